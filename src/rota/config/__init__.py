@@ -1,0 +1,23 @@
+"""The configuration: defaults < rota.toml < ROTA_* variables < arguments."""
+
+from __future__ import annotations
+
+from rota.config.catalogue import Setting, describe
+from rota.config.edit import set_value, template, unset_value, write_template
+from rota.config.load import Config, Source, find_file
+from rota.config.settings import LogSettings, RunSettings, WorkerSettings
+
+__all__ = [
+    "Config",
+    "LogSettings",
+    "RunSettings",
+    "Setting",
+    "Source",
+    "WorkerSettings",
+    "describe",
+    "find_file",
+    "set_value",
+    "template",
+    "unset_value",
+    "write_template",
+]

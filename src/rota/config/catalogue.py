@@ -1,0 +1,202 @@
+"""The settings as a list: what each is called, what it accepts, and how a value is checked."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from rota.config.settings import Settings, Shown
+from rota.errors import ConfigError, UnknownOption
+
+# The sections by name: one TOML table, and one attribute of Config, each.
+SECTIONS: dict[str, type[Any]] = {
+    name: hint
+    for name, hint in get_type_hints(Settings).items()
+    if isinstance(hint, type) and is_dataclass(hint)
+}
+LIST_HINT = "`rota config list` shows all settings"
+MASK = "***"
+TRUE = ("true", "1", "yes", "on")
+FALSE = ("false", "0", "no", "off")
+TYPE_TEXTS: dict[Any, str] = {
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    str: "text",
+    Path: "path",
+    tuple: "list of names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, as `rota config` and the reference page show it."""
+
+    key: str
+    type_text: str
+    default: Any
+    default_text: str
+    range_text: str
+    description: str
+    env: str
+    example: Any = None
+    is_secret: bool = False
+    kind: Any = field(default=str, repr=False)
+    adapter: TypeAdapter[Any] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def section(self) -> str:
+        """The TOML table; empty at the top level."""
+        return self.key.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(".")[2]
+
+    @property
+    def expects(self) -> str:
+        """What a value must be, to follow "must be" in an error message."""
+        match self.kind:
+            case _ if get_origin(self.kind) is Literal:
+                return f"one of {self.range_text}"
+            case builtins.int | builtins.float:
+                return f"a {self.type_text} from {self.range_text}"
+            case builtins.bool | builtins.str:
+                return ": ".join(part for part in (self.type_text, self.range_text) if part)
+            case _:
+                return f"a {self.type_text}"
+
+    def show(self, value: Any) -> str:
+        """A value as text for people: secrets are masked."""
+        if value is not None and self.is_secret:
+            return MASK
+        return value_text(value)
+
+
+def describe() -> list[Setting]:
+    """All settings, in the order of the reference page."""
+    return list(_catalogue().values())
+
+
+def find_setting(key: str, where: str = "") -> Setting:
+    """The setting of that key, or an error that suggests the nearest one."""
+    try:
+        return _catalogue()[key]
+    except KeyError:
+        near = nearest(key)
+        hint = f"did you mean {near.key}?" if near else LIST_HINT
+        place = f" ({where})" if where else ""
+        raise UnknownOption(f"unknown setting {key}{place}", hint=hint) from None
+
+
+def nearest(key: str) -> Setting | None:
+    """The setting that was probably meant: alike as a whole, or the same name in its section."""
+    catalogue = _catalogue()
+    by_name = {setting.name: setting.key for setting in catalogue.values()}
+    near = get_close_matches(key, catalogue, n=1, cutoff=0.75)
+    near += [by_name[it] for it in get_close_matches(key.rpartition(".")[2], by_name, n=1)]
+    return catalogue[near[0]] if near else None
+
+
+def parse_text(setting: Setting, text: str, where: str) -> Any:
+    """The value of a text from the environment or the command line."""
+    stripped = text.strip()
+    value: Any = stripped
+    if setting.kind is tuple:
+        value = tuple(part.strip() for part in stripped.split(",") if part.strip())
+    elif setting.kind is bool:
+        value = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}.get(stripped.lower())
+    elif get_origin(setting.kind) is Literal:
+        value = stripped.lower()
+    return _validate(setting, value, text, where, strict=setting.kind is bool)
+
+
+def check_value(setting: Setting, value: Any, where: str) -> Any:
+    """A value that already has a type, from a file or an argument: text is no number here."""
+    typed = tuple(value) if isinstance(value, list) else value
+    return _validate(setting, typed, value, where, strict=setting.kind is not Path)
+
+
+def value_text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case float() if value.is_integer():
+            return str(int(value))
+        case tuple():
+            return ", ".join(value)
+        case _:
+            return str(value)
+
+
+def _validate(setting: Setting, value: Any, given: Any, where: str, *, strict: bool) -> Any:
+    assert setting.adapter is not None
+    try:
+        # A None is an absent value, which only a default may be.
+        if value is not None:
+            return setting.adapter.validate_python(value, strict=strict)
+    except ValidationError:
+        pass
+    shown = MASK if setting.is_secret else repr(given)
+    raise ConfigError(f"{setting.key} must be {setting.expects}, not {shown} ({where})") from None
+
+
+@cache
+def _catalogue() -> dict[str, Setting]:
+    return {setting.key: setting for setting in _read(Settings, "")}
+
+
+def _read(cls: Any, prefix: str) -> Iterator[Setting]:
+    hints = get_type_hints(cls, include_extras=True)
+    for entry in fields(cls):
+        if entry.name in SECTIONS:
+            yield from _read(SECTIONS[entry.name], f"{entry.name}.")
+        else:
+            yield _setting(f"{prefix}{entry.name}", entry, hints[entry.name])
+
+
+def _setting(key: str, entry: Field[Any], hint: Any) -> Setting:
+    annotation, *metadata = get_args(hint)
+    info = next(item for item in metadata if isinstance(item, FieldInfo))
+    shown = next((item for item in metadata if isinstance(item, Shown)), Shown())
+    default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+    kind = _kind(annotation)
+    return Setting(
+        key=key,
+        type_text="choice" if get_origin(kind) is Literal else TYPE_TEXTS[kind],
+        default=default,
+        default_text=shown.default or value_text(default),
+        range_text=shown.range or _range_text(kind, info),
+        description=info.description or "",
+        env="ROTA_" + key.replace(".", "_").upper(),
+        example=(info.examples or [default])[0],
+        is_secret=shown.is_secret,
+        kind=kind,
+        adapter=TypeAdapter(hint),
+    )
+
+
+def _kind(annotation: Any) -> Any:
+    """The type apart from `| None` and from what a tuple holds."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    return tuple if get_origin(annotation) is tuple else annotation
+
+
+def _range_text(kind: Any, info: FieldInfo) -> str:
+    if get_origin(kind) is Literal:
+        return ", ".join(get_args(kind))
+    least = next((value_text(item.ge) for item in info.metadata if hasattr(item, "ge")), "")
+    most = next((value_text(item.le) for item in info.metadata if hasattr(item, "le")), "")
+    return f"{least} to {most}" if least and most else ""

@@ -1,0 +1,179 @@
+"""From defaults, a file, the environment and arguments to one frozen `Config`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from rota.config.catalogue import (
+    LIST_HINT,
+    SECTIONS,
+    check_value,
+    describe,
+    find_setting,
+    nearest,
+    parse_text,
+)
+from rota.config.settings import Settings
+from rota.errors import ConfigError, UnknownOption
+
+Source = Literal["default", "file", "environment", "argument"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config(Settings):
+    """All settings, and where each came from. Made by `Config.load`, which checks every value."""
+
+    file: Path | None = None
+    sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def load(
+        cls,
+        toml_path: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        *,
+        unchecked: Mapping[str, Any] | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Read all sources: defaults < file < ROTA_* variables < arguments.
+
+        Without `toml_path` or ROTA_CONFIG the file is the nearest one upwards from the working
+        directory. Overrides are `schema="x"`, `worker={"concurrency": 2}` or, from a mapping,
+        `**{"worker.concurrency": 2}`; None means not given. `unchecked` sets values past their
+        ranges: it is for tests, which cannot wait for a lease of ten seconds.
+        """
+        env = os.environ if env is None else env
+        path = _given_file(toml_path, env) or find_file(Path.cwd())
+        values: dict[str, Any] = {}
+        sources: dict[str, Source] = {}
+        layers: list[tuple[Source, dict[str, Any]]] = [
+            ("file", _from_file(path) if path else {}),
+            ("environment", _from_environment(env)),
+            ("argument", _check(overrides, "argument", base=Path.cwd())),
+            (
+                "argument",
+                {find_setting(key).key: value for key, value in (unchecked or {}).items()},
+            ),
+        ]
+        for source, layer in layers:
+            values |= layer
+            sources |= dict.fromkeys(layer, source)
+        return cls(**_by_section(values), file=path, sources=sources)
+
+    def get(self, key: str) -> Any:
+        """The value of a key such as `worker.concurrency`."""
+        setting = find_setting(key)
+        return getattr(getattr(self, setting.section) if setting.section else self, setting.name)
+
+    def source(self, key: str) -> Source:
+        """Where the value of a key came from."""
+        return self.sources.get(find_setting(key).key, "default")
+
+    def show(self, key: str) -> str:
+        """The value of a key as text for people: secrets are masked."""
+        return find_setting(key).show(self.get(key))
+
+
+def find_file(start: Path) -> Path | None:
+    """The nearest rota.toml, or pyproject.toml with [tool.rota], from `start` upwards.
+
+    The search ends at the root of the repository: a file above it belongs to something else.
+    """
+    for directory in (start, *start.parents):
+        own, project = directory / "rota.toml", directory / "pyproject.toml"
+        if own.is_file():
+            return own
+        if project.is_file() and "rota" in read_toml(project).get("tool", {}):
+            return project
+        if (directory / ".git").exists():
+            return None
+    return None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The contents of a TOML file, or an error that names the file and the line."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def is_project_file(path: Path) -> bool:
+    """Whether the settings are in the [tool.rota] of a file shared with other tools."""
+    return path.name == "pyproject.toml"
+
+
+def _given_file(toml_path: str | Path | None, env: Mapping[str, str]) -> Path | None:
+    given = toml_path or env.get("ROTA_CONFIG")
+    return Path(given).expanduser().absolute() if given else None
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    data = read_toml(path)
+    if is_project_file(path):
+        data = data.get("tool", {}).get("rota")
+        if not isinstance(data, dict):
+            raise ConfigError(f"{path} has no [tool.rota] table")
+    return _check(data, str(path), base=path.parent)
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    known = {setting.env: setting for setting in describe()}
+    prefixes = tuple(f"ROTA_{section.upper()}_" for section in SECTIONS)
+    values: dict[str, Any] = {}
+    # An empty variable is an unset one: that is what `${NAME:-}` in a compose file leaves behind.
+    for variable, text in ((name, env[name]) for name in sorted(env) if env[name].strip()):
+        where = f"environment variable {variable}"
+        if setting := known.get(variable):
+            values[setting.key] = _absolute(parse_text(setting, text, where), Path.cwd())
+        elif variable.startswith(prefixes):
+            near = nearest(variable.removeprefix("ROTA_").lower().replace("_", ".", 1))
+            hint = f"did you mean {near.env}?" if near else LIST_HINT
+            raise UnknownOption(f"{variable} names no setting ({where})", hint=hint)
+    return values
+
+
+def _check(data: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
+    return {
+        key: _absolute(check_value(find_setting(key, where), value, where), base)
+        for key, value in _flatten(data, where)
+        if value is not None
+    }
+
+
+def _flatten(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    """Tables to dotted keys."""
+    for name, value in data.items():
+        is_table = isinstance(value, Mapping)
+        if is_table and name not in SECTIONS:
+            near = get_close_matches(name, SECTIONS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"sections: {', '.join(SECTIONS)}"
+            raise UnknownOption(f"unknown section {name} ({where})", hint=hint)
+        if name in SECTIONS and not is_table and value is not None:
+            raise ConfigError(f"{name} is a section of settings, not one value ({where})")
+        if is_table:
+            yield from ((f"{name}.{key}", inner) for key, inner in value.items())
+        else:
+            yield name, value
+
+
+def _absolute(value: Any, base: Path) -> Any:
+    """A relative path means relative to who wrote it, not to whoever reads it later."""
+    return base / value.expanduser() if isinstance(value, Path) else value
+
+
+def _by_section(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys to the arguments of Config."""
+    top = {key: value for key, value in values.items() if "." not in key}
+    for section, cls in SECTIONS.items():
+        names = {key: key.removeprefix(f"{section}.") for key in values}
+        top[section] = cls(**{name: values[key] for key, name in names.items() if name != key})
+    return top

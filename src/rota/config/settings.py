@@ -1,0 +1,229 @@
+"""Every setting: its name, type, range, default and meaning, written once.
+
+The catalogue, the loader, the template and the reference page are all read from these classes.
+They are plain frozen data; values are checked at the edge, by `Config.load`. (Not pydantic models:
+a model has no room for a field named `schema`.)
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from rota.model.backoff import Backoff, Kind
+
+Level = Literal["debug", "info", "warning", "error", "critical"]
+
+# Long enough for any wait, short enough for a Postgres interval and a person's typing error.
+YEAR = 31_536_000
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How a setting reads where its type and value do not say it well."""
+
+    default: str | None = None
+    range: str | None = None
+    is_secret: bool = False
+
+
+def default_concurrency() -> int:
+    return min(1024, 4 * (os.cpu_count() or 1))
+
+
+def _not_reserved(name: str) -> str:
+    if name.startswith("pg_"):
+        raise ValueError("Postgres keeps names that start with pg_ for itself")
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How a worker claims runs, keeps its lease and stops."""
+
+    concurrency: Annotated[
+        int,
+        Field(
+            ge=1, le=1024, description="Slots: the attempts that one worker process runs at once."
+        ),
+        Shown(default="4 × cores"),
+    ] = field(default_factory=default_concurrency)
+    processes: Annotated[
+        int, Field(ge=1, le=64, description="Worker processes that one `rota worker` starts.")
+    ] = 1
+    queues: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        Field(description="Queues to claim from. Empty: all of them.", examples=[("mail",)]),
+        Shown(default="all"),
+    ] = ()
+    poll_seconds: Annotated[
+        float,
+        Field(ge=0.1, le=60, description="Longest wait between claims when no wake-up comes."),
+    ] = 1.0
+    lease_seconds: Annotated[
+        float,
+        Field(
+            ge=10,
+            le=3600,
+            description="A worker silent for this long is lost and its runs are rescued. "
+            "It renews every third of it. No bound on the length of a run.",
+        ),
+    ] = 30.0
+    shutdown_seconds: Annotated[
+        float,
+        Field(ge=0, le=3600, description="Time that running attempts get to end at a shutdown."),
+    ] = 30.0
+    claim_size: Annotated[
+        int, Field(ge=1, le=5000, description="Most runs taken in one claim.")
+    ] = 500
+    unknown_job_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=YEAR,
+            description="How long a run waits for a worker that knows its job, before it fails.",
+        ),
+    ] = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run gets unless its job says otherwise, and the sizes that are stored."""
+
+    max_attempts: Annotated[
+        int, Field(ge=1, le=100, description="Attempts of a run. 1: no retry.")
+    ] = 3
+    timeout_seconds: Annotated[
+        float | None,
+        Field(
+            ge=0.1,
+            le=YEAR,
+            description="An attempt that runs longer is stopped. Not set: no limit.",
+            examples=[60.0],
+        ),
+    ] = None
+    payload_bytes: Annotated[
+        int, Field(ge=KIB, le=64 * MIB, description="Largest payload, as JSON.")
+    ] = MIB
+    result_bytes: Annotated[
+        int, Field(ge=KIB, le=64 * MIB, description="Largest result that is stored, as JSON.")
+    ] = MIB
+    error_bytes: Annotated[
+        int,
+        Field(
+            ge=256, le=MIB, description="Longest error message, and traceback, stored; cut beyond."
+        ),
+    ] = 16 * KIB
+    backoff: Annotated[
+        Kind, Field(description="How the wait before a retry grows with each attempt.")
+    ] = "exponential"
+    backoff_base_seconds: Annotated[
+        float, Field(ge=0, le=YEAR, description="The wait after the first attempt.")
+    ] = 5.0
+    backoff_factor: Annotated[
+        float, Field(ge=1, le=1000, description="Growth of each exponential wait over the last.")
+    ] = 2.0
+    backoff_cap_seconds: Annotated[
+        float, Field(ge=0, le=YEAR, description="Longest wait, before jitter.")
+    ] = 300.0
+    backoff_jitter_seconds: Annotated[
+        float, Field(ge=0, le=YEAR, description="Most that is added to a wait at random.")
+    ] = 1.0
+
+    def default_backoff(self) -> Backoff:
+        """The backoff of jobs that declare none."""
+        return Backoff(
+            kind=self.backoff,
+            base=self.backoff_base_seconds,
+            factor=self.backoff_factor,
+            cap=self.backoff_cap_seconds,
+            jitter=self.backoff_jitter_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What is stored of the lines that handlers write with `ctx.log`."""
+
+    stored_level: Annotated[Level, Field(description="Lines below this level are not stored.")] = (
+        "info"
+    )
+    buffer_lines: Annotated[
+        int,
+        Field(
+            ge=100,
+            le=1_000_000,
+            description="Lines kept in memory while the database is away; then lines are dropped.",
+        ),
+    ] = 10_000
+    flush_seconds: Annotated[
+        float, Field(ge=0.1, le=60, description="Longest time a line waits before it is stored.")
+    ] = 5.0
+    line_bytes: Annotated[
+        int, Field(ge=256, le=MIB, description="Longest line stored; a longer one is cut, marked.")
+    ] = 16 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings: those of the whole installation, then one attribute for each section."""
+
+    app: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="The application: `module:attribute`, or the path of a Python file.",
+            examples=["myproject.jobs:app"],
+        ),
+    ] = None
+    database_url: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="Where the database is. Not set: the embedded Postgres.",
+            examples=["postgresql://user@host/database"],
+        ),
+        Shown(is_secret=True),
+    ] = field(default=None, repr=False)
+    schema: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z_][a-z0-9_]{0,39}$",
+            description="The database schema that Rota lives in.",
+        ),
+        AfterValidator(_not_reserved),
+        Shown(range="up to 40 of a-z, 0-9, _; no digit first, no pg_"),
+    ] = "rota"
+    embedded: Annotated[
+        bool,
+        Field(description="Whether the embedded Postgres is used when there is no `database_url`."),
+    ] = True
+    data_dir: Annotated[
+        Path | None,
+        Field(
+            description="Where the embedded Postgres keeps its data; relative to the file that "
+            "says so. Not set: a directory of the user.",
+            examples=[Path(".rota")],
+        ),
+    ] = None
+    log_level: Annotated[
+        Level, Field(description="Lines below this level are not written to the console.")
+    ] = "info"
+    release: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="The release of your application, shown with its workers.",
+            examples=["2026-01-31"],
+        ),
+    ] = None
+
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    runs: RunSettings = field(default_factory=RunSettings)
+    logs: LogSettings = field(default_factory=LogSettings)

@@ -1,0 +1,225 @@
+"""Every exception that Rota raises, and the three that a handler raises on purpose.
+
+* RotaError
+  * ConfigError            a setting is missing, malformed or out of range
+    * UnknownOption        a key or ROTA_ variable that no setting has
+  * EmbeddedError          the embedded Postgres could not be found, started or stopped
+  * SchemaError            the database's schema does not fit this release
+  * JobError               a job is declared wrongly
+  * PayloadError           what was enqueued is refused
+  * UnknownJob             no job of that name is registered
+  * DuplicateKey           the key is held by another run, and the caller asked to be told
+  * RunNotFound            no run has that id
+  * WrongState             the run's state does not allow the action
+  * LeaseLost              the worker no longer owns what it writes about
+  * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
+  * RunFailed              the awaited run ended as failed or cancelled
+  * WaitTimeout            the awaited run had not ended in time (a TimeoutError)
+  * DatabaseError          any other error of the database
+
+* Control                  raised by a handler to decide its own outcome; not an error
+  * Retry                  try again later; this attempt is spent
+  * Snooze                 try again later; no attempt is spent
+  * Cancel                 end the run as cancelled; no further attempt
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+__all__ = [
+    "AttemptTimeout",
+    "Cancel",
+    "ConfigError",
+    "Control",
+    "DatabaseError",
+    "DuplicateKey",
+    "EmbeddedError",
+    "JobError",
+    "LeaseLost",
+    "PayloadError",
+    "Retry",
+    "RotaError",
+    "RunFailed",
+    "RunNotFound",
+    "SchemaError",
+    "Snooze",
+    "UnknownJob",
+    "UnknownOption",
+    "WaitTimeout",
+    "WrongState",
+    "from_sqlstate",
+]
+
+
+class RotaError(Exception):
+    """Base of all errors of Rota: catch this to catch them all.
+
+    `hint` says what to do about it. It is kept out of `str()` so that stored and compared messages
+    stay short, and is shown below the traceback as a note.
+    """
+
+    def __init__(self, message: str = "", *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
+
+
+class ConfigError(RotaError):
+    """A setting is missing, malformed or out of range, or its file cannot be read or written."""
+
+
+class UnknownOption(ConfigError):
+    """A key in a file, an argument or a ROTA_ variable that no setting has; see the hint."""
+
+
+class EmbeddedError(RotaError):
+    """The embedded Postgres has no binaries, did not start, or did not answer."""
+
+
+class SchemaError(RotaError):
+    """The schema is missing or does not serve this release: run `rota migrate`."""
+
+
+class JobError(RotaError):
+    """A job is declared wrongly: a bad option, an unusable signature, or a name taken twice."""
+
+
+class PayloadError(RotaError):
+    """The payload or an option of an enqueue does not fit: nothing was stored."""
+
+
+class UnknownJob(RotaError):
+    """An enqueue or a lookup names a job that is not registered in this schema."""
+
+
+class DuplicateKey(RotaError):
+    """An unfinished (or still remembered) run holds the key, and `on_conflict` is `raise`."""
+
+
+class RunNotFound(RotaError):
+    """No run has that id: it never existed, or retention has removed it."""
+
+
+class WrongState(RotaError):
+    """The action does not apply to the run's present state, like retrying a run that succeeded."""
+
+
+class LeaseLost(RotaError):
+    """The worker could not renew its lease in time: its runs belong to others, drop the work."""
+
+
+class AttemptTimeout(RotaError, TimeoutError):
+    """The attempt ran longer than the timeout of its job and was stopped."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        # args are what pickle calls the class with, so an error can cross to another process.
+        self.args = (seconds,)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"attempt exceeded its timeout of {self.seconds:g} s"
+
+
+class RunFailed(RotaError):
+    """`run.wait()` was called for a run that ended as failed or cancelled."""
+
+    def __init__(
+        self, run_id: int, state: str, end_reason: str | None = None, error: str | None = None
+    ) -> None:
+        super().__init__()
+        self.args = (run_id, state, end_reason, error)
+        self.run_id = run_id
+        self.state = state
+        self.end_reason = end_reason
+        self.error = error
+
+    def __str__(self) -> str:
+        parts = (f"run {self.run_id} ended as {self.state}", self.end_reason, self.error)
+        return ": ".join(part for part in parts if part)
+
+
+class WaitTimeout(RotaError, TimeoutError):
+    """`run.wait(timeout=…)` gave up; the run itself goes on."""
+
+
+class DatabaseError(RotaError):
+    """The database refused a statement or could not be reached; `sqlstate` holds its code."""
+
+    def __init__(
+        self, message: str = "", *, sqlstate: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.sqlstate = sqlstate
+
+
+class Control(Exception):
+    """Base of what a handler raises to decide its outcome. Not a RotaError: nothing went wrong."""
+
+
+class Retry(Control):
+    """Try again after `delay` (seconds or timedelta; none: the job's backoff). Spends the attempt.
+
+    With no attempt left the run ends as failed, with `message` as its error.
+    """
+
+    def __init__(self, delay: float | timedelta | None = None, message: str = "") -> None:
+        super().__init__(delay, message)
+        self.delay = None if delay is None else _seconds(delay)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message or "the handler asked for a retry"
+
+
+class Snooze(Control):
+    """Not now: try again after `delay` (seconds or timedelta). No attempt is spent."""
+
+    def __init__(self, delay: float | timedelta) -> None:
+        super().__init__(delay)
+        self.delay = _seconds(delay)
+
+    def __str__(self) -> str:
+        return f"snoozed for {self.delay:g} s"
+
+
+class Cancel(Control):
+    """End the run as cancelled, whatever attempts it has left."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason or "cancelled by the handler"
+
+
+def _seconds(delay: float | timedelta) -> float:
+    """Seconds from now. A time already past means at once: handlers compute `due - now`."""
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+    if not math.isfinite(seconds):
+        raise ValueError(f"delay must be a finite number of seconds or a timedelta, not {delay!r}")
+    return max(0.0, seconds)
+
+
+# Raised by the SQL functions of the schema, so that callers in plain SQL get the same cases.
+BY_SQLSTATE: dict[str, type[RotaError]] = {
+    "RO001": UnknownJob,
+    "RO002": PayloadError,
+    "RO003": DuplicateKey,
+    "RO004": RunNotFound,
+    "RO005": WrongState,
+    "RO006": LeaseLost,
+}
+
+
+def from_sqlstate(
+    code: str | None, message: str, detail: str | None = None, hint: str | None = None
+) -> RotaError:
+    """The exception for an error of the database: one of ours by its code, else DatabaseError."""
+    text = f"{message}: {detail}" if detail else message
+    known = BY_SQLSTATE.get(code or "")
+    return known(text, hint=hint) if known else DatabaseError(text, sqlstate=code, hint=hint)

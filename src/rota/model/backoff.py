@@ -1,0 +1,115 @@
+"""How long a run waits before its next attempt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any, Literal, Self, cast, get_args
+
+Kind = Literal["exponential", "linear", "fixed"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+# No run gets this far; it keeps a corrupt number from costing anything.
+MAX_ATTEMPT = 10_000
+
+# Stored data says its unit, Python arguments are short.
+_JSON_NAMES = {
+    "kind": "kind",
+    "base_seconds": "base",
+    "factor": "factor",
+    "cap_seconds": "cap",
+    "jitter_seconds": "jitter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds to wait, as data, so that it can be stored with a job and edited there.
+
+    `exponential` waits base, base·factor, base·factor², …; `linear` base, 2·base, 3·base, …;
+    `fixed` always the base. Never more than the cap, to which up to `jitter` seconds are added so
+    that runs which failed together do not come back together.
+    """
+
+    kind: Kind = "exponential"
+    base: float = 5.0
+    factor: float = 2.0
+    cap: float = 300.0
+    jitter: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"backoff kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        for name, least in (("base", 0), ("factor", 1), ("cap", 0), ("jitter", 0)):
+            object.__setattr__(self, name, _number(name, getattr(self, name), least))
+
+    def delay(self, attempt: int, random: Callable[[], float]) -> float:
+        """Seconds after the given attempt failed; `random` returns a number in [0, 1)."""
+        step = min(max(attempt, 1), MAX_ATTEMPT)
+        return min(self.cap, self._raw(step)) + self.jitter * random()
+
+    def _raw(self, step: int) -> float:
+        match self.kind:
+            case "fixed":
+                return self.base
+            case "linear":
+                return self.base * step
+            case "exponential":
+                return self._power(step - 1)
+
+    def _power(self, exponent: int) -> float:
+        if not self.base:
+            return 0.0
+        try:
+            return self.base * self.factor**exponent
+        except OverflowError:
+            return math.inf
+
+    def to_json(self) -> dict[str, str | float]:
+        """The form stored in the database."""
+        return {stored: getattr(self, name) for stored, name in _JSON_NAMES.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read the stored form; what it leaves out has its default."""
+        _refuse_unknown(data, _JSON_NAMES)
+        return cls(**{_JSON_NAMES[stored]: value for stored, value in data.items()})
+
+    @classmethod
+    def parse(
+        cls, value: Backoff | Mapping[str, Any] | str, default: Backoff | None = None
+    ) -> Backoff:
+        """Read what users write: a Backoff, a kind, or a mapping in short or in stored names.
+
+        What a kind or a mapping leaves out comes from `default`. A callable is not data: the job
+        keeps it.
+        """
+        base = default or cls()
+        if isinstance(value, Backoff):
+            return value
+        if isinstance(value, str):
+            return replace(base, kind=cast("Kind", value))
+        if isinstance(value, Mapping):
+            short = {_JSON_NAMES.get(name, name): given for name, given in value.items()}
+            _refuse_unknown(short, [field.name for field in fields(cls)])
+            return replace(base, **short)
+        raise ValueError(
+            f"backoff must be a Backoff, one of {', '.join(KINDS)}, or a mapping, not {value!r}"
+        )
+
+
+def _number(name: str, value: Any, least: float) -> float:
+    if isinstance(value, timedelta) and name != "factor":
+        value = value.total_seconds()
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < least:
+        raise ValueError(f"backoff {name} must be a number from {least} up, not {value!r}")
+    return float(value)
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any] | list[str]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ValueError(f"backoff has no {', '.join(unknown)}; it has {', '.join(known)}")
