@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import types
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -65,15 +64,13 @@ class Setting:
     @property
     def expects(self) -> str:
         """What a value must be, to follow "must be" in an error message."""
-        match self.kind:
-            case _ if get_origin(self.kind) is Literal:
-                return f"one of {self.range_text}"
-            case builtins.int | builtins.float:
-                return f"a {self.type_text} from {self.range_text}"
-            case builtins.bool | builtins.str:
-                return ": ".join(part for part in (self.type_text, self.range_text) if part)
-            case _:
-                return f"a {self.type_text}"
+        if get_origin(self.kind) is Literal:
+            return f"one of {self.range_text}"
+        if self.kind in (int, float):
+            return f"a {self.type_text} from {self.range_text}"
+        if self.kind in (bool, str):
+            return ": ".join(part for part in (self.type_text, self.range_text) if part)
+        return f"a {self.type_text}"
 
     def show(self, value: Any) -> str:
         """A value as text for people: secrets are masked."""
@@ -143,8 +140,8 @@ def value_text(value: Any) -> str:
 def _validate(setting: Setting, value: Any, given: Any, where: str, *, strict: bool) -> Any:
     assert setting.adapter is not None
     try:
-        # A None is an absent value, which only a default may be.
-        if value is not None:
+        # Nothing and empty text are absent values (a path would read "" as "here").
+        if value not in (None, ""):
             return setting.adapter.validate_python(value, strict=strict)
     except ValidationError:
         pass

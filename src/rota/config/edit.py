@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+import tomllib
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 import tomlkit
+from tomlkit import TOMLDocument
 from tomlkit.exceptions import TOMLKitError
 
 from rota.config.catalogue import SECTIONS, Setting, describe, find_setting, parse_text
@@ -35,7 +38,7 @@ def template() -> str:
     """The text that `write_template` writes."""
     parts = [INTRODUCTION, *(_entry(setting) for setting in describe() if not setting.section)]
     for section, cls in SECTIONS.items():
-        parts.append(f"# {cls.__doc__}\n[{section}]\n")
+        parts.append(f"[{section}]\n# {cls.__doc__}\n")
         parts += [_entry(setting) for setting in describe() if setting.section == section]
     return "\n".join(parts)
 
@@ -46,11 +49,14 @@ def set_value(path: str | Path, key: str, text: str) -> Any:
     setting = find_setting(key)
     value = parse_text(setting, text, "argument")
     document = _read(target) if target.exists() else tomlkit.document()
-    table = document
+    before = tomlkit.dumps(document)
+    table: MutableMapping[str, Any] = document
     for name in _tables(target, setting):
-        table = table.setdefault(name, tomlkit.table())
+        table = _mapping(table.setdefault(name, tomlkit.table()), name, target)
     table[setting.name] = _plain(value)
-    _write(target, tomlkit.dumps(document))
+    after = tomlkit.dumps(document)
+    line = f"{setting.name} = {_toml(value)}\n"
+    _write(target, _below_its_comment(before, after, target, setting, line))
     return value
 
 
@@ -59,9 +65,9 @@ def unset_value(path: str | Path, key: str) -> bool:
     target = Path(path)
     setting = find_setting(key)
     document = _read(target)
-    table: Any = document
+    table: MutableMapping[str, Any] = document
     for name in _tables(target, setting):
-        table = table.get(name, {})
+        table = _mapping(table.get(name, {}), name, target)
     if setting.name not in table:
         return False
     del table[setting.name]
@@ -76,11 +82,45 @@ def _tables(path: Path, setting: Setting) -> Iterator[str]:
         yield setting.section
 
 
+def _mapping(item: Any, name: str, path: Path) -> MutableMapping[str, Any]:
+    if isinstance(item, MutableMapping):
+        return item
+    raise ConfigError(f"{name} in {path} is not a table", hint=f"it has to be [{name}]")
+
+
+def _below_its_comment(before: str, after: str, path: Path, setting: Setting, line: str) -> str:
+    """The edit with the new line below the commented one of the template, if that is there.
+
+    tomlkit puts it at the end of its table, far from its explanation. Lines are found by their
+    looks, so the result counts only if it means the same as tomlkit's.
+    """
+    wanted, header = ".".join(_tables(path, setting)), ""
+    lines = before.splitlines(keepends=True)
+    for number, text in enumerate(lines, start=1):
+        if match := re.match(r"\[([\w.]+)\]", text):
+            header = match[1]
+        if header == wanted and text.startswith(f"# {setting.name} = "):
+            moved = "".join((*lines[:number], line, *lines[number:]))
+            return moved if _means(moved) == _means(after) else after
+    return after
+
+
+def _means(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
 def _entry(setting: Setting) -> str:
     facts = f"({setting.expects}; default {setting.default_text or 'none'}; {setting.env})"
     lines = [*wrap(setting.description, 98), *wrap(facts, 98)]
-    example = tomlkit.item(_plain(setting.example)).as_string()
-    return "".join(f"# {line}\n" for line in (*lines, f"{setting.name} = {example}"))
+    lines.append(f"{setting.name} = {_toml(setting.example)}")
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def _toml(value: Any) -> str:
+    return str(tomlkit.item(_plain(value)).as_string())
 
 
 def _plain(value: Any) -> Any:
@@ -94,7 +134,7 @@ def _plain(value: Any) -> Any:
             return value
 
 
-def _read(path: Path) -> MutableMapping[str, Any]:
+def _read(path: Path) -> TOMLDocument:
     read_toml(path)  # its errors name the file and the line
     try:
         return tomlkit.parse(path.read_bytes())

@@ -56,10 +56,7 @@ class Config(Settings):
             ("file", _from_file(path) if path else {}),
             ("environment", _from_environment(env)),
             ("argument", _check(overrides, "argument", base=Path.cwd())),
-            (
-                "argument",
-                {find_setting(key).key: value for key, value in (unchecked or {}).items()},
-            ),
+            ("argument", {find_setting(key).key: it for key, it in (unchecked or {}).items()}),
         ]
         for source, layer in layers:
             values |= layer
@@ -89,7 +86,7 @@ def find_file(start: Path) -> Path | None:
         own, project = directory / "rota.toml", directory / "pyproject.toml"
         if own.is_file():
             return own
-        if project.is_file() and "rota" in read_toml(project).get("tool", {}):
+        if project.is_file() and project_table(project) is not None:
             return project
         if (directory / ".git").exists():
             return None
@@ -111,17 +108,22 @@ def is_project_file(path: Path) -> bool:
     return path.name == "pyproject.toml"
 
 
+def project_table(path: Path) -> dict[str, Any] | None:
+    """The [tool.rota] of a pyproject.toml, if it has one."""
+    tools = read_toml(path).get("tool")
+    table = tools.get("rota") if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else None
+
+
 def _given_file(toml_path: str | Path | None, env: Mapping[str, str]) -> Path | None:
     given = toml_path or env.get("ROTA_CONFIG")
     return Path(given).expanduser().absolute() if given else None
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    data = read_toml(path)
-    if is_project_file(path):
-        data = data.get("tool", {}).get("rota")
-        if not isinstance(data, dict):
-            raise ConfigError(f"{path} has no [tool.rota] table")
+    data = project_table(path) if is_project_file(path) else read_toml(path)
+    if data is None:
+        raise ConfigError(f"{path} has no [tool.rota] table")
     return _check(data, str(path), base=path.parent)
 
 
@@ -137,7 +139,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         elif variable.startswith(prefixes):
             near = nearest(variable.removeprefix("ROTA_").lower().replace("_", ".", 1))
             hint = f"did you mean {near.env}?" if near else LIST_HINT
-            raise UnknownOption(f"{variable} names no setting ({where})", hint=hint)
+            raise UnknownOption(f"no setting has the {where}", hint=hint)
     return values
 
 

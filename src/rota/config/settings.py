@@ -207,9 +207,9 @@ class Settings:
     data_dir: Annotated[
         Path | None,
         Field(
-            description="Where the embedded Postgres keeps its data; relative to the file that "
-            "says so. Not set: a directory of the user.",
-            examples=[Path(".rota")],
+            description="Where the embedded Postgres keeps its data. "
+            "Not set: `.rota/postgres` in the project.",
+            examples=[Path(".rota/postgres")],
         ),
     ] = None
     log_level: Annotated[
