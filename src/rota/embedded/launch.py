@@ -1,0 +1,138 @@
+"""Starts `postgres`, as the child of a watchdog that outlives us and reaps it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.embedded.binaries import Binaries
+from rota.embedded.locks import FileLock
+from rota.embedded.paths import PORT, Home, make_socket_dir
+from rota.errors import EmbeddedError
+
+_WATCHDOG = Path(__file__).resolve().with_name("watchdog.py")
+_SETTINGS = {
+    "listen_addresses": "",  # no TCP: nothing to collide with, nothing to reach from outside
+    "port": str(PORT),
+    "unix_socket_permissions": "0700",
+    "shared_buffers": "128MB",
+    "max_connections": "100",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "lc_messages": "C",
+    "logging_collector": "off",
+}
+_NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_LOG_BYTES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A server that was asked to start, and where in its log that begins."""
+
+    log_file: Path
+    log_offset: int
+
+    def failure(self, what: str) -> EmbeddedError:
+        try:
+            written = self.log_file.read_bytes()[self.log_offset :]
+        except OSError:
+            written = b""
+        lines = written.decode(errors="replace").splitlines()[-15:]
+        said = "\n".join(lines) or "(the server wrote nothing)"
+        return EmbeddedError(f"{what}; {self.log_file} ends with:\n{said}")
+
+
+def server_environment() -> dict[str, str]:
+    """Ours, without what would change the server: PGDATA, PGPORT, the host's language and zone."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    kept.pop("TZ", None)
+    return kept | {"LC_ALL": "C"}
+
+
+def launch(
+    home: Home,
+    binaries: Binaries,
+    running: FileLock,
+    *,
+    durable: bool,
+    is_new: bool,
+    settings: Mapping[str, str],
+) -> Launch:
+    """Start the server, which inherits the `running` lock and so holds it while it lives."""
+    _clear_stale_pid(home)
+    socket_dir = make_socket_dir(home)
+    chosen = _SETTINGS | ({} if durable else _NOT_DURABLE) | dict(settings)
+    chosen["unix_socket_directories"] = str(socket_dir)
+    command = [str(binaries.postgres), "-D", str(home.cluster)]
+    for name, value in chosen.items():
+        command += ["-c", f"{name}={value}"]
+    if home.log_file.exists() and home.log_file.stat().st_size > _LOG_BYTES:
+        home.log_file.replace(home.log_file.with_suffix(".log.old"))
+    offset = home.log_file.stat().st_size if home.log_file.exists() else 0
+    started = Launch(home.log_file, offset)
+    start_watchdog(home, started, running, command, sync=durable and is_new)
+    return started
+
+
+def start_watchdog(
+    home: Home,
+    started: Launch,
+    running: FileLock | None = None,
+    command: list[str] | None = None,
+    *,
+    sync: bool = False,
+) -> None:
+    """Without a command the watchdog takes care of a server that runs already."""
+    inherited = running.descriptor if running else -1
+    arguments = [home.path, home.account.uid, home.account.gid, inherited, int(sync)]
+    log = os.open(home.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        home.account.give(log)
+        # It drops root itself, after its start: the account may not be able to reach this Python.
+        process = subprocess.run(
+            [sys.executable, "-I", "-S", _WATCHDOG, *map(str, arguments), *(command or [])],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[inherited] if running else [],
+            env=server_environment(),
+            cwd="/",
+            start_new_session=True,
+            check=False,
+        )
+    finally:
+        os.close(log)
+    if process.returncode != 0:
+        raise started.failure(f"the watchdog ended at once with status {process.returncode}")
+
+
+def _clear_stale_pid(home: Home) -> None:
+    # postgres believes in any process with the recorded pid, also a zombie or a stranger that got
+    # the number after a restart of the container. We hold the `running` lock, so it is not our
+    # server; only one that somebody started by hand is left there, for postgres itself to refuse.
+    try:
+        pid = int(home.postmaster_file.read_text().split("\n", 1)[0])
+    except (OSError, ValueError):
+        return
+    if not _is_live_postgres(pid):
+        home.postmaster_file.unlink(missing_ok=True)
+
+
+def _is_live_postgres(pid: int) -> bool:
+    if sys.platform == "linux":
+        # Slim images have no ps. The line is: pid (command) state …
+        try:
+            command, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        except OSError:
+            return False
+        return "(postgres" in command and not rest.strip().startswith("Z")
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,comm=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    state, _, command = answer.stdout.strip().partition(" ")
+    return "postgres" in command and not state.startswith("Z")

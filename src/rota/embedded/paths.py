@@ -1,0 +1,163 @@
+"""Where an embedded server lives: its data, its socket and the files beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.embedded.accounts import Account, server_account
+from rota.embedded.locks import FileLock
+from rota.errors import EmbeddedError
+
+PORT = 5432
+_PROJECT_MARKS = ("rota.toml", "pyproject.toml", ".git")
+_POINTER = "moved-to"
+_OURS = {"start.lock", _POINTER}
+# sun_path with its closing zero byte: 108 bytes on Linux, 104 on macOS.
+_SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
+
+
+@dataclass(frozen=True)
+class Home:
+    """The directory of one server, owned by the account that the server runs as."""
+
+    path: Path
+    account: Account
+
+    @property
+    def cluster(self) -> Path:
+        return self.path / "cluster"
+
+    @property
+    def password_file(self) -> Path:
+        return self.path / "password"
+
+    @property
+    def log_file(self) -> Path:
+        return self.path / "server.log"
+
+    @property
+    def postmaster_file(self) -> Path:
+        return self.cluster / "postmaster.pid"
+
+    def create(self, name: str, text: str) -> None:
+        """A new file for the account alone, in the place of whatever has that name."""
+        path = self.path / name
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            self.account.give(descriptor)
+            file.write(text)
+
+    def lock(self, name: str) -> FileLock:
+        """Locks: `start` (who starts or stops), `users`, `running` (the server), `watchdog`."""
+        return FileLock(self.path / f"{name}.lock", self.account)
+
+
+def default_data_dir() -> Path:
+    """`.rota/postgres` of the project around the current directory, or of that directory itself."""
+    here = Path.cwd()
+    for directory in (here, *here.parents):
+        if any((directory / mark).exists() for mark in _PROJECT_MARKS):
+            return directory / ".rota" / "postgres"
+    return here / ".rota" / "postgres"
+
+
+def open_home(data_dir: Path) -> Home:
+    """Make the directory if need be, and see to it that the server's account can use it.
+
+    As root, a directory whose parents are closed to that account (such as /root) holds only a
+    pointer: opening the parents would let everybody in. The data is then below /var/lib.
+    """
+    try:
+        requested = data_dir.expanduser().resolve()
+        account = server_account(requested)
+        requested.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_foreign(requested)
+        path = requested if account.can_enter(requested.parent) else _substitute(requested)
+        own_directory(path, account)
+    except OSError as error:
+        raise EmbeddedError(
+            f"cannot use the data directory {data_dir}: {error.strerror or error}",
+            hint="name a directory that can be written to, or configure a database URL",
+        ) from error
+    return Home(path, account)
+
+
+def _refuse_foreign(directory: Path) -> None:
+    # We are about to take the directory over, owner and mode: it must be empty or ours.
+    names = set(os.listdir(directory))
+    if not names or names & _OURS:
+        return
+    what = "is not empty and is no data directory of Rota"
+    if "PG_VERSION" in names:
+        major = (directory / "PG_VERSION").read_text().strip()
+        what = f"is a PostgreSQL {major} data directory that Rota did not make"
+    raise EmbeddedError(f"{directory} {what}", hint="name a new or empty directory")
+
+
+def _substitute(requested: Path) -> Path:
+    pointer = requested / _POINTER
+    if pointer.exists():
+        return Path(pointer.read_text().strip())
+    path = _substitute_base(requested) / f"rota-embedded-{_digest(requested)}"
+    pointer.write_text(f"{path}\n")
+    return path
+
+
+def _substitute_base(requested: Path) -> Path:
+    temporary = Path(tempfile.gettempdir()).resolve()
+    system = Path("/var/lib")
+    is_temporary = requested.is_relative_to(temporary)
+    return system if system.is_dir() and not is_temporary else Path("/tmp").resolve()
+
+
+def own_directory(path: Path, account: Account) -> None:
+    """A directory for the account alone. What somebody else owns is refused, not taken."""
+    path.mkdir(mode=0o700, exist_ok=True)
+    info = path.lstat()
+    if account.is_other and info.st_uid == 0:
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+    elif info.st_uid != account.uid:
+        raise EmbeddedError(
+            f"{path} belongs to user id {info.st_uid}, but the server runs as {account.name}",
+            hint="run as the owner of the directory, or name another one",
+        )
+    if stat.S_IMODE(info.st_mode) != 0o700:
+        path.chmod(0o700)
+
+
+def make_socket_dir(home: Home) -> Path:
+    """A short-named directory that only the server's account (and root) can enter."""
+    path = _socket_base(home.account) / f"rota-{_digest(home.path)}"
+    needed = len(os.fsencode(path / f".s.PGSQL.{PORT}"))
+    if needed > _SOCKET_PATH_BYTES:
+        raise EmbeddedError(
+            f"the socket path in {path} is too long: {needed} bytes of {_SOCKET_PATH_BYTES}",
+            hint="set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
+        )
+    try:
+        own_directory(path, home.account)
+        for leftover in path.iterdir():
+            # Of a server that crashed: its pid may belong to somebody else by now.
+            leftover.unlink()
+    except OSError as error:
+        raise EmbeddedError(f"cannot make the socket directory {path}: {error}") from error
+    return path
+
+
+def _socket_base(account: Account) -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and not account.is_other and os.access(runtime, os.W_OK | os.X_OK):
+        return Path(runtime)
+    temporary = Path(tempfile.gettempdir())
+    return temporary if account.can_enter(temporary) else Path("/tmp")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:12]

@@ -1,0 +1,187 @@
+"""EmbeddedPostgres: this process's share of the server of a data directory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from rota.embedded.binaries import find_binaries
+from rota.embedded.cluster import USER, ensure_cluster, read_password
+from rota.embedded.launch import Launch, launch, start_watchdog
+from rota.embedded.locks import FileLock
+from rota.embedded.paths import PORT, Home, open_home
+from rota.errors import EmbeddedError
+
+_DATABASE = "rota"
+_ALWAYS_THERE = "postgres"
+# Long enough for the recovery of a large database after a crash.
+_START_SECONDS = 60.0
+
+
+class EmbeddedPostgres:
+    """Starts the server of `data_dir`, or joins it if another process has started it.
+
+    The server lives until the last process that uses it stops or dies. `durable=False` trades the
+    data's safety in a crash of the machine for speed; `settings` are PostgreSQL's own. Both hold
+    for the process that starts the server: one that joins takes it as it is.
+
+    A forked child has no share: it may use the server while its parent does, or call `start()`.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        durable: bool = True,
+        settings: Mapping[str, str] | None = None,
+        bin_dir: Path | None = None,
+    ) -> None:
+        self._data_dir = Path(data_dir)
+        self._durable = durable
+        self._settings = dict(settings or {})
+        self._bin_dir = bin_dir
+        self._guard = threading.Lock()
+        self._share: FileLock | None = None
+        self._home: Home | None = None
+        self._url: str | None = None
+
+    @property
+    def url(self) -> str:
+        """For psycopg and asyncpg alike; holds the password."""
+        if self._url is None:
+            raise EmbeddedError("the embedded Postgres has no URL yet: call start() first")
+        return self._url
+
+    @property
+    def home(self) -> Path:
+        """Where the data is: `data_dir`, or its substitute when root may not use that one."""
+        if self._home is None:
+            raise EmbeddedError("the embedded Postgres has no home yet: call start() first")
+        return self._home.path
+
+    def start(self) -> None:
+        """Returns when a connection has worked. Does nothing if this object has started already."""
+        with self._guard:
+            if self._share is not None and self._share.is_open:
+                return
+            home = open_home(self._data_dir)
+            with home.lock("start") as starting:
+                starting.exclusive(_START_SECONDS)
+                share = home.lock("users")
+                try:
+                    share.share()
+                    self._url = self._join_or_launch(home)
+                except BaseException:
+                    share.close()
+                    raise
+            self._share, self._home = share, home
+
+    def stop(self, *, wait_seconds: float = 0.0) -> None:
+        """Give up this object's share; the server ends if it was the last, shortly afterwards.
+
+        Waits up to `wait_seconds` for that end, for those who want to delete the directory; the
+        server may well go on, for others. Harmless when not started or stopped already.
+        """
+        with self._guard:
+            share, self._share = self._share, None
+            if share is None or self._home is None:
+                return
+            share.close()
+            deadline = time.monotonic() + wait_seconds
+            while time.monotonic() < deadline and _is_running(self._home):
+                time.sleep(0.01)
+
+    def __enter__(self) -> EmbeddedPostgres:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _join_or_launch(self, home: Home) -> str:
+        launched: Launch | None = None
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            with home.lock("running") as running:
+                if running.try_exclusive():
+                    if launched is not None:
+                        raise launched.failure("the embedded Postgres did not start")
+                    launched = self._launch(home, running)
+            url = _url_of_running(home)
+            if url is not None and _answers(url):
+                break
+            if time.monotonic() > deadline:
+                since = launched or Launch(home.log_file, 0)
+                raise since.failure(f"the embedded Postgres was not ready in {_START_SECONDS:g} s")
+            time.sleep(0.01)
+        if launched is None:
+            _ensure_watchdog(home)
+        _ensure_database(url)
+        return url
+
+    def _launch(self, home: Home, running: FileLock) -> Launch:
+        binaries = find_binaries(home.account, self._bin_dir)
+        is_new = ensure_cluster(home, binaries)
+        return launch(
+            home,
+            binaries,
+            running,
+            durable=self._durable,
+            is_new=is_new,
+            settings=self._settings,
+        )
+
+
+def _is_running(home: Home) -> bool:
+    with home.lock("running") as running:
+        return not running.try_exclusive()
+
+
+def _url_of_running(home: Home) -> str | None:
+    # The server says when it is ready and where its socket is: TMPDIR may differ between users.
+    try:
+        lines = home.postmaster_file.read_text().split("\n")
+        socket_dir, state = lines[4], lines[7].strip()
+    except (OSError, IndexError):
+        return None
+    if state != "ready":
+        return None
+    host = quote(socket_dir, safe="")
+    return f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={PORT}"
+
+
+def _answers(url: str) -> bool:
+    conninfo = make_conninfo(url, dbname=_ALWAYS_THERE)
+    return pq.PGconn.ping(conninfo.encode()) == pq.Ping.OK
+
+
+def _ensure_watchdog(home: Home) -> None:
+    with home.lock("watchdog") as lock:
+        is_missing = lock.try_exclusive()
+    if is_missing:
+        start_watchdog(home, Launch(home.log_file, 0))
+
+
+def _ensure_database(url: str) -> None:
+    try:
+        with psycopg.connect(url, dbname=_ALWAYS_THERE, autocommit=True) as connection:
+            known = connection.execute(
+                "SELECT FROM pg_database WHERE datname = %s", [_DATABASE]
+            ).fetchone()
+            if known is None:
+                connection.execute(f"CREATE DATABASE {_DATABASE}")
+    except psycopg.Error as error:
+        raise EmbeddedError(f"the embedded Postgres refuses connections: {error}") from error

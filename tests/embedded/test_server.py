@@ -1,0 +1,170 @@
+"""One process and its server: start, stop, what is kept, how it is set up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import threading
+from pathlib import Path
+
+import asyncpg
+import psycopg
+import pytest
+
+from rota.embedded import EmbeddedPostgres
+from rota.errors import EmbeddedError
+from tests.embedded.places import eventually, is_alive, server_pid, socket_dir
+
+
+def ask(url: str, query: str) -> object:
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("setting", ["fsync", "synchronous_commit", "full_page_writes"])
+def test_is_durable_by_default(running: EmbeddedPostgres, setting: str) -> None:
+    assert ask(running.url, f"SHOW {setting}") == "on"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("listen_addresses", ""),
+        ("timezone", "UTC"),
+        ("server_encoding", "UTF8"),
+        ("max_connections", "100"),
+        ("shared_buffers", "128MB"),
+        ("password_encryption", "scram-sha-256"),
+    ],
+)
+def test_settings(running: EmbeddedPostgres, setting: str, value: str) -> None:
+    assert ask(running.url, f"SHOW {setting}") == value
+
+
+def test_database_and_user_are_called_rota(running: EmbeddedPostgres) -> None:
+    query = "SELECT current_database() || ' ' || current_user"
+    assert ask(running.url, query) == "rota rota"
+
+
+async def test_url_serves_asyncpg_too(running: EmbeddedPostgres) -> None:
+    connection = await asyncpg.connect(running.url)
+    try:
+        assert await connection.fetchval("SELECT 1") == 1
+    finally:
+        await connection.close()
+
+
+def test_a_password_is_needed(running: EmbeddedPostgres) -> None:
+    password = (running.home / "password").read_text().strip()
+    assert password in running.url
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(running.url.replace(password, "wrong"))
+    methods = "SELECT string_agg(DISTINCT auth_method, ',') FROM pg_hba_file_rules"
+    assert ask(running.url, methods) == "scram-sha-256"
+
+
+def test_files_are_closed_to_others(running: EmbeddedPostgres) -> None:
+    assert mode(running.home / "password") == 0o600
+    assert mode(running.home) == 0o700
+    assert mode(socket_dir(running.home)) == 0o700
+
+
+def test_data_survives_a_restart(place: Path) -> None:
+    server = EmbeddedPostgres(place / "data", durable=False)
+    server.start()
+    with psycopg.connect(server.url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
+    first = server_pid(server.home)
+    server.stop(wait_seconds=20)
+    assert not is_alive(first)
+    with EmbeddedPostgres(place / "data", durable=False) as again:
+        assert ask(again.url, "SELECT n FROM kept") == 42
+        assert server_pid(again.home) != first
+
+
+def test_settings_can_be_given_and_fsync_turned_off(place: Path) -> None:
+    settings = {"max_connections": "17"}
+    with EmbeddedPostgres(place / "data", durable=False, settings=settings) as server:
+        assert ask(server.url, "SHOW fsync") == "off"
+        assert ask(server.url, "SHOW max_connections") == "17"
+
+
+def test_start_and_stop_may_be_repeated(place: Path) -> None:
+    server = EmbeddedPostgres(place / "data", durable=False)
+    server.stop()
+    server.start()
+    server.start()
+    pid, sockets = server_pid(server.home), socket_dir(server.home)
+    server.stop()
+    server.stop()
+    eventually(lambda: not is_alive(pid), "the server stops")
+    eventually(lambda: not sockets.exists(), "its socket directory is removed")
+    server.start()
+    assert ask(server.url, "SELECT 1") == 1
+    server.stop()
+
+
+def test_start_right_after_stop_does_not_meet_the_dying_server(place: Path) -> None:
+    server = EmbeddedPostgres(place / "data", durable=False)
+    for _ in range(5):
+        server.start()
+        assert ask(server.url, "SELECT 1") == 1
+        server.stop()
+
+
+def test_two_objects_of_one_process_have_a_share_each(place: Path) -> None:
+    first, second = (EmbeddedPostgres(place / "data", durable=False) for _ in range(2))
+    starts = [threading.Thread(target=server.start) for server in (first, second)]
+    for start in starts:
+        start.start()
+    for start in starts:
+        start.join()
+    assert first.url == second.url
+    first.stop()
+    assert ask(second.url, "SELECT 1") == 1
+    second.stop()
+
+
+def test_no_url_before_the_start(place: Path) -> None:
+    with pytest.raises(EmbeddedError, match=r"start\(\)"):
+        _ = EmbeddedPostgres(place / "data").url
+
+
+def test_a_server_that_crashed_is_started_again(place: Path) -> None:
+    server = EmbeddedPostgres(place / "data", durable=False)
+    server.start()
+    pid = server_pid(server.home)
+    os.kill(pid, signal.SIGKILL)
+    server.stop(wait_seconds=20)
+    with server:
+        assert server_pid(server.home) != pid
+        assert ask(server.url, "SELECT 1") == 1
+
+
+def test_a_recorded_pid_of_somebody_else_is_not_the_server(place: Path) -> None:
+    """As after the restart of a container, where small numbers come again."""
+    server = EmbeddedPostgres(place / "data", durable=False)
+    server.start()
+    record = (server.home / "cluster" / "postmaster.pid").read_text()
+    server.stop(wait_seconds=20)
+    stale = record.replace(record.split("\n")[0], str(os.getpid()), 1)
+    (server.home / "cluster" / "postmaster.pid").write_text(stale)
+    with server:
+        assert ask(server.url, "SELECT 1") == 1
+
+
+def test_an_interrupted_initdb_is_no_obstacle(place: Path) -> None:
+    half_made = place / "data" / "cluster.new"
+    half_made.mkdir(parents=True)
+    (half_made / "PG_VERSION").write_text("18\n")
+    (place / "data" / "start.lock").touch()
+    with EmbeddedPostgres(place / "data", durable=False) as server:
+        assert ask(server.url, "SELECT 1") == 1
+        assert not half_made.exists()
