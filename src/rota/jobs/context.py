@@ -1,0 +1,178 @@
+"""What a handler is told about its attempt, and what it may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rota.model.run import Claim
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, Connection
+
+_CODE: Mapping[str, Any] = MappingProxyType({"type": "code"})
+
+
+class Attempt(Protocol):
+    """The side of the runtime that a context speaks to; one for each running attempt.
+
+    Two implementations: the worker's own, and the one in a child of the process executor,
+    which sends everything to the worker.
+    """
+
+    @property
+    def claim(self) -> Claim: ...
+    @property
+    def worker(self) -> int: ...
+    @property
+    def started_at(self) -> datetime: ...
+    @property
+    def timeout(self) -> float | None: ...
+    @property
+    def is_cancelled(self) -> bool: ...
+    def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None: ...
+    def report_progress(self, fraction: float, message: str | None) -> None: ...
+    def open_transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]: ...
+    def open_transaction_sync(self) -> AbstractContextManager[Connection[Any]]: ...
+
+
+class AttemptLog:
+    """`ctx.log`: lines stored with the attempt and written to the console."""
+
+    __slots__ = ("_attempt", "_bound")
+
+    def __init__(self, attempt: Attempt, bound: Mapping[str, Any] | None = None) -> None:
+        self._attempt = attempt
+        self._bound = dict(bound or {})
+
+    def bind(self, **fields: Any) -> AttemptLog:
+        """A log whose every line carries these fields too."""
+        return AttemptLog(self._attempt, self._bound | fields)
+
+    def debug(self, message: str, **fields: Any) -> None:
+        self._attempt.write_log("debug", message, self._bound | fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        self._attempt.write_log("info", message, self._bound | fields)
+
+    def warning(self, message: str, **fields: Any) -> None:
+        self._attempt.write_log("warning", message, self._bound | fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        self._attempt.write_log("error", message, self._bound | fields)
+
+    def critical(self, message: str, **fields: Any) -> None:
+        self._attempt.write_log("critical", message, self._bound | fields)
+
+
+class Context:
+    """Given to a parameter annotated `rota.Context`. Times are the database's."""
+
+    __slots__ = ("_attempt", "_rest", "log")
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._rest: Mapping[str, Any] = attempt.claim.rest or {}
+        self.log = AttemptLog(attempt)
+
+    @property
+    def job(self) -> str:
+        return self._attempt.claim.job
+
+    @property
+    def run_id(self) -> int:
+        return self._attempt.claim.id
+
+    @property
+    def attempt(self) -> int:
+        return self._attempt.claim.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        return self._attempt.claim.max_attempts
+
+    @property
+    def queue(self) -> str:
+        return self._attempt.claim.queue
+
+    @property
+    def priority(self) -> int:
+        return self._attempt.claim.priority
+
+    @property
+    def tenant(self) -> str:
+        return self._rest.get("tenant") or ""
+
+    @property
+    def key(self) -> str | None:
+        return self._rest.get("key")
+
+    @property
+    def tags(self) -> list[str]:
+        return list(self._rest.get("tags") or ())
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return dict(self._rest.get("metadata") or {})
+
+    @property
+    def triggered_by(self) -> Mapping[str, Any]:
+        return self._rest.get("triggered_by") or _CODE
+
+    @property
+    def schedule(self) -> str | None:
+        return self._rest.get("schedule")
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        text = self._rest.get("scheduled_for")
+        return datetime.fromisoformat(text) if text else None
+
+    @property
+    def is_catch_up(self) -> bool:
+        return bool(self.triggered_by.get("type") == "catch_up")
+
+    @property
+    def lateness(self) -> timedelta:
+        """How long after the time it was meant for this attempt started."""
+        return max(self.started_at - (self.scheduled_for or self.queued_at), timedelta())
+
+    @property
+    def queued_at(self) -> datetime:
+        return self._attempt.claim.enqueued_at
+
+    @property
+    def started_at(self) -> datetime:
+        return self._attempt.started_at
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the timeout ends this attempt; None without a timeout."""
+        timeout = self._attempt.timeout
+        return None if timeout is None else self.started_at + timedelta(seconds=timeout)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Somebody wants this attempt to stop. Threads must look; coroutines are cancelled."""
+        return self._attempt.is_cancelled
+
+    def progress(self, fraction: float, message: str | None = None) -> None:
+        """Say how far the work is (0 to 1), for people who look at the run."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
+        self._attempt.report_progress(fraction, message)
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """A transaction that commits together with the completion when the handler returns.
+
+        Others see its rows only then; if the handler raises, or the lease is lost, not at all.
+        A second block in the same attempt is a second savepoint of the same transaction.
+        """
+        return self._attempt.open_transaction()
+
+    def transaction_sync(self) -> AbstractContextManager[Connection[Any]]:
+        """The same for handlers that run in a thread or a process of their own."""
+        return self._attempt.open_transaction_sync()

@@ -1,0 +1,1 @@
+"""Pure data and decisions: no I/O, no clock, no logging."""

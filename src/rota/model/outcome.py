@@ -1,0 +1,93 @@
+"""What an attempt decided, as data, before anything is written.
+
+`decide` is the whole state machine of an attempt's end: pure, and tested as a table. A body
+that returned never comes here; success needs no decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from rota.errors import AttemptTimeout, Cancel, Retry, Snooze
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How an attempt failed, in words that fit into a row."""
+
+    error_type: str
+    error: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over."""
+
+    state: Literal["succeeded", "failed", "cancelled"]
+    attempt_state: Literal["succeeded", "failed", "cancelled", "timed_out", "lost"]
+    end_reason: str | None = None
+    message: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The run goes on: after `delay` seconds, or, where it is None, from its old place."""
+
+    attempt_state: Literal["failed", "snoozed", "cancelled", "timed_out"]
+    delay: float | None
+    is_spent: bool
+    message: str | None = None
+    failure: Failure | None = None
+
+
+Outcome = Ended | Again
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a job says about failures."""
+
+    delay_after: Callable[[int], float]
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    give_up_on: tuple[type[BaseException], ...] = ()
+
+    def allows_retry(self, error: BaseException) -> bool:
+        return isinstance(error, self.retry_on) and not isinstance(error, self.give_up_on)
+
+
+def decide(
+    error: BaseException, failure: Failure, policy: Policy, attempts_used: int, max_attempts: int
+) -> Outcome:
+    """What becomes of a run whose attempt raised `error`; `attempts_used` counts earlier ones."""
+    match error:
+        case Snooze():
+            return Again("snoozed", error.delay, is_spent=False, message=str(error) or None)
+        case Cancel():
+            reason = f"cancelled by its handler: {error}" if str(error) else "cancelled by its handler"
+            return Ended("cancelled", "cancelled", reason)
+        case AttemptTimeout():
+            state: Literal["failed", "timed_out"] = "timed_out"
+        case _:
+            state = "failed"
+    used = attempts_used + 1
+    if used >= max_attempts:
+        return Ended("failed", state, "attempts used up", failure=failure)
+    if isinstance(error, Retry):
+        delay = policy.delay_after(used) if error.delay is None else error.delay
+        return Again(state, delay, is_spent=True, failure=failure)
+    if not policy.allows_retry(error):
+        return Ended("failed", state, f"gave up on {failure.error_type}", failure=failure)
+    return Again(state, policy.delay_after(used), is_spent=True, failure=failure)
+
+
+def cancelled_by(who: str, reason: str | None) -> Ended:
+    """A running attempt stopped because somebody asked for it."""
+    return Ended("cancelled", "cancelled", f"cancelled by {who}" + (f": {reason}" if reason else ""))
+
+
+EXPIRED = Ended("cancelled", "cancelled", "expired")
+CUT_OFF = Again("cancelled", None, is_spent=False, message="cut off by a shutdown")

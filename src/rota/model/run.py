@@ -1,0 +1,65 @@
+"""A run as a worker holds it, and as a reader sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+
+class Claim(NamedTuple):
+    """One claimed run, in the order of the columns that `rota.claim_runs` returns.
+
+    A named tuple, because the driver makes one for every run of the hot path.
+    """
+
+    id: int
+    seq: int
+    attempt: int
+    attempts_used: int
+    max_attempts: int
+    priority: int
+    queue: str
+    job: str
+    payload: bytes
+    validated_by: int | None
+    timeout_seconds: float | None
+    is_expired: bool | None
+    is_suspect: bool
+    enqueued_at: datetime
+    rest: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One row of the view `rota.runs`."""
+
+    id: int
+    job: str
+    queue: str
+    state: str
+    priority: int
+    payload: dict[str, Any]
+    run_at: datetime
+    attempt: int
+    max_attempts: int
+    key: str | None
+    tenant: str
+    tags: list[str]
+    metadata: dict[str, Any]
+    schedule: str | None
+    scheduled_for: datetime | None
+    triggered_by: dict[str, Any]
+    worker: int | None
+    last_error: str | None
+    message: str | None
+    result: Any
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_ms: float | None
+    expires_at: datetime | None
+    end_reason: str | None
+    attempts_used: int
+    progress: float | None
+    held_by: str | None

@@ -1,0 +1,16 @@
+"""The states of runs and attempts; docs/lifecycle.md draws them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+RunState = Literal[
+    "blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"
+]
+EndState = Literal["succeeded", "failed", "cancelled"]
+AttemptState = Literal[
+    "running", "succeeded", "failed", "snoozed", "cancelled", "timed_out", "lost"
+]
+
+OPEN_STATES: frozenset[str] = frozenset({"blocked", "scheduled", "queued", "running"})
+END_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})

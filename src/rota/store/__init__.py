@@ -1,0 +1,1 @@
+"""Postgres, and nothing but Postgres: typed functions over .sql files."""

@@ -1,0 +1,148 @@
+"""Numbered SQL files, applied forward, each in its own transaction, under one lock.
+
+A file may carry a line `-- oldest-code: N`: from it on, releases that know no file above N - 1
+can no longer work with the schema. Without the line a file only adds, and the releases before
+it run on.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import psycopg
+from psycopg import sql
+
+from rota.errors import SchemaError
+from rota.store.statements import render
+
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
+_OLDEST = re.compile(r"^-- oldest-code: (\d+)$", re.MULTILINE)
+_LOCK = "SELECT pg_advisory_lock(hashtextextended('rota.migrate ' || %s, 0))"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended('rota.migrate ' || %s, 0))"
+_LOCK_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+    @property
+    def oldest_code(self) -> int:
+        found = _OLDEST.search(self.text)
+        return int(found[1]) if found else 0
+
+    def __str__(self) -> str:
+        return f"{self.number:04}_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What a database holds: its newest file, and the oldest code that it still serves."""
+
+    version: int
+    oldest_code: int
+
+
+@cache
+def known() -> tuple[Migration, ...]:
+    """The files of this release, in order."""
+    found = []
+    for file in files("rota.store").joinpath("migrations").iterdir():
+        match = _FILE.match(file.name)
+        if match:
+            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    return tuple(sorted(found, key=lambda one: one.number))
+
+
+def latest() -> int:
+    return known()[-1].number
+
+
+def installed(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> Installed | None:
+    """What the database holds; None where Rota was never installed."""
+    table = sql.Identifier(schema, "migrations")
+    row = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
+    if row is None or row[0] is None:
+        return None
+    query = sql.SQL("SELECT coalesce(max(number), 0), coalesce(max(oldest_code), 0) FROM {}")
+    version, oldest = conn.execute(query.format(table)).fetchone() or (0, 0)
+    return Installed(int(str(version)), int(str(oldest)))
+
+
+def check(found: Installed | None, schema: str) -> None:
+    """Refuse a schema that this release cannot work with, and say what to run."""
+    if found is None:
+        raise SchemaError(
+            f"the database has no schema {schema!r}: Rota is not installed there",
+            hint="run `rota migrate`",
+        )
+    if found.version < latest():
+        raise SchemaError(
+            f"schema {schema!r} is at migration {found.version}; this release needs {latest()}",
+            hint="run `rota migrate`",
+        )
+    if found.oldest_code > latest():
+        raise SchemaError(
+            f"schema {schema!r} is at migration {found.version} and serves releases from migration "
+            f"{found.oldest_code} on; this release knows {latest()}",
+            hint="upgrade Rota in this environment",
+        )
+
+
+def pending(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> list[Migration]:
+    found = installed(conn, schema)
+    version = found.version if found else 0
+    return [one for one in known() if one.number > version]
+
+
+def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration]:
+    """Apply what is missing and return it. Any number of processes may call this at once."""
+    with psycopg.connect(url, autocommit=True, application_name="rota migrate") as conn:
+        conn.execute(_LOCK, [schema])
+        try:
+            _prepare(conn, schema)
+            todo = [one for one in pending(conn, schema) if upto is None or one.number <= upto]
+            for one in todo:
+                _apply(conn, schema, one)
+            return todo
+        finally:
+            conn.execute(_UNLOCK, [schema])
+
+
+def _prepare(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
+    if installed(conn, schema):
+        return
+    with conn.transaction():
+        conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+        conn.execute(
+            sql.SQL(
+                "CREATE TABLE IF NOT EXISTS {} (number integer PRIMARY KEY, name text NOT NULL, "
+                "oldest_code integer NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+            ).format(sql.Identifier(schema, "migrations"))
+        )
+
+
+def _apply(conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migration) -> None:
+    """One file, one transaction. Waits for locks in short tries, so that a migration which
+    cannot get a table does not make everybody queue behind it."""
+    insert = sql.SQL("INSERT INTO {} (number, name, oldest_code) VALUES (%s, %s, %s)").format(
+        sql.Identifier(schema, "migrations")
+    )
+    for attempt in range(1, _LOCK_TRIES + 1):
+        try:
+            with conn.transaction():
+                conn.execute("SET LOCAL lock_timeout = '2s'")
+                conn.execute("SET LOCAL client_min_messages = warning")
+                conn.execute(render(one.text, schema).encode())
+                conn.execute(insert, [one.number, one.name, one.oldest_code])
+            return
+        except psycopg.errors.LockNotAvailable:
+            if attempt == _LOCK_TRIES:
+                raise
+            time.sleep(0.1 * attempt)

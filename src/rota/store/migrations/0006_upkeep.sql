@@ -1,0 +1,223 @@
+-- What every worker does beside running: promote what is due, rescue what a lost worker
+-- held, park what nobody can run, sweep.
+
+-- scheduled -> queued, in small commits, so that a million due at once do not arrive in one
+-- transaction. Answers how many, and seconds until the next one is due (NULL: none).
+CREATE FUNCTION rota.promote_runs(max_runs integer, OUT promoted integer, OUT next_due_seconds double precision)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    clock   timestamptz := rota.now();
+    touched text[];
+BEGIN
+    WITH due AS MATERIALIZED (
+        SELECT o.ctid AS tid FROM rota.open_runs o WHERE o.state = 'scheduled' AND o.run_at <= clock
+        ORDER BY o.run_at LIMIT max_runs FOR UPDATE SKIP LOCKED
+    ), moved AS (
+        UPDATE rota.open_runs o
+        SET state = 'queued', seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp()
+        WHERE o.ctid = ANY (ARRAY(SELECT tid FROM due))
+        RETURNING o.queue
+    )
+    SELECT count(*), array_agg(DISTINCT queue) INTO promoted, touched FROM moved;
+    IF promoted > 0 THEN
+        PERFORM rota.wake(touched);
+    END IF;
+    SELECT extract(epoch FROM o.run_at - clock) INTO next_due_seconds
+    FROM rota.open_runs o WHERE o.state = 'scheduled' ORDER BY o.run_at LIMIT 1;
+END $$;
+
+-- Declares workers lost whose lease ran out, before any of their rows is touched.
+CREATE FUNCTION rota.mark_lost_workers() RETURNS TABLE (worker bigint, name text) LANGUAGE sql VOLATILE AS $$
+    UPDATE rota.workers w SET state = 'lost', ended_at = clock_timestamp(), is_waiting = false, is_solo = false
+    WHERE w.id IN (SELECT l.id FROM rota.workers l
+                   WHERE l.state IN ('live', 'stopping') AND l.lease_expires_at <= clock_timestamp()
+                   FOR UPDATE SKIP LOCKED)
+    RETURNING w.id, w.name
+$$;
+
+-- Takes back the runs of workers that are not live. It asks by rows, again and again, because
+-- a claim that was under way when its worker was declared lost commits after that.
+-- What had not started goes back to its place free. What had started has lost an attempt, is
+-- a suspect from now on and will be claimed alone; without attempts left it ends as failed.
+CREATE FUNCTION rota.rescue_runs(max_runs integer, everywhere boolean DEFAULT false)
+RETURNS TABLE (run_id bigint, attempt integer, worker bigint, decision text) LANGUAGE plpgsql VOLATILE
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock timestamptz := rota.now();
+    lost  record;
+BEGIN
+    FOR lost IN
+        SELECT o.*, CASE WHEN c.run_id IS NOT NULL THEN 'cancelled'
+                         WHEN o.claim_batch > coalesce((SELECT max(b.batch) FROM rota.batch_starts b WHERE b.worker = o.worker), 0) THEN 'handed back'
+                         WHEN o.attempts_used + 1 >= o.max_attempts THEN 'failed'
+                         ELSE 'requeued' END AS decision,
+               'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '') AS cancel_reason,
+               w.name AS worker_name
+        FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)
+        JOIN rota.open_runs o ON o.id = l.id
+        LEFT JOIN rota.workers w ON w.id = o.worker
+        LEFT JOIN rota.cancel_requests c ON c.run_id = o.id AND c.attempt = o.attempt
+        WHERE o.state = 'running' AND NOT EXISTS (SELECT FROM rota.workers v WHERE v.id = o.worker AND v.state IN ('live', 'stopping'))
+        FOR UPDATE OF o SKIP LOCKED
+    LOOP
+        run_id := lost.id; attempt := lost.attempt; worker := lost.worker; decision := lost.decision;
+        CASE lost.decision
+        WHEN 'handed back' THEN
+            PERFORM rota.hand_back_runs(lost.worker, ARRAY[lost.id], ARRAY[lost.attempt]);
+        WHEN 'cancelled' THEN
+            PERFORM rota.finish_runs(lost.worker, ARRAY[lost.id], ARRAY[lost.attempt], ARRAY[NULL::real], NULL,
+                ARRAY['cancelled'], ARRAY['lost'], ARRAY[lost.cancel_reason]);
+        WHEN 'failed' THEN
+            PERFORM rota.finish_runs(lost.worker, ARRAY[lost.id], ARRAY[lost.attempt], ARRAY[NULL::real], NULL,
+                ARRAY['failed'], ARRAY['lost'], ARRAY['attempts used up'], NULL, ARRAY['WorkerLost'],
+                ARRAY[format('worker %s (%s) was lost during attempt %s', lost.worker, coalesce(lost.worker_name, 'unknown'), lost.attempt)]);
+        ELSE
+            INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, is_redelivery, is_spent, job, tenant, error_type, error)
+            VALUES (lost.id, lost.attempt, 'lost', lost.worker, lost.started_at, clock, lost.is_suspect, true, lost.job, lost.tenant,
+                    'WorkerLost', format('worker %s (%s) was lost during attempt %s', lost.worker, coalesce(lost.worker_name, 'unknown'), lost.attempt));
+            UPDATE rota.open_runs o
+            SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL, enqueued_at = clock_timestamp(), progress = NULL,
+                attempts_used = o.attempts_used + 1, is_suspect = true, held_by = 'suspect',
+                last_error = format('worker %s (%s) was lost during attempt %s', lost.worker, coalesce(lost.worker_name, 'unknown'), lost.attempt)
+            WHERE o.id = lost.id;
+        END CASE;
+        RETURN NEXT;
+        IF lost.decision IN ('handed back', 'requeued') THEN
+            PERFORM rota.wake(ARRAY[lost.queue]);
+        END IF;
+    END LOOP;
+END $$;
+
+-- Runs of workers that ended within ten of their leases; everywhere: any running run whose
+-- worker is not live, the net under the rest.
+CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
+SET enable_seqscan = off AS $$
+BEGIN
+    IF everywhere THEN
+        RETURN QUERY SELECT o.id FROM rota.open_runs o
+            WHERE o.state = 'running' AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
+            LIMIT max_runs;
+    ELSE
+        RETURN QUERY SELECT o.id FROM rota.workers w JOIN rota.open_runs o ON o.worker = w.id AND o.state = 'running'
+            WHERE w.state IN ('gone', 'lost') AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds)
+            LIMIT max_runs;
+    END IF;
+END $$;
+
+-- What no live worker knows leaves the claim's way, and comes back with a worker that does.
+CREATE FUNCTION rota.park_unknown_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off AS $$
+DECLARE
+    unknown text[];
+    parked  integer;
+BEGIN
+    SELECT array_agg(j.name) INTO unknown FROM rota.jobs j
+    WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.state = 'live' AND j.name = ANY (w.jobs));
+    IF unknown IS NULL THEN
+        RETURN 0;
+    END IF;
+    UPDATE rota.open_runs o SET held_by = 'no_worker'
+    WHERE o.id IN (SELECT q.id FROM rota.open_runs q
+                   WHERE q.state = 'queued' AND q.held_by IS NULL AND q.job = ANY (unknown)
+                   LIMIT max_runs FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS parked = ROW_COUNT;
+    RETURN parked;
+END $$;
+
+CREATE FUNCTION rota.free_known_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off AS $$
+DECLARE
+    touched text[];
+    freed   integer;
+BEGIN
+    WITH freed AS (
+        UPDATE rota.open_runs o SET held_by = NULL, enqueued_at = clock_timestamp()
+        WHERE o.id IN (SELECT q.id FROM rota.open_runs q
+                       WHERE q.held_by = 'no_worker'
+                         AND q.job IN (SELECT unnest(w.jobs) FROM rota.workers w WHERE w.state = 'live')
+                       LIMIT max_runs FOR UPDATE SKIP LOCKED)
+        RETURNING o.queue
+    )
+    SELECT count(*), array_agg(DISTINCT queue) INTO freed, touched FROM freed;
+    PERFORM rota.wake(coalesce(touched, '{}'));
+    RETURN freed;
+END $$;
+
+-- Ends waiting runs that are locked by nobody: cancelled, expired in place, or never run.
+CREATE FUNCTION rota.end_waiting_runs(ids bigint[], new_state text, reason text, failure_type text DEFAULT NULL, failure text DEFAULT NULL)
+RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock timestamptz := rota.now();
+BEGIN
+    PERFORM rota.ensure_partitions(clock, clock)
+    WHERE to_regclass('rota.ended_runs_standard_' || to_char(date_trunc('week', clock AT TIME ZONE 'UTC'), 'YYYYMMDD')) IS NULL;
+    RETURN QUERY
+    WITH ended AS (
+        DELETE FROM rota.open_runs o WHERE o.id = ANY (ids) AND o.state <> 'running'
+        RETURNING o.*
+    ), moved AS (
+        INSERT INTO rota.ended_runs (id, created_at, run_at, finished_at, attempt, attempts_used,
+            max_attempts, priority, is_redelivery, state, queue, job, tenant, payload, expires_at,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, message,
+            error_type, error, end_reason)
+        SELECT id, created_at, run_at, clock, attempt, attempts_used,
+            max_attempts, priority, is_suspect, new_state, queue, job, tenant, payload, expires_at,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, message,
+            failure_type, coalesce(failure, last_error), reason
+        FROM ended
+    ), freed AS (
+        DELETE FROM rota.keys k
+        USING (SELECT tenant, job, key, id FROM ended WHERE key IS NOT NULL AND key_seconds IS NULL ORDER BY tenant, job, key COLLATE "C") e
+        WHERE k.tenant = e.tenant AND k.job = e.job AND k.key = e.key AND k.run_id = e.id
+    ), kept AS (
+        UPDATE rota.keys k SET expires_at = rota.after(clock, e.key_seconds)
+        FROM (SELECT tenant, job, key, id, key_seconds FROM ended WHERE key_seconds IS NOT NULL ORDER BY tenant, job, key COLLATE "C") e
+        WHERE k.tenant = e.tenant AND k.job = e.job AND k.key = e.key AND k.run_id = e.id
+    )
+    SELECT id FROM ended;
+END $$;
+
+-- Parked for longer than this: nobody will come.
+CREATE FUNCTION rota.fail_unknown_runs(after_seconds double precision, max_runs integer) RETURNS SETOF bigint
+LANGUAGE sql VOLATILE SET enable_seqscan = off AS $$
+    SELECT rota.end_waiting_runs(
+        ARRAY(SELECT o.id FROM rota.open_runs o
+              WHERE o.held_by = 'no_worker' AND o.enqueued_at <= clock_timestamp() + (SELECT clock_offset FROM rota.settings) - make_interval(secs => after_seconds)
+              LIMIT max_runs FOR UPDATE SKIP LOCKED),
+        'failed', 'unknown job', 'JobUnavailable', format('no live worker knew the job for %s s', after_seconds))
+$$;
+
+-- Small leftovers: keys past their period, requests for attempts that are over, workers that
+-- nobody will ask about, marks older than any history.
+CREATE FUNCTION rota.sweep(max_rows integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    removed integer;
+    n       integer;
+BEGIN
+    DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
+        SELECT e.ctid FROM rota.keys e WHERE e.expires_at <= rota.now() ORDER BY e.expires_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    DELETE FROM rota.cancel_requests c
+    WHERE NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.id = c.run_id AND o.attempt = c.attempt AND o.state = 'running');
+    GET DIAGNOSTICS n = ROW_COUNT;
+    removed := removed + n;
+    DELETE FROM rota.workers w
+    WHERE w.state IN ('gone', 'lost') AND w.ended_at < clock_timestamp() - interval '7 days'
+      AND NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.worker = w.id AND o.state = 'running');
+    GET DIAGNOSTICS n = ROW_COUNT;
+    removed := removed + n;
+    DELETE FROM rota.batch_starts b
+    WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.id = b.worker AND w.state IN ('live', 'stopping'))
+      AND NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.worker = b.worker AND o.state = 'running');
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN removed + n;
+END $$;
+
+CREATE FUNCTION rota.mark_id() RETURNS void LANGUAGE sql VOLATILE AS $$
+    INSERT INTO rota.id_marks (id, at) SELECT last_value, rota.now() FROM rota.run_ids
+    WHERE NOT EXISTS (SELECT FROM rota.id_marks m WHERE m.at > rota.now() - interval '4 minutes')
+    ON CONFLICT DO NOTHING
+$$;
