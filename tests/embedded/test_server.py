@@ -83,7 +83,7 @@ def test_data_survives_a_restart(place: Path) -> None:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
     first = server_pid(server.home)
     server.stop(wait_seconds=20)
-    assert not is_alive(first)
+    eventually(lambda: not is_alive(first), "the server stops")
     with EmbeddedPostgres(place / "data", durable=False) as again:
         assert ask(again.url, "SELECT n FROM kept") == 42
         assert server_pid(again.home) != first
@@ -142,7 +142,7 @@ def test_a_server_that_crashed_is_started_again(place: Path) -> None:
     server.start()
     pid = server_pid(server.home)
     os.kill(pid, signal.SIGKILL)
-    server.stop(wait_seconds=20)
+    eventually(lambda: not is_alive(pid), "the server is dead")
     with server:
         assert server_pid(server.home) != pid
         assert ask(server.url, "SELECT 1") == 1

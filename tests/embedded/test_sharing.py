@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def test_another_temporary_directory_finds_the_same_socket(place: Path) -> None:
     other = place / "tmp"
     other.mkdir()
     with EmbeddedPostgres(place / "data", durable=False) as server:
-        user = User(place / "data", env={"TMPDIR": str(other), "XDG_RUNTIME_DIR": str(other)})
+        user = User(place / "data", env={"TMPDIR": str(other)})
         assert user.url == server.url
         user.end()
 
@@ -115,3 +116,13 @@ def test_a_forked_child_holds_no_share(place: Path) -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_deleted_directory_does_not_keep_its_server(place: Path) -> None:
+    user = User(place / "data")
+    assert answers(user.url)
+    pid, sockets = server_pid(place / "data"), socket_dir(place / "data")
+    shutil.rmtree(place / "data")
+    user.end()
+    eventually(lambda: not is_alive(pid), "the server stops")
+    eventually(lambda: not sockets.exists(), "its socket directory is removed")

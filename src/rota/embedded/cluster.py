@@ -7,18 +7,19 @@ import shutil
 
 from rota.embedded.binaries import Binaries
 from rota.embedded.launch import server_environment
+from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home
 from rota.errors import EmbeddedError
 
 USER = "rota"
 
 
-def ensure_cluster(home: Home, binaries: Binaries) -> bool:
+def ensure_cluster(home: Home, binaries: Binaries, running: FileLock) -> bool:
     """True if the cluster was made just now. To be called under the start lock."""
     if home.cluster.exists():
         _check_version(home, binaries)
         return False
-    _initialise(home, binaries)
+    _initialise(home, binaries, running)
     return True
 
 
@@ -49,7 +50,7 @@ def _check_version(home: Home, binaries: Binaries) -> None:
         )
 
 
-def _initialise(home: Home, binaries: Binaries) -> None:
+def _initialise(home: Home, binaries: Binaries, running: FileLock) -> None:
     # Beside its place and then renamed: an initdb that was interrupted leaves nothing in the way.
     unfinished = home.path / "cluster.new"
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -65,6 +66,8 @@ def _initialise(home: Home, binaries: Binaries) -> None:
         *_locale(binaries),
         # TZ spares initdb the search through all zones for the host's.
         env=server_environment() | {"TZ": "UTC"},
+        # Should we be killed, whoever comes next waits for the end of this initdb.
+        pass_fds=[running.descriptor],
     )
     if answer.returncode != 0:
         said = (answer.stderr or answer.stdout).strip()

@@ -32,19 +32,18 @@ _LOG_BYTES = 10_000_000
 
 @dataclass(frozen=True)
 class Launch:
-    """A server that was asked to start, and where in its log that begins."""
+    """A server that was asked to start: where its socket will be, where its log begins."""
 
-    log_file: Path
+    socket_dir: Path
     log_offset: int
 
-    def failure(self, what: str) -> EmbeddedError:
-        try:
-            written = self.log_file.read_bytes()[self.log_offset :]
-        except OSError:
-            written = b""
-        lines = written.decode(errors="replace").splitlines()[-15:]
-        said = "\n".join(lines) or "(the server wrote nothing)"
-        return EmbeddedError(f"{what}; {self.log_file} ends with:\n{said}")
+
+def log_error(home: Home, what: str, offset: int = 0) -> EmbeddedError:
+    """An error that quotes what the server has written last."""
+    written = home.log_file.read_bytes()[offset:] if home.log_file.exists() else b""
+    lines = written.decode(errors="replace").splitlines()[-15:]
+    said = "\n".join(lines) or "(nothing)"
+    return EmbeddedError(f"the embedded Postgres {what}; {home.log_file} ends with:\n{said}")
 
 
 def server_environment() -> dict[str, str]:
@@ -74,14 +73,13 @@ def launch(
     if home.log_file.exists() and home.log_file.stat().st_size > _LOG_BYTES:
         home.log_file.replace(home.log_file.with_suffix(".log.old"))
     offset = home.log_file.stat().st_size if home.log_file.exists() else 0
-    started = Launch(home.log_file, offset)
-    start_watchdog(home, started, running, command, sync=durable and is_new)
-    return started
+    start_watchdog(home, socket_dir, running, command, sync=durable and is_new)
+    return Launch(socket_dir, offset)
 
 
 def start_watchdog(
     home: Home,
-    started: Launch,
+    socket_dir: Path,
     running: FileLock | None = None,
     command: list[str] | None = None,
     *,
@@ -89,7 +87,8 @@ def start_watchdog(
 ) -> None:
     """Without a command the watchdog takes care of a server that runs already."""
     inherited = running.descriptor if running else -1
-    arguments = [home.path, home.account.uid, home.account.gid, inherited, int(sync)]
+    account = home.account
+    arguments = [home.path, socket_dir, account.uid, account.gid, inherited, int(sync)]
     log = os.open(home.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         home.account.give(log)
@@ -108,7 +107,7 @@ def start_watchdog(
     finally:
         os.close(log)
     if process.returncode != 0:
-        raise started.failure(f"the watchdog ended at once with status {process.returncode}")
+        raise log_error(home, f"got no watchdog (status {process.returncode})")
 
 
 def _clear_stale_pid(home: Home) -> None:

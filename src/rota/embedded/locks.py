@@ -7,20 +7,13 @@ file system.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
 
 from rota.embedded.accounts import Account
 from rota.errors import EmbeddedError
-
-try:
-    import fcntl
-except ImportError as error:  # pragma: no cover - Windows
-    raise EmbeddedError(
-        "the embedded Postgres needs Linux or macOS",
-        hint="configure a database: ROTA_DATABASE_URL or rota.toml",
-    ) from error
 
 _open_locks: set[FileLock] = set()
 

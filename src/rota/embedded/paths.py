@@ -42,6 +42,11 @@ class Home:
         return self.path / "server.log"
 
     @property
+    def copied_binaries(self) -> Path:
+        """Used when the account cannot reach the ones that are installed."""
+        return self.path / "binaries"
+
+    @property
     def postmaster_file(self) -> Path:
         return self.cluster / "postmaster.pid"
 
@@ -139,7 +144,7 @@ def make_socket_dir(home: Home) -> Path:
     if needed > _SOCKET_PATH_BYTES:
         raise EmbeddedError(
             f"the socket path in {path} is too long: {needed} bytes of {_SOCKET_PATH_BYTES}",
-            hint="set XDG_RUNTIME_DIR or TMPDIR to a directory with a shorter path",
+            hint="set TMPDIR to a directory with a shorter path",
         )
     try:
         own_directory(path, home.account)
@@ -152,9 +157,7 @@ def make_socket_dir(home: Home) -> Path:
 
 
 def _socket_base(account: Account) -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and not account.is_other and os.access(runtime, os.W_OK | os.X_OK):
-        return Path(runtime)
+    # Not XDG_RUNTIME_DIR: it vanishes at logout, and a program that goes on loses its database.
     temporary = Path(tempfile.gettempdir())
     return temporary if account.can_enter(temporary) else Path("/tmp")
 

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from rota.embedded.binaries import find_binaries
 from rota.embedded.cluster import USER, ensure_cluster, read_password
-from rota.embedded.launch import Launch, launch, start_watchdog
+from rota.embedded.launch import Launch, launch, log_error, start_watchdog
 from rota.embedded.locks import FileLock
 from rota.embedded.paths import PORT, Home, open_home
 from rota.errors import EmbeddedError
@@ -24,6 +24,8 @@ _DATABASE = "rota"
 _ALWAYS_THERE = "postgres"
 # Long enough for the recovery of a large database after a crash.
 _START_SECONDS = 60.0
+# Of postmaster.pid. Asked there, not worked out: TMPDIR may differ between users of one server.
+_SOCKET_DIR_LINE = 4
 
 
 class EmbeddedPostgres:
@@ -68,9 +70,9 @@ class EmbeddedPostgres:
         return self._home.path
 
     def start(self) -> None:
-        """Returns when a connection has worked. Does nothing if this object has started already."""
+        """Returns when a connection has worked. Does nothing if it is started and still runs."""
         with self._guard:
-            if self._share is not None and self._share.is_open:
+            if self._is_started():
                 return
             home = open_home(self._data_dir)
             with home.lock("start") as starting:
@@ -82,6 +84,8 @@ class EmbeddedPostgres:
                 except BaseException:
                     share.close()
                     raise
+            if self._share is not None:
+                self._share.close()
             self._share, self._home = share, home
 
     def stop(self, *, wait_seconds: float = 0.0) -> None:
@@ -111,6 +115,12 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
+    def _is_started(self) -> bool:
+        # Asked, not remembered: the server may have been killed since.
+        if self._share is None or self._url is None or not self._share.is_open:
+            return False
+        return _answers(self._url)
+
     def _join_or_launch(self, home: Home) -> str:
         launched: Launch | None = None
         deadline = time.monotonic() + _START_SECONDS
@@ -118,14 +128,14 @@ class EmbeddedPostgres:
             with home.lock("running") as running:
                 if running.try_exclusive():
                     if launched is not None:
-                        raise launched.failure("the embedded Postgres did not start")
+                        launched.socket_dir.rmdir()
+                        raise log_error(home, "did not start", launched.log_offset)
                     launched = self._launch(home, running)
             url = _url_of_running(home)
             if url is not None and _answers(url):
                 break
             if time.monotonic() > deadline:
-                since = launched or Launch(home.log_file, 0)
-                raise since.failure(f"the embedded Postgres was not ready in {_START_SECONDS:g} s")
+                raise log_error(home, f"was not ready within {_START_SECONDS:g} s")
             time.sleep(0.01)
         if launched is None:
             _ensure_watchdog(home)
@@ -133,8 +143,8 @@ class EmbeddedPostgres:
         return url
 
     def _launch(self, home: Home, running: FileLock) -> Launch:
-        binaries = find_binaries(home.account, self._bin_dir)
-        is_new = ensure_cluster(home, binaries)
+        binaries = find_binaries(home.account, home.copied_binaries, self._bin_dir)
+        is_new = ensure_cluster(home, binaries, running)
         return launch(
             home,
             binaries,
@@ -151,15 +161,14 @@ def _is_running(home: Home) -> bool:
 
 
 def _url_of_running(home: Home) -> str | None:
-    # The server says when it is ready and where its socket is: TMPDIR may differ between users.
     try:
         lines = home.postmaster_file.read_text().split("\n")
-        socket_dir, state = lines[4], lines[7].strip()
+        is_ready = lines[7].strip() == "ready"
     except (OSError, IndexError):
         return None
-    if state != "ready":
+    if not is_ready:
         return None
-    host = quote(socket_dir, safe="")
+    host = quote(lines[_SOCKET_DIR_LINE], safe="")
     return f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={PORT}"
 
 
@@ -172,7 +181,8 @@ def _ensure_watchdog(home: Home) -> None:
     with home.lock("watchdog") as lock:
         is_missing = lock.try_exclusive()
     if is_missing:
-        start_watchdog(home, Launch(home.log_file, 0))
+        socket_dir = home.postmaster_file.read_text().split("\n")[_SOCKET_DIR_LINE]
+        start_watchdog(home, Path(socket_dir))
 
 
 def _ensure_database(url: str) -> None:

@@ -1,11 +1,11 @@
 """Stops an embedded server when its last user is gone. Run as a script, never imported.
 
-    watchdog.py HOME UID GID RUNNING_FD SYNC [POSTGRES ARGUMENT ...]
+    watchdog.py HOME SOCKET_DIR UID GID RUNNING_FD SYNC [POSTGRES ARGUMENT ...]
 
 Every process that uses the server holds a shared lock on `users.lock`; the kernel drops it when the
 process ends, however it ends. The watchdog waits for the exclusive one. It is the parent of the
-server, so that a server that has ended is reaped and not taken for a live one. It uses the standard
-library's smallest part only, because it may give up the rights to read the rest.
+server, so that a server that has ended is reaped and not taken for a live one. It imports all it
+needs at once, because it then gives up the rights that it may need to read more.
 """
 
 from __future__ import annotations
@@ -17,28 +17,21 @@ import signal
 import sys
 import threading
 import time
+from typing import NoReturn
 
 # A fast shutdown writes a checkpoint; what takes longer than this is stuck.
 PATIENCE_SECONDS = 60.0
 
 
-def main(home: str, uid: int, gid: int, running: int, sync: bool, command: list[str]) -> None:
+def main(home: str, socket_dir: str, uid: int, gid: int, running: int, rest: list[str]) -> NoReturn:
     if os.fork():
         os._exit(0)  # whoever called us must not have to reap us
     become(uid, gid)
+    must_sync, command = rest[0] == "1", rest[1:]
     server = launch(command, running) if command else 0
-    if sync:
-        os.sync()  # initdb left it out for a quick start
-    # A second watchdog waits here and takes over if the first one is killed.
-    acquire(home, "watchdog")
-    ended, stopping = threading.Event(), threading.Event()
-    arguments = (home, server, ended, stopping)
-    stopper = threading.Thread(target=stop_after_last_user, args=arguments, daemon=True)
-    stopper.start()
-    acquire(home, "running")
-    ended.set()
-    if stopping.is_set():
-        stopper.join()
+    if must_sync:  # initdb left it out for a quick start
+        threading.Thread(target=os.sync, daemon=True).start()
+    watch(home, socket_dir, server)
     os._exit(0)
 
 
@@ -59,74 +52,80 @@ def launch(command: list[str], running: int) -> int:
         os.execv(command[0], command)
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]}: {error.strerror}\n")
+        sys.stderr.flush()
     os._exit(127)
 
 
-def acquire(home: str, name: str, *, wait: bool = True) -> int | None:
-    """The descriptor that holds the lock alone; None if it is taken and we do not wait."""
-    path = os.path.join(home, f"{name}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+def watch(home: str, socket_dir: str, server: int) -> None:
+    """Returns when the server has ended, because we stopped it or by itself."""
+    # A second watchdog waits here and takes over if the first one is killed.
+    acquire(home, "watchdog")
+    ended, stopping = threading.Event(), threading.Event()
+    arguments = (home, socket_dir, server, ended, stopping)
+    stopper = threading.Thread(target=stop_after_last_user, args=arguments, daemon=True)
+    stopper.start()
+    acquire(home, "running")
+    ended.set()
+    if stopping.is_set():
+        stopper.join()
 
 
 def stop_after_last_user(
-    home: str, server: int, ended: threading.Event, stopping: threading.Event
+    home: str, socket_dir: str, server: int, ended: threading.Event, stopping: threading.Event
 ) -> None:
-    wait_for_last_user(home)
+    with contextlib.suppress(OSError):  # the whole directory was deleted: stop all the same
+        wait_for_last_user(home)
     stopping.set()
-    socket_dir = postmaster_line(home, 4)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
+    while not ended.is_set():
         ask_to_stop(home, server, signal.SIGINT if time.monotonic() < deadline else signal.SIGQUIT)
-        if ended.wait(0.5):
-            break
-    if socket_dir:
-        remove(socket_dir)
+        ended.wait(0.5)
+    remove(socket_dir)
 
 
 def wait_for_last_user(home: str) -> None:
     """Returns under the start lock, so that nobody can begin to use what we are about to stop."""
     while True:
-        users = acquire(home, "users")
-        # Let go before the start lock: whoever starts takes them in the other order.
-        os.close(users or 0)
+        # Let go before the start lock: whoever starts takes these two in the other order.
+        os.close(acquire(home, "users"))
         start = acquire(home, "start")
-        if acquire(home, "users", wait=False) is not None:
+        with contextlib.suppress(BlockingIOError):
+            acquire(home, "users", fcntl.LOCK_NB)
             return
-        os.close(start or 0)
+        os.close(start)
+
+
+def acquire(home: str, name: str, flags: int = 0) -> int:
+    """The descriptor that holds the lock alone; it is held until that is closed."""
+    path = os.path.join(home, f"{name}.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def ask_to_stop(home: str, server: int, number: signal.Signals) -> None:
-    pid = server or int(postmaster_line(home, 0) or 0)
-    if pid > 0:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+    # Only a watchdog that came later has to look the number up.
+    with contextlib.suppress(OSError, ValueError):
+        os.kill(server or recorded_pid(home), number)
 
 
-def postmaster_line(home: str, number: int) -> str:
-    try:
-        with open(os.path.join(home, "cluster", "postmaster.pid")) as file:
-            return file.read().split("\n")[number].strip()
-    except (OSError, IndexError):
-        return ""
+def recorded_pid(home: str) -> int:
+    with open(os.path.join(home, "cluster", "postmaster.pid")) as file:
+        return int(file.readline())
 
 
-def remove(directory: str) -> None:
-    with contextlib.suppress(OSError):  # somebody else put a file there: not ours to delete
-        os.rmdir(directory)
+def remove(socket_dir: str) -> None:
+    # A server that was killed leaves its socket.
+    with contextlib.suppress(OSError):
+        for name in os.listdir(socket_dir):
+            os.unlink(os.path.join(socket_dir, name))
+        os.rmdir(socket_dir)
 
 
 if __name__ == "__main__":
-    main(
-        sys.argv[1],
-        int(sys.argv[2]),
-        int(sys.argv[3]),
-        int(sys.argv[4]),
-        sys.argv[5] == "1",
-        sys.argv[6:],
-    )
+    _, home, socket_dir, uid, gid, running, *rest = sys.argv
+    main(home, socket_dir, int(uid), int(gid), int(running), rest)
