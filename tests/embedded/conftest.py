@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,3 +39,21 @@ def running() -> Iterator[EmbeddedPostgres]:
     with EmbeddedPostgres(place / "data") as server:
         yield server
     clear(place)
+
+
+@pytest.fixture(scope="session")
+def made() -> Iterator[Path]:
+    """A data directory whose server has run once."""
+    place = make_place()
+    server = EmbeddedPostgres(place / "data", durable=False)
+    server.start()
+    server.stop(wait_seconds=30)
+    yield place / "data"
+    clear(place)
+
+
+@pytest.fixture
+def data(place: Path, made: Path) -> Path:
+    """A copy of it, for tests that are not about the first start: initdb is most of a start."""
+    subprocess.run(["cp", "-a", str(made), str(place / "data")], check=True)
+    return place / "data"

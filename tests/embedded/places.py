@@ -29,7 +29,7 @@ def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) 
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"did not happen: {what}"
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 def import_path() -> str:

@@ -76,28 +76,28 @@ def test_files_are_closed_to_others(running: EmbeddedPostgres) -> None:
     assert mode(socket_dir(running.home)) == 0o700
 
 
-def test_data_survives_a_restart(place: Path) -> None:
-    server = EmbeddedPostgres(place / "data", durable=False)
+def test_data_survives_a_restart(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
     server.start()
     with psycopg.connect(server.url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
     first = server_pid(server.home)
     server.stop(wait_seconds=20)
     eventually(lambda: not is_alive(first), "the server stops")
-    with EmbeddedPostgres(place / "data", durable=False) as again:
+    with EmbeddedPostgres(data, durable=False) as again:
         assert ask(again.url, "SELECT n FROM kept") == 42
         assert server_pid(again.home) != first
 
 
-def test_settings_can_be_given_and_fsync_turned_off(place: Path) -> None:
+def test_settings_can_be_given_and_fsync_turned_off(data: Path) -> None:
     settings = {"max_connections": "17"}
-    with EmbeddedPostgres(place / "data", durable=False, settings=settings) as server:
+    with EmbeddedPostgres(data, durable=False, settings=settings) as server:
         assert ask(server.url, "SHOW fsync") == "off"
         assert ask(server.url, "SHOW max_connections") == "17"
 
 
-def test_start_and_stop_may_be_repeated(place: Path) -> None:
-    server = EmbeddedPostgres(place / "data", durable=False)
+def test_start_and_stop_may_be_repeated(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
     server.stop()
     server.start()
     server.start()
@@ -111,8 +111,8 @@ def test_start_and_stop_may_be_repeated(place: Path) -> None:
     server.stop()
 
 
-def test_start_right_after_stop_does_not_meet_the_dying_server(place: Path) -> None:
-    server = EmbeddedPostgres(place / "data", durable=False)
+def test_start_right_after_stop_does_not_meet_the_dying_server(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
     for _ in range(5):
         server.start()
         assert ask(server.url, "SELECT 1") == 1
@@ -137,8 +137,8 @@ def test_no_url_before_the_start(place: Path) -> None:
         _ = EmbeddedPostgres(place / "data").url
 
 
-def test_a_server_that_crashed_is_started_again(place: Path) -> None:
-    server = EmbeddedPostgres(place / "data", durable=False)
+def test_a_server_that_crashed_is_started_again(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
     server.start()
     pid = server_pid(server.home)
     os.kill(pid, signal.SIGKILL)
@@ -148,9 +148,9 @@ def test_a_server_that_crashed_is_started_again(place: Path) -> None:
         assert ask(server.url, "SELECT 1") == 1
 
 
-def test_a_recorded_pid_of_somebody_else_is_not_the_server(place: Path) -> None:
+def test_a_recorded_pid_of_somebody_else_is_not_the_server(data: Path) -> None:
     """As after the restart of a container, where small numbers come again."""
-    server = EmbeddedPostgres(place / "data", durable=False)
+    server = EmbeddedPostgres(data, durable=False)
     server.start()
     record = (server.home / "cluster" / "postmaster.pid").read_text()
     server.stop(wait_seconds=20)

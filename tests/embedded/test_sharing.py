@@ -30,38 +30,38 @@ def watchdog_of(home: Path) -> psutil.Process:
     return next(p for p in processes_of(home) if "watchdog.py" in " ".join(p.cmdline()))
 
 
-def test_the_second_joins_and_lives_on_when_the_first_ends(place: Path) -> None:
-    first = User(place / "data")
+def test_the_second_joins_and_lives_on_when_the_first_ends(data: Path) -> None:
+    first = User(data)
     url = first.url
-    pid = server_pid(place / "data")
-    second = User(place / "data")
+    pid = server_pid(data)
+    second = User(data)
     assert second.url == url
     first.end()
     assert answers(second.url)
-    assert server_pid(place / "data") == pid
+    assert server_pid(data) == pid
     second.end()
     eventually(lambda: not is_alive(pid), "the server stops after its last user")
 
 
-def test_the_second_lives_on_when_the_first_is_killed(place: Path) -> None:
-    first, second = User(place / "data"), User(place / "data")
+def test_the_second_lives_on_when_the_first_is_killed(data: Path) -> None:
+    first, second = User(data), User(data)
     assert first.url == second.url
-    pid = server_pid(place / "data")
+    pid = server_pid(data)
     first.kill()
     assert answers(second.url)
     second.kill()
     eventually(lambda: not is_alive(pid), "the server stops")
 
 
-def test_kill_of_the_last_user_stops_the_server(place: Path) -> None:
-    user = User(place / "data")
+def test_kill_of_the_last_user_stops_the_server(place: Path, data: Path) -> None:
+    user = User(data)
     assert answers(user.url)
-    pid, sockets = server_pid(place / "data"), socket_dir(place / "data")
+    pid, sockets = server_pid(data), socket_dir(data)
     user.kill()
     eventually(lambda: not is_alive(pid), "the server stops after SIGKILL of its last user")
     eventually(lambda: not processes_of(place), "its watchdog ends too")
     assert not sockets.exists()
-    log = (place / "data" / "server.log").read_text()
+    log = (data / "server.log").read_text()
     assert "database system is shut down" in log
 
 
@@ -80,30 +80,30 @@ def test_many_start_at_once(place: Path) -> None:
         user.kill()
 
 
-def test_another_temporary_directory_finds_the_same_socket(place: Path) -> None:
+def test_another_temporary_directory_finds_the_same_socket(place: Path, data: Path) -> None:
     other = place / "tmp"
     other.mkdir()
-    with EmbeddedPostgres(place / "data", durable=False) as server:
-        user = User(place / "data", env={"TMPDIR": str(other)})
+    with EmbeddedPostgres(data, durable=False) as server:
+        user = User(data, env={"TMPDIR": str(other)})
         assert user.url == server.url
         user.end()
 
 
-def test_who_joins_replaces_a_watchdog_that_was_killed(place: Path) -> None:
-    first = User(place / "data")
+def test_who_joins_replaces_a_watchdog_that_was_killed(data: Path) -> None:
+    first = User(data)
     assert answers(first.url)
-    pid = server_pid(place / "data")
-    watchdog_of(place / "data").kill()
-    eventually(lambda: len(processes_of(place / "data")) == 2, "the watchdog is gone")
-    second = User(place / "data")
+    pid = server_pid(data)
+    watchdog_of(data).kill()
+    eventually(lambda: len(processes_of(data)) == 2, "the watchdog is gone")
+    second = User(data)
     assert answers(second.url)
     first.end()
     second.kill()
     eventually(lambda: not is_alive(pid), "the new watchdog stops the server")
 
 
-def test_a_forked_child_holds_no_share(place: Path) -> None:
-    server = EmbeddedPostgres(place / "data", durable=False)
+def test_a_forked_child_holds_no_share(data: Path) -> None:
+    server = EmbeddedPostgres(data, durable=False)
     server.start()
     pid = server_pid(server.home)
     child = os.fork()
@@ -118,11 +118,11 @@ def test_a_forked_child_holds_no_share(place: Path) -> None:
         os.waitpid(child, 0)
 
 
-def test_a_deleted_directory_does_not_keep_its_server(place: Path) -> None:
-    user = User(place / "data")
+def test_a_deleted_directory_does_not_keep_its_server(data: Path) -> None:
+    user = User(data)
     assert answers(user.url)
-    pid, sockets = server_pid(place / "data"), socket_dir(place / "data")
-    shutil.rmtree(place / "data")
+    pid, sockets = server_pid(data), socket_dir(data)
+    shutil.rmtree(data)
     user.end()
     eventually(lambda: not is_alive(pid), "the server stops")
     eventually(lambda: not sockets.exists(), "its socket directory is removed")

@@ -68,6 +68,8 @@ def watch(home: str, socket_dir: str, server: int) -> None:
     ended.set()
     if stopping.is_set():
         stopper.join()
+    elif not os.path.exists(os.path.join(home, "cluster")):
+        remove(socket_dir)  # a server dies of the loss of its data, and no other will come
 
 
 def stop_after_last_user(
