@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from rota.embedded import EmbeddedPostgres
+from rota.embedded.accounts import server_account
+from rota.embedded.binaries import find_binaries
 from rota.errors import EmbeddedError
+from tests.embedded.places import eventually
 
 
 def refuse(server: EmbeddedPostgres, match: str) -> EmbeddedError:
@@ -70,3 +75,19 @@ def test_a_server_that_does_not_start_is_quoted(
     server = EmbeddedPostgres(place / "data", durable=False, settings={"shared_buffers": "none"})
     refuse(server, r'(?s)did not start; .*server.log ends with:.*"shared_buffers": "none"')
     assert [entry.name for entry in place.iterdir()] == ["data"]  # no socket directory is left
+
+
+def test_a_server_that_somebody_started_by_hand_is_left_alone(data: Path) -> None:
+    """Without our locks: two servers on one cluster would destroy it."""
+    account = server_account(data)
+    postgres = find_binaries(account, data / "binaries").postgres
+    command = [postgres, "-D", data / "cluster", "-k", data, "-c", "listen_addresses="]
+    options = {"user": account.uid, "group": account.gid} if account.is_other else {}
+    by_hand = subprocess.Popen(command, stderr=subprocess.DEVNULL, **options)
+    try:
+        eventually((data / "cluster" / "postmaster.pid").exists, "the other server has begun")
+        refuse(EmbeddedPostgres(data, durable=False), "lock file .* already exists")
+        assert by_hand.poll() is None
+    finally:
+        by_hand.send_signal(signal.SIGINT)
+        by_hand.wait()

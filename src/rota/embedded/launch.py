@@ -118,18 +118,17 @@ def _clear_stale_pid(home: Home) -> None:
         pid = int(home.postmaster_file.read_text().split("\n", 1)[0])
     except (OSError, ValueError):
         return
-    if not _is_live_postgres(pid):
+    if not _is_server(pid, home.cluster):
         home.postmaster_file.unlink(missing_ok=True)
 
 
-def _is_live_postgres(pid: int) -> bool:
+def _is_server(pid: int, cluster: Path) -> bool:
     if sys.platform == "linux":
-        # Slim images have no ps. The line is: pid (command) state …
+        # A server works inside its data directory, and a zombie works nowhere.
         try:
-            command, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+            return Path(os.readlink(f"/proc/{pid}/cwd")) == cluster
         except OSError:
             return False
-        return "(postgres" in command and not rest.strip().startswith("Z")
     answer = subprocess.run(
         ["ps", "-o", "stat=,comm=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

@@ -117,7 +117,7 @@ def _substitute(requested: Path) -> Path:
 
 def _substitute_base(requested: Path) -> Path:
     temporary = Path(tempfile.gettempdir()).resolve()
-    system = Path("/var/lib")
+    system = Path("/var/lib").resolve()
     is_temporary = requested.is_relative_to(temporary)
     return system if system.is_dir() and not is_temporary else Path("/tmp").resolve()
 

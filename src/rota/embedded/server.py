@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Mapping
@@ -24,8 +25,6 @@ _DATABASE = "rota"
 _ALWAYS_THERE = "postgres"
 # Long enough for the recovery of a large database after a crash.
 _START_SECONDS = 60.0
-# Of postmaster.pid. Asked there, not worked out: TMPDIR may differ between users of one server.
-_SOCKET_DIR_LINE = 4
 
 
 class EmbeddedPostgres:
@@ -124,21 +123,17 @@ class EmbeddedPostgres:
     def _join_or_launch(self, home: Home) -> str:
         launched: Launch | None = None
         deadline = time.monotonic() + _START_SECONDS
-        while True:
+        while (url := _ready_url(home, launched)) is None:
             with home.lock("running") as running:
                 if running.try_exclusive():
                     if launched is not None:
-                        launched.socket_dir.rmdir()
+                        shutil.rmtree(launched.socket_dir, ignore_errors=True)
                         raise log_error(home, "did not start", launched.log_offset)
                     launched = self._launch(home, running)
-            url = _url_of_running(home)
-            if url is not None and _answers(url):
-                break
             if time.monotonic() > deadline:
                 raise log_error(home, f"was not ready within {_START_SECONDS:g} s")
             time.sleep(0.01)
-        if launched is None:
-            _ensure_watchdog(home)
+        _ensure_watchdog(home)
         _ensure_database(url)
         return url
 
@@ -160,16 +155,25 @@ def _is_running(home: Home) -> bool:
         return not running.try_exclusive()
 
 
-def _url_of_running(home: Home) -> str | None:
+def _ready_url(home: Home, launched: Launch | None) -> str | None:
+    if not _is_running(home):
+        return None
+    socket_dir = _ready_socket(home)
+    # Another socket than the one that we gave belongs to a server that is in the way of ours.
+    if socket_dir is None or (launched is not None and socket_dir != launched.socket_dir):
+        return None
+    host = quote(str(socket_dir), safe="")
+    url = f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={PORT}"
+    return url if _answers(url) else None
+
+
+def _ready_socket(home: Home) -> Path | None:
+    # Asked of the server, not worked out: TMPDIR may differ between its users.
     try:
         lines = home.postmaster_file.read_text().split("\n")
-        is_ready = lines[7].strip() == "ready"
+        return Path(lines[4]) if lines[7].strip() == "ready" else None
     except (OSError, IndexError):
         return None
-    if not is_ready:
-        return None
-    host = quote(lines[_SOCKET_DIR_LINE], safe="")
-    return f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={PORT}"
 
 
 def _answers(url: str) -> bool:
@@ -180,9 +184,9 @@ def _answers(url: str) -> bool:
 def _ensure_watchdog(home: Home) -> None:
     with home.lock("watchdog") as lock:
         is_missing = lock.try_exclusive()
-    if is_missing:
-        socket_dir = home.postmaster_file.read_text().split("\n")[_SOCKET_DIR_LINE]
-        start_watchdog(home, Path(socket_dir))
+    socket_dir = _ready_socket(home)
+    if is_missing and socket_dir is not None:
+        start_watchdog(home, socket_dir)
 
 
 def _ensure_database(url: str) -> None:
