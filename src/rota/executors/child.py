@@ -1,0 +1,224 @@
+"""The child's side of the process executor: takes one attempt after the other from its worker.
+
+The main thread runs handlers. A second thread reads from the worker, so that a cancel is seen
+while a handler runs, and so that the child ends with its worker whatever the handler does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import io
+import os
+import queue
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Coroutine
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from rota.executors import wire
+from rota.executors.child_attempt import ChildAttempt
+from rota.executors.location import resolve, resolve_reference
+from rota.executors.remote import pack
+
+# By name: this layer stands beside the one that declares them, and a child needs both.
+_CONTEXT = "rota.jobs.context:Context"
+_ENCODE = "rota.jobs.encoding:encode_result"
+# How often a child looks whether its parent is still the same. The channel's end says so at
+# once, unless a fork of the worker keeps its side open.
+_LOOK_MS = 5000
+
+
+class Ended(SystemExit):
+    """Raised in the handler by SIGTERM, so that its `finally` blocks run before the end."""
+
+
+class Channel:
+    """The socket to the worker, and the attempt that its messages are about."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sending = threading.Lock()
+        self._parent = os.getppid()
+        self.inbox: queue.SimpleQueue[wire.Hello | wire.Begin | wire.Quit] = queue.SimpleQueue()
+        self.attempt: ChildAttempt | None = None
+
+    def send(self, message: wire.FromChild) -> None:
+        data = wire.frame(message)
+        with self._sending:
+            self._sock.sendall(data)
+
+    def listen(self) -> None:
+        threading.Thread(target=self._read, name="rota-channel", daemon=True).start()
+
+    def _read(self) -> None:
+        frames = wire.Frames()
+        try:
+            while data := self._receive():
+                for body in frames.feed(data):
+                    self._take(wire.decode_to_child(body))
+        except OSError:
+            pass
+        except BaseException:
+            traceback.print_exc()
+        self._leave()
+
+    def _receive(self) -> bytes:
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        while not poll.poll(_LOOK_MS):
+            if os.getppid() != self._parent:
+                return b""
+        return self._sock.recv(1 << 18)
+
+    def _take(self, message: wire.ToChild) -> None:
+        match message:
+            case wire.Begin():
+                # Made here, so that a cancel right behind it finds the attempt.
+                self.attempt = ChildAttempt(message.call, message.work, self.send)
+                self.inbox.put(message)
+            case wire.Interrupt(call):
+                if self.attempt is not None and self.attempt.call == call:
+                    self.attempt.cancel()
+            case _:
+                self.inbox.put(message)
+
+    def _leave(self) -> None:
+        """The worker is gone, and so is its lease: stop at once, with all that was started."""
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
+        os._exit(1)
+
+
+class Child:
+    """Runs handlers, one at a time, all coroutines on one event loop."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._app_ref: str | None = None
+
+    @cached_property
+    def _runner(self) -> asyncio.Runner:
+        return asyncio.Runner()
+
+    def run(self) -> None:
+        while True:
+            match self._channel.inbox.get():
+                case wire.Hello(path, argv, app_ref):
+                    sys.path[:], sys.argv[:], self._app_ref = path, argv, app_ref
+                case wire.Begin(call, work):
+                    self._channel.send(self._answer(call, work))
+                case wire.Quit():
+                    return
+
+    def _answer(self, call: int, work: wire.Work) -> wire.Returned | wire.Raised:
+        attempt = self._channel.attempt
+        assert attempt is not None
+        try:
+            return contextvars.copy_context().run(self._attempt, work, attempt)
+        except Ended:
+            raise
+        except BaseException as error:
+            return pack(call, error)
+
+    def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Returned:
+        body = self._bind(work, attempt)
+        try:
+            value = body()
+            if inspect.iscoroutine(value):
+                return self._run(_await(value, work, attempt))
+            result = _encode(value, work)
+            return wire.Returned(attempt.call, result, attempt.finish_sync(result))
+        finally:
+            attempt.close_sync()
+
+    def _run(self, body: Coroutine[Any, Any, wire.Returned]) -> wire.Returned:
+        try:
+            return self._runner.run(body, context=contextvars.copy_context())
+        except (SystemExit, KeyboardInterrupt):
+            # These leave the loop from whichever coroutine raised them; others may hang in it.
+            self._runner.close()
+            del self._runner
+            raise
+
+    def _bind(self, work: wire.Work, attempt: ChildAttempt) -> Callable[[], Any]:
+        """The handler with its arguments."""
+        if self._app_ref is not None:
+            # The application first: it knows the order in which its modules can be imported.
+            resolve_reference(self._app_ref)
+            self._app_ref = None
+        found: Any = resolve(work.location)
+        definition = getattr(found, "definition", None)
+        name = work.context_parameter
+        if definition is None:
+            function, arguments = found, msgspec.json.decode(work.claim.payload)
+        else:
+            function = definition.function
+            arguments = definition.schema.decode(work.claim.payload, work.is_validated)
+            name = name or definition.schema.context_parameter
+        if name is not None:
+            context: Any = resolve_reference(_CONTEXT)
+            arguments = {**arguments, name: context(attempt)}
+        return lambda: function(**arguments)
+
+
+def _encode(value: object, work: wire.Work) -> bytes | None:
+    encode: Any = resolve_reference(_ENCODE)
+    result: bytes | None = encode(value, work.result_bytes)
+    return result
+
+
+async def _await(
+    body: Coroutine[Any, Any, Any], work: wire.Work, attempt: ChildAttempt
+) -> wire.Returned:
+    task = asyncio.current_task()
+    assert task is not None
+    attempt.attach(task)
+    try:
+        result = _encode(await body, work)
+        return wire.Returned(attempt.call, result, await attempt.finish(result))
+    finally:
+        attempt.detach()
+        await attempt.close()
+        await _end_others(task)
+
+
+async def _end_others(task: asyncio.Task[Any]) -> None:
+    """As `asyncio.run` does: what a handler left behind does not reach into the next attempt."""
+    others = asyncio.all_tasks() - {task}
+    for other in others:
+        other.cancel()
+    if others:
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+def main(fd: int) -> None:
+    channel = Channel(socket.socket(fileno=fd))
+    os.set_inheritable(fd, False)
+    _set_signals(channel)
+    # A line at a time, so that what a handler prints is there even if its child is killed.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    channel.listen()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        Child(channel).run()
+
+
+def _set_signals(channel: Channel) -> None:
+    """Only the worker ends a child; a signal to a whole service or terminal is its to judge."""
+
+    def on_term(*_: object) -> None:
+        if channel.attempt is not None and channel.attempt.is_cancelled:
+            raise Ended(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, on_term)

@@ -1,0 +1,133 @@
+"""The attempt as a handler in a child sees it: what it says goes to the worker at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rota.executors.wire import FromChild, LogLine, Progress, Work
+from rota.model.run import Claim
+
+if TYPE_CHECKING:
+    from psycopg import AsyncConnection, Connection
+
+    # Imported on first use: most handlers open no transaction, and the driver takes a good part
+    # of a child's start.
+    from rota.executors.transaction import AttemptTransaction
+
+
+class ChildAttempt:
+    """Implements `rota.jobs.context.Attempt` over the channel to the worker."""
+
+    def __init__(self, call: int, work: Work, send: Callable[[FromChild], None]) -> None:
+        self.call = call
+        self._work = work
+        self._send = send
+        self._started = time.monotonic()
+        self._is_cancelled = False
+        self._cancel_coroutine: Callable[[], object] | None = None
+        self._transaction: AttemptTransaction | None = None
+        self._has_written = False
+
+    @property
+    def claim(self) -> Claim:
+        return self._work.claim
+
+    @property
+    def worker(self) -> int:
+        return self._work.worker
+
+    @property
+    def started_at(self) -> datetime:
+        return self._work.started_at
+
+    @property
+    def timeout(self) -> float | None:
+        return self._work.timeout
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._is_cancelled
+
+    def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        try:
+            self._send(LogLine(self.call, level, message, dict(fields)))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            # A line must not fail its attempt: what does not cross as it is crosses as text.
+            shown = {ascii(name)[1:-1]: ascii(value) for name, value in fields.items()}
+            self._send(LogLine(self.call, level, ascii(message)[1:-1], shown))
+
+    def report_progress(self, fraction: float, message: str | None) -> None:
+        self._send(Progress(self.call, fraction, message))
+
+    @contextmanager
+    def open_transaction_sync(self) -> Iterator[Connection[Any]]:
+        with self._make_transaction().block_sync() as conn:
+            self._has_written = True
+            yield conn
+
+    @asynccontextmanager
+    async def open_transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
+        async with self._make_transaction().block() as conn:
+            self._has_written = True
+            yield conn
+
+    def _make_transaction(self) -> AttemptTransaction:
+        from rota.executors.transaction import AttemptTransaction
+
+        if self._transaction is None:
+            work = self._work
+            self._transaction = AttemptTransaction(
+                work.database_url, work.schema, work.claim, work.worker, work.lease_seconds
+            )
+        return self._transaction
+
+    # What follows is for the child itself, not for handlers.
+
+    def cancel(self) -> None:
+        """Called by the reader's thread when the worker wants this attempt to stop."""
+        self._is_cancelled = True
+        if self._cancel_coroutine is not None:
+            self._cancel_coroutine()
+
+    def attach(self, task: asyncio.Task[Any]) -> None:
+        """From here on a cancel reaches the coroutine too."""
+        loop = task.get_loop()
+        self._cancel_coroutine = lambda: loop.call_soon_threadsafe(task.cancel)
+        if self._is_cancelled:
+            task.cancel()
+
+    def detach(self) -> None:
+        self._cancel_coroutine = None
+
+    def finish_sync(self, result: bytes | None) -> bool:
+        """Commits what the handler wrote with its completion; False if it wrote nothing."""
+        if self._transaction is None or not self._has_written:
+            return False
+        self._transaction.complete_sync(self._duration_ms(), _text(result))
+        return True
+
+    async def finish(self, result: bytes | None) -> bool:
+        if self._transaction is None or not self._has_written:
+            return False
+        await self._transaction.complete(self._duration_ms(), _text(result))
+        return True
+
+    def close_sync(self) -> None:
+        if self._transaction is not None:
+            self._transaction.close_sync()
+
+    async def close(self) -> None:
+        if self._transaction is not None:
+            await self._transaction.close()
+
+    def _duration_ms(self) -> float:
+        return (time.monotonic() - self._started) * 1000
+
+
+def _text(result: bytes | None) -> str | None:
+    return None if result is None else result.decode()
