@@ -1,0 +1,112 @@
+"""Many calls as the arrays of one statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rota.errors import PayloadError
+from rota.jobs.options import NO_OPTIONS, Options
+
+# One round trip for the usual bulk; beyond it, memory on both sides counts for more.
+MAX_ROWS = 10_000
+MAX_BYTES = 32 * 1024 * 1024
+
+
+class Call(NamedTuple):
+    """A checked enqueue that has not been sent."""
+
+    job: str
+    payload: str
+    validated_by: int
+    options: Options
+
+
+class Batch:
+    """Calls in the order in which they are sent.
+
+    Calls with a key that need more than one statement are sorted by key over all of them: two
+    callers then take their keys in the same order, and neither waits for the other in a circle.
+    """
+
+    def __init__(self, calls: Iterable[Call], connection: Any = None) -> None:
+        self.calls = list(calls)
+        _refuse_others(self.calls)
+        self.connection = _common_connection(self.calls, connection)
+        self._order: list[int] | None = None
+        chunks = list(_cut(self.calls))
+        if len(chunks) > 1 and any(call.options.key is not None for call in self.calls):
+            self._order = sorted(range(len(self.calls)), key=lambda n: _place(self.calls[n]))
+            chunks = list(_cut([self.calls[n] for n in self._order]))
+        self.statements = [parameters(chunk) for chunk in chunks]
+
+    def restore(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """Answers in the order of the calls."""
+        if self._order is None:
+            return rows
+        restored: list[Any] = [None] * len(rows)
+        for n, row in zip(self._order, rows, strict=True):
+            restored[n] = row
+        return restored
+
+
+def parameters(calls: Sequence[Call]) -> dict[str, Any]:
+    """For `runs/enqueue_many.sql`: an array for each option that any of them uses."""
+    first = calls[0].job
+    is_one_job = all(call.job == first for call in calls)
+    return {
+        "jobs": [first] if is_one_job else [call.job for call in calls],
+        "payloads": [call.payload for call in calls],
+        "validated_by": [call.validated_by for call in calls],
+        **_columns(calls),
+    }
+
+
+def _columns(calls: Sequence[Call]) -> dict[str, Any]:
+    names = NO_OPTIONS.parameters
+    if all(call.options is NO_OPTIONS for call in calls):
+        return dict.fromkeys(names)
+    columns: dict[str, Any] = {}
+    for name in names:
+        column = [call.options.parameters[name] for call in calls]
+        columns[name] = column if any(value is not None for value in column) else None
+    if columns["tags"] is not None:
+        # Arrays of arrays must be rectangular; lists of tags are not.
+        columns["tags"] = [tags and json.dumps(tags) for tags in columns["tags"]]
+    return columns
+
+
+def _cut(calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+    start = size = 0
+    for n, call in enumerate(calls):
+        size += len(call.payload)
+        if n > start and (n - start == MAX_ROWS or size > MAX_BYTES):
+            yield calls[start:n]
+            start, size = n, len(call.payload)
+    if start < len(calls):
+        yield calls[start:]
+
+
+def _place(call: Call) -> tuple[bool, bytes, bytes, bytes]:
+    # Bytes, because the database compares keys by them.
+    options = call.options
+    tenant, key = options.tenant or "", options.key or ""
+    return options.key is not None, tenant.encode(), call.job.encode(), key.encode()
+
+
+def _refuse_others(calls: Sequence[Any]) -> None:
+    for call in calls:
+        if type(call) is not Call:
+            raise PayloadError(
+                f"enqueue_many takes calls, not {call!r}", hint="write job.call(…) for each"
+            )
+
+
+def _common_connection(calls: Sequence[Call], connection: Any) -> Any:
+    for call in calls:
+        own = call.options.connection
+        if own is not None and connection is not None and own is not connection:
+            raise PayloadError("calls with different connections cannot be enqueued together")
+        connection = connection if own is None else own
+    return connection

@@ -1,0 +1,151 @@
+"""Enqueue on a connection of the caller's, so that it joins the caller's transaction.
+
+Nothing here imports a driver or an ORM: whoever passes a connection has imported it. Nothing here
+commits, either.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from psycopg.rows import tuple_row
+
+from rota.errors import PayloadError
+from rota.store.errors import translate_foreign
+
+Rows = list[Any]
+Style = Literal["numeric", "named"]
+
+_PARAMETER = re.compile(r"%\((\w+)\)s(?:::(\w+(?: precision)?(?:\[\])?))?")
+
+
+@cache
+def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
+    """A statement with `%(name)s::type` in another style of parameters, and their order.
+
+    `numeric` is asyncpg's `$1`, one number a name. `named` is SQLAlchemy's `:name`, cast by CAST:
+    its parser does not take `:name::type`.
+    """
+    names: list[str] = []
+
+    def replace(found: re.Match[str]) -> str:
+        name, kind = found.groups()
+        if name not in names:
+            names.append(name)
+        place = f":{name}" if style == "named" else f"${names.index(name) + 1}"
+        if kind is None:
+            return place
+        return f"CAST({place} AS {kind})" if style == "named" else f"{place}::{kind}"
+
+    return _PARAMETER.sub(replace, sql), tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """How one family of connections is spoken to. Exactly one of the two is given."""
+
+    name: str
+    fetch: Callable[[Any, str, Mapping[str, Any]], Awaitable[Rows]] | None = None
+    fetch_sync: Callable[[Any, str, Mapping[str, Any]], Rows] | None = None
+
+
+async def fetch(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    """The rows of a statement, on a caller's async connection."""
+    driver = find_driver(connection)
+    if driver.fetch is None:
+        raise PayloadError(
+            f"{driver.name} is sync: use enqueue_sync, or send_many_sync, with it",
+            hint="await enqueue() takes an async connection",
+        )
+    with translate_foreign():
+        return await driver.fetch(connection, sql, parameters)
+
+
+def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    """The rows of a statement, on a caller's sync connection."""
+    driver = find_driver(connection)
+    if driver.fetch_sync is None:
+        raise PayloadError(
+            f"{driver.name} is async: use await enqueue(), or await send_many(), with it",
+            hint="enqueue_sync() takes a sync connection",
+        )
+    with translate_foreign():
+        return driver.fetch_sync(connection, sql, parameters)
+
+
+def find_driver(connection: Any) -> Driver:
+    """By the names of the connection's class and its bases."""
+    for kind in type(connection).__mro__:
+        driver = _DRIVERS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if driver is not None:
+            return driver
+    kind = type(connection)
+    raise PayloadError(
+        f"connection= does not take a {kind.__module__}.{kind.__qualname__}",
+        hint="it takes a connection or session of psycopg, asyncpg, SQLAlchemy or Django; "
+        "not a pool or an engine, which have no transaction",
+    )
+
+
+async def _psycopg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    # A cursor of our own: the caller's may hold rows that are still to be read.
+    owner = getattr(connection, "connection", connection)
+    async with owner.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(sql, parameters)
+        return await cursor.fetchall()  # type: ignore[no-any-return]
+
+
+def _psycopg_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    owner = getattr(connection, "connection", connection)
+    with owner.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()  # type: ignore[no-any-return]
+
+
+async def _asyncpg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    text, names = convert(sql, "numeric")
+    rows = await connection.fetch(text, *(parameters[name] for name in names))
+    return [tuple(row) for row in rows]
+
+
+async def _sqlalchemy(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    text, _ = convert(sql, "named")
+    result = await connection.execute(sys.modules["sqlalchemy"].text(text), parameters)
+    return [tuple(row) for row in result.all()]
+
+
+def _sqlalchemy_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    text, _ = convert(sql, "named")
+    result = connection.execute(sys.modules["sqlalchemy"].text(text), parameters)
+    return [tuple(row) for row in result.all()]
+
+
+def _django(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    if connection.vendor != "postgresql":
+        raise PayloadError(f"Django's connection is to {connection.vendor}, not to PostgreSQL")
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return [tuple(row) for row in cursor.fetchall()]
+
+
+_DRIVERS: dict[tuple[str, str], Driver] = {
+    ("psycopg", "AsyncConnection"): Driver("psycopg's AsyncConnection", fetch=_psycopg),
+    ("psycopg", "AsyncCursor"): Driver("psycopg's AsyncCursor", fetch=_psycopg),
+    ("psycopg", "Connection"): Driver("psycopg's Connection", fetch_sync=_psycopg_sync),
+    ("psycopg", "Cursor"): Driver("psycopg's Cursor", fetch_sync=_psycopg_sync),
+    ("asyncpg", "Connection"): Driver("asyncpg's Connection", fetch=_asyncpg),
+    ("asyncpg", "PoolConnectionProxy"): Driver("asyncpg's Connection", fetch=_asyncpg),
+    ("sqlalchemy", "AsyncConnection"): Driver("SQLAlchemy's AsyncConnection", fetch=_sqlalchemy),
+    ("sqlalchemy", "AsyncSession"): Driver("SQLAlchemy's AsyncSession", fetch=_sqlalchemy),
+    ("sqlalchemy", "async_scoped_session"): Driver("SQLAlchemy's AsyncSession", fetch=_sqlalchemy),
+    ("sqlalchemy", "Connection"): Driver("SQLAlchemy's Connection", fetch_sync=_sqlalchemy_sync),
+    ("sqlalchemy", "Session"): Driver("SQLAlchemy's Session", fetch_sync=_sqlalchemy_sync),
+    ("sqlalchemy", "scoped_session"): Driver("SQLAlchemy's Session", fetch_sync=_sqlalchemy_sync),
+    ("django", "ConnectionProxy"): Driver("Django's connection", fetch_sync=_django),
+    ("django", "BaseDatabaseWrapper"): Driver("Django's connection", fetch_sync=_django),
+}

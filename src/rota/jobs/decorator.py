@@ -1,0 +1,102 @@
+"""`@app.job` and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Unpack, overload
+
+from rota.jobs.batch import Call
+from rota.jobs.context import Context
+from rota.jobs.definition import JobArguments, JobDefinition
+from rota.jobs.enqueue import Enqueuer
+from rota.jobs.handle import Run
+from rota.jobs.options import NO_OPTIONS, OptionArguments, Options
+from rota.jobs.registry import Registry
+from rota.model.backoff import Backoff
+
+P = ParamSpec("P")
+
+
+class BoundJob(Generic[P]):
+    """A job with the options of its next enqueues."""
+
+    def __init__(self, definition: JobDefinition, enqueuer: Enqueuer, options: Options) -> None:
+        self.definition = definition
+        self._enqueuer = enqueuer
+        self._options = options
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P]:
+        """The same job with these options on top, for the enqueues that follow."""
+        own = self.definition.backoff
+        default = own if isinstance(own, Backoff) else self._enqueuer.config.runs.default_backoff()
+        return BoundJob(self.definition, self._enqueuer, self._options.merge(options, default))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """A checked call that is not sent yet, for `app.enqueue_many`."""
+        definition = self.definition
+        schema = definition.schema
+        payload = schema.encode(schema.bind(args, kwargs)).decode()
+        return Call(definition.name, payload, schema.hash, self._options)
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run:
+        """Ask for one run with these arguments."""
+        return await self._enqueuer.send(self.call(*args, **kwargs))
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run:
+        return self._enqueuer.send_sync(self.call(*args, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class Job(BoundJob[P]):
+    """A declared job. Calling it calls the function, here and now, as tests like to do."""
+
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, definition: JobDefinition, enqueuer: Enqueuer) -> None:
+        super().__init__(definition, enqueuer, NO_OPTIONS)
+        update_wrapper(self, definition.function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.definition.function(*args, **kwargs)
+
+
+class Declaration(Protocol):
+    """What `@app.job(…)` is, for type checkers: the context is not the enqueuer's to give."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Any], /) -> Job[P]: ...
+    @overload
+    def __call__(self, function: Callable[P, Any], /) -> Job[P]: ...
+
+
+class JobDecorator:
+    """`app.job`: with and without parentheses."""
+
+    def __init__(self, registry: Registry, enqueuer: Enqueuer) -> None:
+        self._registry = registry
+        self._enqueuer = enqueuer
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Any], /) -> Job[P]: ...
+    @overload
+    def __call__(self, function: Callable[P, Any], /) -> Job[P]: ...
+    @overload
+    def __call__(self, **arguments: Unpack[JobArguments]) -> Declaration: ...
+    def __call__(self, function: Any = None, /, **arguments: Any) -> Any:  # type: ignore[misc]
+        if function is not None:
+            return self._declare(function, {})
+        return lambda function: self._declare(function, arguments)
+
+    def _declare(self, function: Callable[..., Any], arguments: Any) -> Job[Any]:
+        if isinstance(function, Job):
+            function = function.definition.function
+        definition = JobDefinition.of(function, self._enqueuer.config, arguments)
+        self._registry.add(definition)
+        return Job(definition, self._enqueuer)

@@ -1,0 +1,220 @@
+"""What `@app.job` declares, checked and frozen."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypedDict, get_args
+
+from rota.config import Config
+from rota.errors import JobError
+from rota.jobs.encoding import encode_value
+from rota.jobs.payload import PayloadSchema
+from rota.jobs.values import check_duration, check_number, check_tags, check_text
+from rota.model.backoff import Backoff
+from rota.model.outcome import Policy
+
+ExecutorName = Literal["async", "thread", "process"]
+EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
+ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
+BackoffFunction = Callable[[int], "float | timedelta"]
+
+_log = logging.getLogger("rota.jobs")
+
+
+class JobArguments(TypedDict, total=False):
+    """What `@app.job()` takes, for type checkers."""
+
+    name: str | None
+    queue: str | None
+    priority: int | None
+    max_attempts: int | None
+    timeout: float | timedelta | None
+    backoff: Backoff | Mapping[str, Any] | str | BackoffFunction | None
+    retry_on: ErrorTypes | None
+    give_up_on: ErrorTypes | None
+    tags: list[str] | tuple[str, ...] | None
+    metadata: Mapping[str, Any] | None
+    executor: ExecutorName | None
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobDefinition:
+    """A job as its code declares it; None means that the configuration's default holds."""
+
+    name: str
+    function: Callable[..., Any]
+    executor: ExecutorName
+    schema: PayloadSchema
+    source: str
+    queue: str | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    backoff: Backoff | BackoffFunction | None = None
+    retry_on: tuple[type[BaseException], ...] = (BaseException,)
+    give_up_on: tuple[type[BaseException], ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] | None = None
+    description: str = ""
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], config: Config, arguments: JobArguments
+    ) -> JobDefinition:
+        """Check a declaration; a JobError names the function and what is wrong with it."""
+        place = _check_function(function)
+        given = {name: value for name, value in arguments.items() if value is not None}
+        values = {
+            name: _check_argument(name, value, place, config) for name, value in given.items()
+        }
+        name = values.pop("name", None) or function.__name__
+        values["executor"] = _check_executor(function, values.get("executor"), place)
+        values.setdefault("description", _first_line(function))
+        schema = PayloadSchema.of(function, name, place, config.runs.payload_bytes)
+        return cls(name=name, function=function, schema=schema, source=place, **values)
+
+    def policy(
+        self,
+        config: Config,
+        random: Callable[[], float],
+        override_backoff_json: Mapping[str, Any] | None = None,
+    ) -> Policy:
+        """What becomes of failed attempts. An override, stored as data, beats the code's."""
+        delay = self._delay(config, random, override_backoff_json)
+        return Policy(delay, self.retry_on, self.give_up_on)
+
+    def _delay(
+        self,
+        config: Config,
+        random: Callable[[], float],
+        override: Mapping[str, Any] | None,
+    ) -> Callable[[int], float]:
+        default = config.runs.default_backoff()
+        if override is not None:
+            try:
+                return _by_data(Backoff.from_json(override), random)
+            except (ValueError, TypeError) as error:
+                # Written past the edge; a retry must not fail over it.
+                _log.warning('job "%s": stored backoff is ignored: %s', self.name, error)
+        if isinstance(self.backoff, Backoff):
+            return _by_data(self.backoff, random)
+        if self.backoff is not None:
+            return _by_function(self.backoff, self.name, _by_data(default, random))
+        return _by_data(default, random)
+
+
+def _by_data(backoff: Backoff, random: Callable[[], float]) -> Callable[[int], float]:
+    return lambda attempt: backoff.delay(attempt, random)
+
+
+def _by_function(
+    function: BackoffFunction, job: str, default: Callable[[int], float]
+) -> Callable[[int], float]:
+    """User code in the path of a failure: if it fails too, the run still gets its retry."""
+
+    def delay(attempt: int) -> float:
+        try:
+            return check_duration("the backoff function's answer", function(attempt), least=0)
+        except Exception as error:
+            _log.exception('job "%s": the default backoff is used: %s', job, error)
+            return default(attempt)
+
+    return delay
+
+
+def _check_function(function: Any) -> str:
+    """The function's place, for errors and for `rota.jobs.source`."""
+    if isinstance(function, type) or not inspect.isroutine(function):
+        raise JobError(f"a job is a function (def or async def), not {function!r}")
+    inner = inspect.unwrap(function)
+    place = f"{function.__module__}:{function.__qualname__}"
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        raise JobError(f"a job is a function written in Python; {place} is not")
+    place = f"{place} ({code.co_filename}:{code.co_firstlineno})"
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise JobError(f"{place} is a generator; a job returns one result")
+    return place
+
+
+def _check_executor(
+    function: Callable[..., Any], wanted: ExecutorName | None, place: str
+) -> ExecutorName:
+    is_async = inspect.iscoroutinefunction(function)
+    if wanted is None:
+        return "async" if is_async else "thread"
+    if wanted == "async" and not is_async:
+        raise JobError(f'{place}: executor "async" needs an async def; a def runs in a thread')
+    if wanted == "thread" and is_async:
+        raise JobError(f'{place}: executor "thread" needs a def; an async def runs in the loop')
+    if wanted == "process" and function.__qualname__ != function.__name__:
+        raise JobError(
+            f'{place}: executor "process" needs a function at the top level of a module, '
+            "which another process can import"
+        )
+    if wanted == "process" and not function.__name__.isidentifier():
+        raise JobError(f'{place}: executor "process" needs a function with a name')
+    return wanted
+
+
+def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
+    check = _CHECKS.get(name)
+    if check is None:
+        raise JobError(f"{place}: a job has no option {name}; it has {', '.join(_CHECKS)}")
+    try:
+        return check(name, value, config)
+    except ValueError as error:
+        raise JobError(f"{place}: {error}") from None
+
+
+def _check_backoff(name: str, value: Any, config: Config) -> Backoff | BackoffFunction:
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    return Backoff.parse(value, config.runs.default_backoff())
+
+
+def _check_errors(name: str, value: Any, config: Config) -> tuple[type[BaseException], ...]:
+    types = tuple(value) if isinstance(value, tuple | list) else (value,)
+    for kind in types:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise ValueError(f"{name} must be exception types, not {kind!r}")
+    return types
+
+
+def _check_executor_name(name: str, value: Any, config: Config) -> Any:
+    if value not in EXECUTORS:
+        raise ValueError(f"{name} must be one of {', '.join(EXECUTORS)}, not {value!r}")
+    return value
+
+
+def _check_metadata(name: str, value: Any, config: Config) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping, not {value!r}")
+    encode_value(value, name)
+    return dict(value)
+
+
+_CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
+    "name": lambda name, value, config: check_text(name, value, most=200),
+    "queue": lambda name, value, config: check_text(name, value, most=100),
+    "priority": lambda name, value, config: check_number(name, value, 0, 9),
+    "max_attempts": lambda name, value, config: check_number(name, value, 1, 100),
+    "timeout": lambda name, value, config: check_duration(name, value),
+    "backoff": _check_backoff,
+    "retry_on": _check_errors,
+    "give_up_on": _check_errors,
+    "tags": lambda name, value, config: check_tags(name, value),
+    "metadata": _check_metadata,
+    "executor": _check_executor_name,
+    "description": lambda name, value, config: check_text(name, value, most=10_000, least=0),
+}
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    text = inspect.getdoc(function) or ""
+    return text.strip().split("\n", 1)[0].replace("\0", "")

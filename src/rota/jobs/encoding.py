@@ -1,0 +1,61 @@
+"""JSON that Postgres can hold, or an error that says why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import pydantic_core
+
+from rota.errors import PayloadError
+
+# jsonb has no NUL. The escape of a backslash before `u0000` is innocent text, so it is counted.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_ALWAYS_FINE = frozenset({int, bool})
+
+encode_plain = msgspec.json.Encoder().encode
+
+
+def has_nul(raw: bytes) -> bool:
+    """Whether a JSON text holds a NUL character. Nearly always answered by the first look."""
+    return b"\\u0000" in raw and _NUL.search(raw) is not None
+
+
+def dump_json(value: Any) -> bytes:
+    """A JSON-native value as JSON; NaN and Infinity, which JSON does not have, are a ValueError."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.encode()
+
+
+def encode_value(value: Any, what: str) -> bytes:
+    """Any value that JSON can say, models and dates too, or a PayloadError that begins `what`."""
+    try:
+        raw = pydantic_core.to_json(value, inf_nan_mode="constants", bytes_mode="base64")
+        if b"NaN" in raw or b"Infinity" in raw:
+            json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise PayloadError(f"{what} cannot be stored as JSON: {error}") from error
+    if has_nul(raw):
+        raise PayloadError(f"{what} holds a NUL character, which jsonb cannot store")
+    return raw
+
+
+def encode_result(value: Any, limit: int) -> bytes | None:
+    """What a handler returned, as JSON; None for none."""
+    if value is None:
+        return None
+    if type(value) in _ALWAYS_FINE:
+        return encode_plain(value)
+    raw = encode_value(value, "the result")
+    if len(raw) > limit:
+        raise PayloadError(
+            f"the result has {len(raw)} bytes; the limit is {limit}",
+            hint="store the data elsewhere and return its address, or raise runs.result_bytes",
+        )
+    return raw
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")

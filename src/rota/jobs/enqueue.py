@@ -1,0 +1,133 @@
+"""The way of a call into the database: one statement, ours or on the caller's connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rota.config import Config
+from rota.jobs import connections
+from rota.jobs.batch import Batch, Call
+from rota.jobs.handle import Run, RunReader
+from rota.jobs.options import NO_OPTIONS
+from rota.jobs.registry import Registry
+from rota.jobs.sync import store_new, store_new_sync
+from rota.store.errors import translate
+from rota.store.pool import AsyncConn, Conn, Database
+
+
+class Enqueuer:
+    """Sends calls. Opening the database, on the first of them, registers the jobs; those declared
+    later are registered before the next call."""
+
+    def __init__(
+        self,
+        database: Database,
+        config: Config,
+        registry: Registry,
+        reader: RunReader | None = None,
+    ) -> None:
+        self.config = config
+        self.reader = reader
+        self._database = database
+        self._registry = registry
+        get = database.statements.get
+        self._plain, self._full = get("runs/enqueue_plain"), get("runs/enqueue")
+        self._many = get("runs/enqueue_many")
+
+    async def send(self, call: Call) -> Run:
+        """Enqueue one run."""
+        sql, parameters = self._one(call)
+        connection = call.options.connection
+        if connection is not None:
+            await self._open()
+            rows = await connections.fetch(connection, sql, parameters)
+        else:
+            with translate():
+                async with self._database.connection() as conn:
+                    await self._register(conn)
+                    rows = await (await conn.execute(sql, parameters)).fetchall()
+        return Run(rows[0][0], call.job, rows[0][1], self.reader)
+
+    def send_sync(self, call: Call) -> Run:
+        sql, parameters = self._one(call)
+        connection = call.options.connection
+        if connection is not None:
+            self._open_sync()
+            rows = connections.fetch_sync(connection, sql, parameters)
+        else:
+            with translate(), self._database.connection_sync() as conn:
+                self._register_sync(conn)
+                rows = conn.execute(sql, parameters).fetchall()
+        return Run(rows[0][0], call.job, rows[0][1], self.reader)
+
+    async def send_many(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
+        """Enqueue all of them or none, 10,000 in a round trip; answers in their order."""
+        batch = Batch(calls, connection)
+        rows: list[Any] = []
+        if not batch.statements:
+            return []
+        if batch.connection is not None:
+            await self._open()
+            for parameters in batch.statements:
+                rows += await connections.fetch(batch.connection, self._many, parameters)
+        else:
+            with translate():
+                async with self._database.connection() as conn:
+                    await self._register(conn)
+                    async with conn.transaction():
+                        for parameters in batch.statements:
+                            cursor = await conn.execute(self._many, parameters)
+                            rows += await cursor.fetchall()
+        return self._runs(batch, rows)
+
+    def send_many_sync(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
+        batch = Batch(calls, connection)
+        rows: list[Any] = []
+        if not batch.statements:
+            return []
+        if batch.connection is not None:
+            self._open_sync()
+            for parameters in batch.statements:
+                rows += connections.fetch_sync(batch.connection, self._many, parameters)
+        else:
+            with translate(), self._database.connection_sync() as conn:
+                self._register_sync(conn)
+                with conn.transaction():
+                    for parameters in batch.statements:
+                        rows += conn.execute(self._many, parameters).fetchall()
+        return self._runs(batch, rows)
+
+    def _one(self, call: Call) -> tuple[str, dict[str, Any]]:
+        own = {"job": call.job, "payload": call.payload, "validated_by": call.validated_by}
+        if call.options is NO_OPTIONS:
+            return self._plain, own
+        return self._full, call.options.parameters | own
+
+    def _runs(self, batch: Batch, rows: list[Any]) -> list[Run]:
+        reader = self.reader
+        return [
+            Run(run_id, call.job, is_duplicate, reader)
+            for call, (run_id, is_duplicate) in zip(batch.calls, batch.restore(rows), strict=True)
+        ]
+
+    async def _open(self) -> None:
+        """The caller's connection needs none of ours, but the jobs must have been registered."""
+        await self._database.open()
+        if self._registry.has_new:
+            with translate():
+                async with self._database.connection() as conn:
+                    await self._register(conn)
+
+    def _open_sync(self) -> None:
+        if self._registry.has_new or not self._database.url:
+            with translate(), self._database.connection_sync() as conn:
+                self._register_sync(conn)
+
+    async def _register(self, conn: AsyncConn) -> None:
+        if self._registry.has_new:
+            await store_new(conn, self._database.statements, self._registry, self.config)
+
+    def _register_sync(self, conn: Conn) -> None:
+        if self._registry.has_new:
+            store_new_sync(conn, self._database.statements, self._registry, self.config)

@@ -1,0 +1,101 @@
+"""What an enqueue returns: a handle on the run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Protocol
+
+from rota.errors import RotaError, RunFailed
+from rota.model.run import RunInfo
+
+
+class RunReader(Protocol):
+    """How a handle reaches its run; the application gives it.
+
+    `wait_run` answers when the run has ended, and raises WaitTimeout when it has not in time.
+    """
+
+    async def get_run(self, run_id: int) -> RunInfo: ...
+    def get_run_sync(self, run_id: int) -> RunInfo: ...
+    async def wait_run(self, run_id: int, timeout: float | None) -> RunInfo: ...
+    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunInfo: ...
+    async def cancel_run(self, run_id: int, reason: str | None) -> str: ...
+    def cancel_run_sync(self, run_id: int, reason: str | None) -> str: ...
+    async def retry_run(self, run_id: int, reason: str | None) -> None: ...
+    def retry_run_sync(self, run_id: int, reason: str | None) -> None: ...
+
+
+class Run:
+    """A run that was enqueued, or, if `is_duplicate`, that held the key already."""
+
+    __slots__ = ("_reader", "id", "is_duplicate", "job")
+
+    def __init__(
+        self, run_id: int, job: str, is_duplicate: bool = False, reader: RunReader | None = None
+    ) -> None:
+        self.id = run_id
+        self.job = job
+        self.is_duplicate = is_duplicate
+        self._reader = reader
+
+    async def wait(self, timeout: float | timedelta | None = None) -> Any:
+        """The result, once the run has succeeded.
+
+        RunFailed if it failed or was cancelled, WaitTimeout if it did not end in time.
+        """
+        return _result(await self._through.wait_run(self.id, _seconds(timeout)))
+
+    def wait_sync(self, timeout: float | timedelta | None = None) -> Any:
+        return _result(self._through.wait_run_sync(self.id, _seconds(timeout)))
+
+    async def info(self) -> RunInfo:
+        """Everything about the run, as it is now."""
+        return await self._through.get_run(self.id)
+
+    def info_sync(self) -> RunInfo:
+        return self._through.get_run_sync(self.id)
+
+    async def state(self) -> str:
+        return (await self.info()).state
+
+    def state_sync(self) -> str:
+        return self.info_sync().state
+
+    async def cancel(self, reason: str | None = None) -> str:
+        """`cancelled` if the run was waiting, `requested` if a worker has to be told."""
+        return await self._through.cancel_run(self.id, reason)
+
+    def cancel_sync(self, reason: str | None = None) -> str:
+        return self._through.cancel_run_sync(self.id, reason)
+
+    async def retry(self, reason: str | None = None) -> None:
+        """Put a failed or cancelled run back to work, under its id."""
+        await self._through.retry_run(self.id, reason)
+
+    def retry_sync(self, reason: str | None = None) -> None:
+        self._through.retry_run_sync(self.id, reason)
+
+    @property
+    def _through(self) -> RunReader:
+        if self._reader is None:
+            raise RotaError(f"run {self.id} was enqueued without an application to ask about it")
+        return self._reader
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self.job}{' (duplicate)' if self.is_duplicate else ''}>"
+
+
+def _result(info: RunInfo) -> Any:
+    if info.state != "succeeded":
+        raise RunFailed(info.id, info.state, info.end_reason, info.last_error)
+    return info.result
+
+
+def _seconds(timeout: float | timedelta | None) -> float | None:
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout

@@ -1,0 +1,172 @@
+"""The options of one enqueue: checked when they are given, compiled once into parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, Literal, TypedDict, get_args
+
+from rota.errors import PayloadError, UnknownOption
+from rota.jobs.encoding import encode_value
+from rota.jobs.values import check_backoff, check_duration, check_number, check_tags, check_text
+from rota.model.backoff import Backoff
+
+OnConflict = Literal["return", "raise", "replace"]
+ON_CONFLICT: tuple[OnConflict, ...] = get_args(OnConflict)
+FOREVER = float("inf")
+# Longer waits are slips of the keyboard, and near the end of what Postgres can add to a date.
+MAX_DELAY = 100 * 365 * 86_400.0
+
+
+class OptionArguments(TypedDict, total=False):
+    """What `job.options()` takes, for type checkers."""
+
+    queue: str | None
+    priority: int | None
+    delay: float | timedelta | None
+    run_at: datetime | None
+    expires_at: datetime | None
+    key: str | None
+    key_keep: float | timedelta | Literal["forever"] | None
+    on_conflict: OnConflict | None
+    tenant: str | None
+    max_attempts: int | None
+    timeout: float | timedelta | None
+    backoff: Backoff | Mapping[str, Any] | str | None
+    tags: Sequence[str] | None
+    metadata: Mapping[str, Any] | None
+    connection: Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """Checked options; None means that the job's own holds. Durations are in seconds.
+
+    `key_keep` is how long the key outlives its run: None, not at all; infinite, for ever.
+    """
+
+    queue: str | None = None
+    priority: int | None = None
+    delay: float | None = None
+    run_at: datetime | None = None
+    expires_at: datetime | None = None
+    key: str | None = None
+    key_keep: float | None = None
+    on_conflict: OnConflict | None = None
+    tenant: str | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    backoff: Backoff | None = None
+    tags: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] | None = None
+    connection: Any = None
+
+    def __post_init__(self) -> None:
+        if self.run_at is not None and self.delay is not None:
+            raise PayloadError("run_at and delay exclude each other: both say when")
+        for name in ("key_keep", "on_conflict"):
+            if getattr(self, name) is not None and self.key is None:
+                raise PayloadError(f"{name} says what becomes of a key, but there is no key")
+
+    def merge(self, given: OptionArguments, default_backoff: Backoff | None = None) -> Options:
+        """These options with others on top, which are checked first."""
+        checked = {
+            name: _check(name, value, default_backoff)
+            for name, value in given.items()
+            if value is not None
+        }
+        return replace(self, **checked)
+
+    @cached_property
+    def is_default(self) -> bool:
+        return self == NO_OPTIONS
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """For the SQL function, in values that every driver has: times and JSON are text."""
+        return {
+            "queue": self.queue,
+            "priority": self.priority,
+            "run_at": self.run_at.isoformat() if self.run_at else None,
+            "delay": self.delay,
+            "expires_at": self.expires_at.isoformat() if self.expires_at else None,
+            "key": self.key,
+            "key_seconds": self.key_keep,
+            "on_conflict": self.on_conflict,
+            "tenant": self.tenant,
+            "max_attempts": self.max_attempts,
+            "timeout_seconds": self.timeout,
+            "backoff": _json(self.backoff.to_json() if self.backoff else None, "backoff"),
+            "tags": list(self.tags) if self.tags is not None else None,
+            "metadata": _json(self.metadata, "metadata"),
+        }
+
+
+NO_OPTIONS = Options()
+_NAMES = tuple(field.name for field in fields(Options))
+
+
+def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
+    if name not in _NAMES:
+        near = get_close_matches(name, _NAMES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_NAMES)}"
+        raise UnknownOption(f"an enqueue has no option {name}", hint=hint)
+    try:
+        if name == "backoff":
+            return check_backoff(value, default_backoff)
+        return _CHECKS[name](name, value)
+    except ValueError as error:
+        raise PayloadError(str(error)) from None
+
+
+def _check_instant(name: str, value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise ValueError(f"{name} must be a datetime with a time zone, not {value!r}")
+    if value.utcoffset() is None:
+        raise ValueError(
+            f"{name} {value.isoformat()} has no time zone; give it one, for example "
+            f"{name}.replace(tzinfo=timezone.utc)"
+        )
+    return value
+
+
+def _check_key_keep(name: str, value: Any) -> float:
+    return FOREVER if value == "forever" else check_duration(name, value, least=0, most=MAX_DELAY)
+
+
+def _check_on_conflict(name: str, value: Any) -> Any:
+    if value not in ON_CONFLICT:
+        raise ValueError(f"{name} must be one of {', '.join(ON_CONFLICT)}, not {value!r}")
+    return value
+
+
+def _check_metadata(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping, not {value!r}")
+    return dict(value)
+
+
+_CHECKS: dict[str, Any] = {
+    "queue": lambda name, value: check_text(name, value, most=100),
+    "priority": lambda name, value: check_number(name, value, 0, 9),
+    # A wait that is over already means at once: callers compute `due - now`.
+    "delay": lambda name, value: max(0.0, check_duration(name, value, -MAX_DELAY, MAX_DELAY)),
+    "run_at": _check_instant,
+    "expires_at": _check_instant,
+    "key": lambda name, value: check_text(name, value, most=400),
+    "key_keep": _check_key_keep,
+    "on_conflict": _check_on_conflict,
+    "tenant": lambda name, value: check_text(name, value, most=200, least=0),
+    "max_attempts": lambda name, value: check_number(name, value, 1, 100),
+    "timeout": check_duration,
+    "tags": check_tags,
+    "metadata": _check_metadata,
+    "connection": lambda name, value: value,
+}
+
+
+def _json(value: Any, what: str) -> str | None:
+    return None if value is None else encode_value(value, what).decode()

@@ -1,0 +1,62 @@
+"""The jobs that this process has declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from rota.errors import JobError, UnknownJob
+from rota.jobs.definition import JobDefinition
+
+
+class Registry:
+    """One name, one job. Iterates in the order of names."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, JobDefinition] = {}
+        self._new: dict[str, JobDefinition] = {}
+
+    def add(self, definition: JobDefinition) -> None:
+        """A second function under a name is an error; the same one, imported again, takes over."""
+        known = self._by_name.get(definition.name)
+        if known is not None and known.source != definition.source:
+            raise JobError(
+                f'two functions are declared as job "{definition.name}": '
+                f"{known.source} and {definition.source}",
+                hint="give one of them another name: @app.job(name=…)",
+            )
+        self._by_name[definition.name] = definition
+        self._new[definition.name] = definition
+
+    def get(self, name: str) -> JobDefinition:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            near = get_close_matches(name, self._by_name, 1)
+            hint = f"did you mean {near[0]}?" if near else None
+            raise UnknownJob(f'no job is named "{name}" in this process', hint=hint) from None
+
+    def names(self) -> list[str]:
+        return sorted(self._by_name)
+
+    @property
+    def has_new(self) -> bool:
+        """Whether something was declared that the database has not been told of."""
+        return bool(self._new)
+
+    def new(self) -> list[JobDefinition]:
+        return list(self._new.values())
+
+    def mark_stored(self, definitions: Iterable[JobDefinition]) -> None:
+        for definition in definitions:
+            if self._new.get(definition.name) is definition:
+                del self._new[definition.name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[JobDefinition]:
+        return iter([self._by_name[name] for name in self.names()])
+
+    def __len__(self) -> int:
+        return len(self._by_name)

@@ -1,0 +1,62 @@
+"""Checks of the values that job declarations and enqueue options share.
+
+They raise ValueError; the caller knows whether that is a JobError or a PayloadError, and of which
+job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from rota.model.backoff import Backoff
+
+YEAR = 31_536_000.0
+# A float4 column holds it: shorter timeouts would stop an attempt before it began anyway.
+SHORTEST = 0.001
+
+
+def check_text(name: str, value: Any, most: int, least: int = 1) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string, not {value!r}")
+    if not least <= len(value) <= most:
+        raise ValueError(f"{name} must have {least} to {most} characters, not {len(value)}")
+    if "\0" in value:
+        raise ValueError(f"{name} holds a NUL character, which Postgres cannot store")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} {value!r} is not valid Unicode") from None
+    return value
+
+
+def check_number(name: str, value: Any, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+    return value
+
+
+def check_duration(name: str, value: Any, least: float = SHORTEST, most: float = YEAR) -> float:
+    """Seconds, from a number or a timedelta."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not least <= seconds <= most:
+        raise ValueError(
+            f"{name} must be seconds or a timedelta, from {least:g} to {most:g} s, not {value!r}"
+        )
+    return float(seconds)
+
+
+def check_tags(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise ValueError(f"{name} must be a list of strings, not {value!r}")
+    return tuple(check_text(f"each of {name}", tag, most=100) for tag in value)
+
+
+def check_backoff(value: Any, default: Backoff | None) -> Backoff:
+    if callable(value):
+        raise ValueError(
+            "backoff cannot be a function here: it is stored with the run; declare it on the job"
+        )
+    return Backoff.parse(value, default)

@@ -1,0 +1,88 @@
+"""From errors of a driver to errors of Rota: the one place that knows their codes.
+
+SQL functions of the schema raise SQLSTATEs of class RO. On our own connections every error becomes
+one of ours. On a caller's connection only those of class RO do: the rest is between the caller
+and the driver, whose errors the caller may well expect, like a serialization failure to repeat.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+from rota.errors import RotaError, SchemaError, from_sqlstate
+
+# Schema, table or function not there: the database was not migrated, or not far enough.
+_NOT_THERE = frozenset({"3F000", "42P01", "42883"})
+
+
+class _Translation:
+    """Reusable and without state: a generator-based context manager costs a microsecond."""
+
+    __slots__ = ("_is_foreign",)
+
+    def __init__(self, is_foreign: bool) -> None:
+        self._is_foreign = is_foreign
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        if self._is_foreign:
+            found = find_sqlstate(error)
+            if found is not None and str(found.sqlstate).startswith("RO"):
+                raise as_rota_error(found) from error
+        elif isinstance(error, psycopg.Error):
+            raise as_rota_error(error) from error
+
+
+_OWN, _FOREIGN = _Translation(is_foreign=False), _Translation(is_foreign=True)
+
+
+def translate() -> _Translation:
+    """`with translate(): …` round statements on our own connections."""
+    return _OWN
+
+
+def translate_foreign() -> _Translation:
+    """`with translate_foreign(): …` round statements on a caller's connection, of any driver."""
+    return _FOREIGN
+
+
+def as_rota_error(error: Any) -> RotaError:
+    """An error with a SQLSTATE, of psycopg or asyncpg, as one of ours."""
+    diag = getattr(error, "diag", None)
+    if diag is not None and diag.message_primary:
+        message, detail, hint = diag.message_primary, diag.message_detail, diag.message_hint
+    else:
+        message = str(getattr(error, "message", None) or error)
+        detail, hint = getattr(error, "detail", None), getattr(error, "hint", None)
+    if error.sqlstate in _NOT_THERE:
+        return SchemaError(message, hint="the schema is missing or too old: run `rota migrate`")
+    return from_sqlstate(error.sqlstate, message, detail, hint)
+
+
+def find_sqlstate(error: BaseException) -> Any:
+    """The driver's own error inside what an ORM has wrapped round it; None if there is none."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        if getattr(current, "sqlstate", None) and _has_text(current):
+            return current
+        current = getattr(current, "orig", None) or current.__cause__
+    return None
+
+
+def _has_text(error: BaseException) -> bool:
+    # SQLAlchemy's adapter of asyncpg copies the code, but not detail and hint: look deeper.
+    return hasattr(error, "diag") or hasattr(error, "detail") or error.__cause__ is None

@@ -1,0 +1,22 @@
+-- An array is NULL when no run of the batch uses that option. Delays and times as in enqueue.
+SELECT run_id, is_duplicate FROM rota.enqueue_many(
+    jobs => %(jobs)s::text[],
+    payloads => %(payloads)s::text[]::jsonb[],
+    queues => %(queue)s::text[],
+    priorities => %(priority)s::integer[],
+    run_ats => %(run_at)s::text[]::timestamptz[],
+    delays => CASE WHEN %(delay)s::double precision[] IS NOT NULL THEN ARRAY(
+        SELECT make_interval(secs => d.seconds)
+        FROM unnest(%(delay)s::double precision[]) WITH ORDINALITY AS d (seconds, n) ORDER BY d.n) END,
+    expires_ats => %(expires_at)s::text[]::timestamptz[],
+    keys => %(key)s::text[],
+    key_seconds => %(key_seconds)s::double precision[],
+    on_conflicts => %(on_conflict)s::text[],
+    tenants => %(tenant)s::text[],
+    max_attempts => %(max_attempts)s::integer[],
+    timeouts => %(timeout_seconds)s::double precision[],
+    backoffs => %(backoff)s::text[]::jsonb[],
+    tags => %(tags)s::text[]::jsonb[],
+    metadatas => %(metadata)s::text[]::jsonb[],
+    triggered_by => NULL,
+    validated_by => %(validated_by)s::integer[])

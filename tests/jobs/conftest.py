@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from rota.config import Config
+from rota.embedded import EmbeddedPostgres
+from rota.jobs.decorator import JobDecorator
+from rota.jobs.enqueue import Enqueuer
+from rota.jobs.registry import Registry
+from rota.jobs.sync import store_new_sync
+from rota.store.migrate import migrate
+from rota.store.pool import Database
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    # Not tmp_path: as root its parents are closed to the account that the server runs as.
+    place = Path(tempfile.mkdtemp(prefix="rota-jobs-")).resolve()
+    place.chmod(0o711)
+    server = EmbeddedPostgres(place / "data", durable=False)
+    server.start()
+    migrate(server.url, "rota")
+    yield server.url
+    server.stop(wait_seconds=20)
+    shutil.rmtree(place)
+
+
+@dataclass
+class Setting:
+    """The parts of an application that declare and enqueue, over a database without runs."""
+
+    url: str
+    config: Config
+    registry: Registry
+    enqueuer: Enqueuer
+    job: JobDecorator
+    database: Database
+
+    def runs(self) -> list[dict[str, Any]]:
+        return self.rows("SELECT * FROM rota.runs ORDER BY id")
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        with psycopg.connect(self.url, autocommit=True, row_factory=dict_row) as conn:
+            cursor = conn.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+
+def make_setting(url: str, **overrides: Any) -> Setting:
+    config = Config.load(env={}, **overrides)
+    registry = Registry()
+
+    def on_open(conn: psycopg.Connection[Any]) -> None:
+        store_new_sync(conn, database.statements, registry, config)
+
+    database = Database(schema=config.schema, prepare=lambda: url, on_open=on_open)
+    enqueuer = Enqueuer(database, config, registry)
+    return Setting(url, config, registry, enqueuer, JobDecorator(registry, enqueuer), database)
+
+
+@pytest.fixture
+async def setting(server_url: str) -> AsyncIterator[Setting]:
+    setting = make_setting(server_url)
+    setting.rows("TRUNCATE rota.open_runs, rota.keys, rota.jobs")
+    yield setting
+    await setting.database.close()
