@@ -111,6 +111,14 @@ def test_root_serves_a_users_directory_as_that_user(place: Path) -> None:
 
 
 @as_root
+def test_a_lock_file_that_root_made_does_not_shut_the_watchdog_out(data: Path) -> None:
+    os.chown(data / "watchdog.lock", 0, 0)
+    with EmbeddedPostgres(data, durable=False) as server:
+        assert "Traceback" not in (server.home / "server.log").read_text()
+        assert len(processes_of(server.home)) == 2
+
+
+@as_root
 def test_behind_closed_parents_the_data_goes_elsewhere(place: Path) -> None:
     closed = place / "closed"
     closed.mkdir(mode=0o700)

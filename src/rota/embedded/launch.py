@@ -86,6 +86,8 @@ def start_watchdog(
     sync: bool = False,
 ) -> None:
     """Without a command the watchdog takes care of a server that runs already."""
+    # Made here, so that it cannot happen that root makes it just as the watchdog wants to open it.
+    home.lock("watchdog").close()
     inherited = running.descriptor if running else -1
     account = home.account
     arguments = [home.path, socket_dir, account.uid, account.gid, inherited, int(sync)]
