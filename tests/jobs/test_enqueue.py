@@ -10,6 +10,7 @@ from rota.errors import DuplicateKey, PayloadError, UnknownJob
 from rota.jobs import batch
 from rota.jobs.context import Context
 from rota.jobs.decorator import Job
+from rota.jobs.options import Options
 from tests.jobs.conftest import Setting
 
 SOON = datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -190,17 +191,7 @@ async def test_nothing_is_nothing(setting: Setting) -> None:
 
 
 async def test_errors_of_the_database_keep_their_cause(setting: Setting, welcome: Job[Any]) -> None:
+    past_the_edge = welcome.call(1)._replace(options=Options(key="x" * 500))
     with pytest.raises(PayloadError, match="1 to 400") as caught:
-        await setting.enqueuer.send(
-            welcome.options(key="x")
-            .call(1)
-            ._replace(job="welcome")
-            ._replace(options=_unchecked_key())
-        )
+        await setting.enqueuer.send(past_the_edge)
     assert isinstance(caught.value.__cause__, psycopg.Error)
-
-
-def _unchecked_key() -> Any:
-    from rota.jobs.options import Options
-
-    return Options(key="x" * 500)
