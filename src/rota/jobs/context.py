@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from rota.model.run import Claim
 
 if TYPE_CHECKING:
@@ -75,7 +77,8 @@ class Context:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._rest: Mapping[str, Any] = attempt.claim.rest or {}
+        rest = attempt.claim.rest
+        self._rest: Mapping[str, Any] = msgspec.json.decode(rest) if rest else {}
         self.log = AttemptLog(attempt)
 
     @property

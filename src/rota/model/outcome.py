@@ -67,7 +67,9 @@ def decide(
         case Snooze():
             return Again("snoozed", error.delay, is_spent=False, message=str(error) or None)
         case Cancel():
-            reason = f"cancelled by its handler: {error}" if str(error) else "cancelled by its handler"
+            reason = (
+                f"cancelled by its handler: {error}" if str(error) else "cancelled by its handler"
+            )
             return Ended("cancelled", "cancelled", reason)
         case AttemptTimeout():
             state: Literal["failed", "timed_out"] = "timed_out"
@@ -86,7 +88,9 @@ def decide(
 
 def cancelled_by(who: str, reason: str | None) -> Ended:
     """A running attempt stopped because somebody asked for it."""
-    return Ended("cancelled", "cancelled", f"cancelled by {who}" + (f": {reason}" if reason else ""))
+    return Ended(
+        "cancelled", "cancelled", f"cancelled by {who}" + (f": {reason}" if reason else "")
+    )
 
 
 EXPIRED = Ended("cancelled", "cancelled", "expired")

@@ -27,7 +27,8 @@ class Claim(NamedTuple):
     is_expired: bool | None
     is_suspect: bool
     enqueued_at: datetime
-    rest: dict[str, Any] | None
+    claimed_at: datetime
+    rest: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

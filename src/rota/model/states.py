@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-RunState = Literal[
-    "blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"
-]
+RunState = Literal["blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"]
 EndState = Literal["succeeded", "failed", "cancelled"]
 AttemptState = Literal[
     "running", "succeeded", "failed", "snoozed", "cancelled", "timed_out", "lost"

@@ -39,6 +39,10 @@ CREATE TABLE rota.open_runs (
     last_error      text,
     progress        real,
     message         text,
+    -- In the claim's way: waiting or running. Generated, so that it cannot disagree with the state;
+    -- and it does not change when a run is claimed, so that a claim touches no index at all.
+    is_ready        boolean NOT NULL GENERATED ALWAYS AS (held_by IS NULL AND state IN ('queued', 'running')) STORED,
+    is_future       boolean NOT NULL GENERATED ALWAYS AS (state = 'scheduled') STORED,
     CONSTRAINT open_runs_pkey PRIMARY KEY (id),
     CONSTRAINT open_runs_state CHECK (state IN ('blocked', 'scheduled', 'queued', 'running')),
     CONSTRAINT open_runs_running CHECK ((state = 'running') = (worker IS NOT NULL)
@@ -51,12 +55,13 @@ CREATE TABLE rota.open_runs (
     CONSTRAINT open_runs_payload CHECK (jsonb_typeof(payload) = 'object'),
     CONSTRAINT open_runs_timeout CHECK (timeout_seconds > 0),
     CONSTRAINT open_runs_progress CHECK (progress BETWEEN 0 AND 1)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX open_runs_claim ON rota.open_runs (queue, priority, seq) WHERE state = 'queued' AND held_by IS NULL;
-CREATE INDEX open_runs_worker ON rota.open_runs (worker) WHERE state = 'running';
-CREATE INDEX open_runs_due ON rota.open_runs (run_at) WHERE state = 'scheduled';
+-- No index names state, worker or attempt, in its columns or its predicate: that is what keeps
+-- the claim's update on its page (docs/decisions/0002-data-shape.md).
+CREATE INDEX open_runs_claim ON rota.open_runs (queue, priority, seq) WHERE is_ready;
+CREATE INDEX open_runs_due ON rota.open_runs (run_at) WHERE is_future;
 CREATE INDEX open_runs_held ON rota.open_runs (held_by, job) WHERE held_by IS NOT NULL;
 
 -- History. keep_class comes first, so that what is kept longer lies in partitions of its own.

@@ -41,7 +41,7 @@ CREATE FUNCTION rota.claim_runs(
 ) RETURNS TABLE (
     id bigint, seq bigint, attempt integer, attempts_used smallint, max_attempts smallint, priority smallint,
     queue text, job text, payload jsonb, validated_by integer, timeout_seconds real, is_expired boolean,
-    is_suspect boolean, enqueued_at timestamptz, rest jsonb
+    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb
 ) LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
@@ -65,7 +65,7 @@ BEGIN
             FROM generate_series(0, 9) AS p (priority)
             CROSS JOIN LATERAL (
                 SELECT o.ctid AS tid FROM rota.open_runs o
-                WHERE o.state = 'queued' AND o.held_by IS NULL AND o.queue = q.name AND o.priority = p.priority::smallint
+                WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.priority = p.priority::smallint
                   AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0) AND o.job = ANY (known_jobs)
                 ORDER BY o.seq LIMIT quota FOR UPDATE SKIP LOCKED
             ) o
@@ -78,7 +78,7 @@ BEGIN
     SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = clock, claim_batch = claim_runs.batch
     WHERE o.ctid = ANY (ARRAY(SELECT tid FROM picked))
     RETURNING o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload, o.validated_by,
-        o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at,
+        o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at, clock,
         -- What only some runs carry is one value, NULL for the others.
         CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
             jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
@@ -98,7 +98,7 @@ CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_
 RETURNS TABLE (
     id bigint, seq bigint, attempt integer, attempts_used smallint, max_attempts smallint, priority smallint,
     queue text, job text, payload jsonb, validated_by integer, timeout_seconds real, is_expired boolean,
-    is_suspect boolean, enqueued_at timestamptz, rest jsonb
+    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb
 ) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -115,7 +115,7 @@ BEGIN
           AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND s.is_paused)
         ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload, o.validated_by,
-        o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at,
+        o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at, clock,
         -- What only some runs carry is one value, NULL for the others.
         CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
             jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
@@ -125,10 +125,10 @@ END $$;
 -- The queues that hold work: one index probe for each, however many rows wait in them.
 CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     WITH RECURSIVE found AS (
-        (SELECT queue FROM rota.open_runs WHERE state = 'queued' AND held_by IS NULL ORDER BY queue LIMIT 1)
+        (SELECT queue FROM rota.open_runs WHERE is_ready AND worker IS NULL ORDER BY queue LIMIT 1)
         UNION ALL
         SELECT (SELECT o.queue FROM rota.open_runs o
-                WHERE o.state = 'queued' AND o.held_by IS NULL AND o.queue > f.queue ORDER BY o.queue LIMIT 1)
+                WHERE o.is_ready AND o.worker IS NULL AND o.queue > f.queue ORDER BY o.queue LIMIT 1)
         FROM found f WHERE f.queue IS NOT NULL
     )
     SELECT queue FROM found WHERE queue IS NOT NULL
@@ -136,7 +136,8 @@ $$;
 
 -- Claimed and not started: back to its place in the line, no attempt spent.
 CREATE FUNCTION rota.hand_back_runs(for_worker bigint, ids bigint[], attempts integer[]) RETURNS SETOF bigint
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -144,7 +145,7 @@ BEGIN
     SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL,
         held_by = CASE WHEN o.is_suspect THEN 'suspect' END
     FROM unnest(ids, attempts) AS h (id, attempt)
-    WHERE o.id = h.id AND o.attempt = h.attempt AND o.worker = for_worker
+    WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
     RETURNING o.id;
 END $$;
 

@@ -2,8 +2,10 @@
 -- what it returns was accepted, what it does not return belongs to somebody else by now.
 -- lock_timeout: one row locked by somebody's open transaction must not stall a batch. The
 -- caller then asks lock_runs which of them are free, and ends those.
--- The fence does not name the state: with it the planner may take the index on worker and walk
--- all that a worker holds for each run of the batch. A worker is set only on what runs.
+-- The fence does not name the state: a worker is set only on what runs.
+-- id = ANY (ARRAY[f.id]) and not id = f.id: after a VACUUM that saw only dead rows the planner
+-- takes the table for empty and merges with the whole primary key, whatever is switched off;
+-- an array of one can only be looked up (docs/decisions/0002-data-shape.md: 30 times the rate).
 
 -- The run is over: it moves to the history with its last attempt. Arrays left NULL mean success.
 CREATE FUNCTION rota.finish_runs(
@@ -12,7 +14,7 @@ CREATE FUNCTION rota.finish_runs(
     end_reasons text[] DEFAULT NULL, messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL,
     errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
 DECLARE
     clock timestamptz := rota.now();
@@ -22,7 +24,7 @@ BEGIN
         DELETE FROM rota.open_runs o
         USING unnest(ids, attempts, durations_ms, results, states, attempt_states, end_reasons, messages, error_types, errors, tracebacks)
               AS f (id, attempt, duration_ms, result, state, attempt_state, end_reason, message, error_type, error, traceback)
-        WHERE o.id = f.id AND o.attempt = f.attempt AND o.worker = for_worker
+        WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
         RETURNING o.id, o.created_at, o.run_at, greatest(o.started_at, clock - f.duration_ms * interval '1 millisecond') AS started_at,
             o.attempt, f.duration_ms,
             o.attempts_used + (coalesce(f.attempt_state, 'succeeded') <> 'cancelled')::integer AS attempts_used,
@@ -66,7 +68,7 @@ CREATE FUNCTION rota.requeue_runs(
     attempt_states text[], delays double precision[], spent boolean[],
     messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL, errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
 DECLARE
     clock   timestamptz := rota.now();
@@ -80,7 +82,7 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c WHERE c.run_id = f.id AND c.attempt = f.attempt)
     ), was AS MATERIALIZED (
         SELECT f.*, o.started_at, o.is_suspect, o.job, o.tenant FROM input f JOIN rota.open_runs o
-            ON o.id = f.id AND o.attempt = f.attempt AND o.worker = for_worker
+            ON o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
         FOR UPDATE OF o
     ), again AS (
         UPDATE rota.open_runs o
@@ -90,7 +92,7 @@ BEGIN
             enqueued_at = clock_timestamp(), worker = NULL, started_at = NULL, claim_batch = NULL, is_suspect = false,
             attempts_used = o.attempts_used + w.is_spent::integer, last_error = coalesce(w.error, o.last_error),
             message = coalesce(w.message, o.message), progress = NULL
-        FROM was w WHERE o.id = w.id
+        FROM was w WHERE o.id = ANY (ARRAY[w.id])
         RETURNING o.id, o.queue, o.state
     ), recorded AS (
         INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, duration_ms, is_redelivery,
@@ -129,5 +131,5 @@ CREATE FUNCTION rota.report_progress(for_worker bigint, ids bigint[], attempts i
 RETURNS void LANGUAGE sql VOLATILE AS $$
     UPDATE rota.open_runs o SET progress = f.fraction, message = coalesce(f.message, o.message)
     FROM unnest(ids, attempts, fractions, messages) AS f (id, attempt, fraction, message)
-    WHERE o.id = f.id AND o.attempt = f.attempt AND o.worker = for_worker
+    WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
 $$;

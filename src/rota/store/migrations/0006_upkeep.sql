@@ -10,7 +10,7 @@ DECLARE
     touched text[];
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT o.ctid AS tid FROM rota.open_runs o WHERE o.state = 'scheduled' AND o.run_at <= clock
+        SELECT o.ctid AS tid FROM rota.open_runs o WHERE o.is_future AND o.run_at <= clock
         ORDER BY o.run_at LIMIT max_runs FOR UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE rota.open_runs o
@@ -23,7 +23,7 @@ BEGIN
         PERFORM rota.wake(touched);
     END IF;
     SELECT extract(epoch FROM o.run_at - clock) INTO next_due_seconds
-    FROM rota.open_runs o WHERE o.state = 'scheduled' ORDER BY o.run_at LIMIT 1;
+    FROM rota.open_runs o WHERE o.is_future ORDER BY o.run_at LIMIT 1;
 END $$;
 
 -- Declares workers lost whose lease ran out, before any of their rows is touched.
@@ -89,19 +89,22 @@ BEGIN
     END LOOP;
 END $$;
 
--- Runs of workers that ended within ten of their leases; everywhere: any running run whose
--- worker is not live, the net under the rest.
-CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
-SET enable_seqscan = off AS $$
+-- Runs of workers that were lost within ten of their leases; everywhere: any running run whose
+-- worker is not live, the net under the rest. There is no index on worker, as it would cost every
+-- claim: this reads all that is ready, but only after a loss, and one reader at a time.
+CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    dead bigint[] := ARRAY(SELECT w.id FROM rota.workers w
+        WHERE w.state = 'lost' AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds));
 BEGIN
-    IF everywhere THEN
+    IF NOT everywhere AND dead = '{}' OR NOT pg_try_advisory_xact_lock(hashtextextended('rota.rescue', 0)) THEN
+        RETURN;
+    ELSIF everywhere THEN
         RETURN QUERY SELECT o.id FROM rota.open_runs o
-            WHERE o.state = 'running' AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
+            WHERE o.is_ready AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
             LIMIT max_runs;
     ELSE
-        RETURN QUERY SELECT o.id FROM rota.workers w JOIN rota.open_runs o ON o.worker = w.id AND o.state = 'running'
-            WHERE w.state IN ('gone', 'lost') AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds)
-            LIMIT max_runs;
+        RETURN QUERY SELECT o.id FROM rota.open_runs o WHERE o.is_ready AND o.worker = ANY (dead) LIMIT max_runs;
     END IF;
 END $$;
 
@@ -119,7 +122,7 @@ BEGIN
     END IF;
     UPDATE rota.open_runs o SET held_by = 'no_worker'
     WHERE o.id IN (SELECT q.id FROM rota.open_runs q
-                   WHERE q.state = 'queued' AND q.held_by IS NULL AND q.job = ANY (unknown)
+                   WHERE q.is_ready AND q.worker IS NULL AND q.job = ANY (unknown)
                    LIMIT max_runs FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS parked = ROW_COUNT;
     RETURN parked;
@@ -205,13 +208,12 @@ BEGIN
     GET DIAGNOSTICS n = ROW_COUNT;
     removed := removed + n;
     DELETE FROM rota.workers w
-    WHERE w.state IN ('gone', 'lost') AND w.ended_at < clock_timestamp() - interval '7 days'
-      AND NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.worker = w.id AND o.state = 'running');
+    WHERE w.state IN ('gone', 'lost') AND w.ended_at < clock_timestamp() - interval '7 days';
     GET DIAGNOSTICS n = ROW_COUNT;
     removed := removed + n;
     DELETE FROM rota.batch_starts b
-    WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.id = b.worker AND w.state IN ('live', 'stopping'))
-      AND NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.worker = b.worker AND o.state = 'running');
+    WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.id = b.worker
+                      AND (w.ended_at IS NULL OR w.ended_at > clock_timestamp() - 20 * make_interval(secs => w.lease_seconds)));
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN removed + n;
 END $$;

@@ -1,0 +1,135 @@
+"""App: the one place where everything is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import psycopg
+
+from rota.admin.runs import Runs
+from rota.config import Config
+from rota.embedded import EmbeddedPostgres, default_data_dir
+from rota.errors import ConfigError
+from rota.jobs.batch import Call
+from rota.jobs.decorator import JobDecorator
+from rota.jobs.enqueue import Enqueuer
+from rota.jobs.handle import Run
+from rota.jobs.registry import Registry
+from rota.jobs.sync import store_new_sync
+from rota.runtime.worker import Worker
+from rota.store import migrate
+from rota.store.pool import Conn, Database
+
+
+def release() -> str:
+    try:
+        return version("rota")
+    except PackageNotFoundError:
+        return "0"
+
+
+class App:
+    """An application: its jobs, its database, its workers.
+
+    `App(database_url=…)`, or ROTA_DATABASE_URL, or rota.toml; none of them: an embedded Postgres.
+    Any setting is an argument too: `App(schema="jobs", worker={"concurrency": 4})`. Nothing is
+    opened or started before it is first used.
+    """
+
+    def __init__(
+        self, database_url: str | None = None, *, config: Config | None = None, **settings: Any
+    ) -> None:
+        self.config = config or Config.load(database_url=database_url, **settings)
+        self.registry = Registry()
+        self.database = Database(
+            schema=self.config.schema, prepare=self._prepare, on_open=self._register
+        )
+        self.runs = Runs(self.database)
+        self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
+        self.job = JobDecorator(self.registry, self._enqueuer)
+        self._server: EmbeddedPostgres | None = None
+
+    # Enqueueing.
+
+    async def enqueue_many(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+        """All of them or none, in the order given: `app.enqueue_many(job.call(n=i) for i in …)`."""
+        return await self._enqueuer.send_many(calls, connection)
+
+    def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+        return self._enqueuer.send_many_sync(calls, connection)
+
+    # Running.
+
+    def worker(
+        self,
+        *,
+        config: Config | None = None,
+        owns_process: bool = False,
+        app_ref: str | None = None,
+    ) -> Worker:
+        """A worker inside this program: `async with app.worker(): …`."""
+        return Worker(
+            config=config or self.config,
+            database=self.database,
+            registry=self.registry,
+            app_ref=app_ref,
+            owns_process=owns_process,
+            version=release(),
+        )
+
+    # The database.
+
+    def migrate(self) -> list[migrate.Migration]:
+        """Bring the schema up to this release."""
+        return migrate.migrate(self._server_url(), self.config.schema)
+
+    def _prepare(self) -> str:
+        """The URL of a database whose schema serves this release."""
+        url = self._server_url()
+        if self._server is not None:
+            # It is ours alone: nobody else decides when it is upgraded.
+            migrate.migrate(url, self.config.schema)
+        with psycopg.connect(url, autocommit=True) as conn:
+            migrate.check(migrate.installed(conn, self.config.schema), self.config.schema)
+        return url
+
+    def _server_url(self) -> str:
+        if self.config.database_url:
+            return self.config.database_url
+        if not self.config.embedded:
+            raise ConfigError(
+                "no database is configured, and the embedded Postgres is switched off",
+                hint="set database_url in rota.toml, ROTA_DATABASE_URL, or App(database_url=…)",
+            )
+        if self._server is None:
+            server = EmbeddedPostgres(self.config.data_dir or default_data_dir())
+            server.start()
+            self._server = server
+        return self._server.url
+
+    def _register(self, conn: Conn) -> None:
+        store_new_sync(conn, self.database.statements, self.registry, self.config)
+
+    async def close(self) -> None:
+        """Close the pools; last of all the embedded server, if nobody else uses it."""
+        await self.runs.close()
+        await self.database.close()
+        self._stop_server()
+
+    def close_sync(self) -> None:
+        self.database.close_sync()
+        self._stop_server()
+
+    def _stop_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
+
+    async def __aenter__(self) -> App:
+        await self.database.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

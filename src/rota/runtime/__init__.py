@@ -1,0 +1,1 @@
+"""The loops that claim, run, promote, rescue and clean."""

@@ -1,0 +1,146 @@
+"""One attempt while it runs: what its context speaks to, and how it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+from psycopg import AsyncConnection, Connection
+
+from rota.executors.transaction import AttemptTransaction
+from rota.jobs.definition import JobDefinition
+from rota.model.run import Claim
+from rota.runtime.log_buffer import LogBuffer
+from rota.runtime.progress import ProgressBoard
+from rota.store.pool import Database
+from rota.telemetry.logging import LEVELS, get_logger
+
+StopKind = Literal["timeout", "cancel", "lost", "shutdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What running attempts share."""
+
+    database: Database
+    logs: LogBuffer
+    progress: ProgressBoard
+    stored_level: int
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    kind: StopKind
+    by: str = ""
+    reason: str | None = None
+
+
+class RunningAttempt:
+    """Implements `rota.jobs.context.Attempt` inside the worker."""
+
+    __slots__ = (
+        "_log_seq", "_on_stop", "_services", "_task", "claim", "definition", "started", "stop",
+        "timeout", "transaction", "worker",
+    )  # fmt: skip
+
+    def __init__(
+        self, claim: Claim, definition: JobDefinition, worker: int, timeout: float | None,
+        services: Services,
+    ) -> None:  # fmt: skip
+        self.claim = claim
+        self.definition = definition
+        self.worker = worker
+        self.timeout = timeout
+        self.started = time.monotonic()
+        self.stop: Stop | None = None
+        self.transaction: AttemptTransaction | None = None
+        self._services = services
+        self._task = asyncio.current_task()
+        self._on_stop: Callable[[], object] | None = None
+        self._log_seq = 0
+
+    # Stopping.
+
+    def stop_now(self, stop: Stop) -> None:
+        """Cancel the body where it can be cancelled. Once: its clean-up gets its time."""
+        if self.stop is not None:
+            return
+        self.stop = stop
+        if self._on_stop is not None:
+            self._on_stop()
+        elif self._task is not None:
+            self._task.cancel()
+
+    def tell_instead(self, on_stop: Callable[[], object]) -> None:
+        """For bodies that no task runs: call this instead of cancelling."""
+        self._on_stop = on_stop
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.timeout is not None and time.monotonic() - self.started > self.timeout
+
+    @property
+    def duration_ms(self) -> float:
+        return (time.monotonic() - self.started) * 1000
+
+    # What the context asks.
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.stop is not None
+
+    @property
+    def started_at(self) -> datetime:
+        return self.claim.claimed_at
+
+    def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        _logger(f"job.{self.claim.job}").log(
+            LEVELS[level], message, run=self.claim.id, **_renamed(fields)
+        )
+        if LEVELS[level] < self._services.stored_level:
+            return
+        self._log_seq += 1
+        claim, rest = self.claim, self.claim.rest
+        tenant = msgspec.json.decode(rest).get("tenant", "") if rest else ""
+        self._services.logs.add(
+            claim.id, self.worker, claim.attempt, self._log_seq, level, claim.job, tenant,
+            str(message), dict(fields),
+        )  # fmt: skip
+
+    def report_progress(self, fraction: float, message: str | None) -> None:
+        self._services.progress.report(self.claim.id, self.claim.attempt, fraction, message)
+
+    def open_transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        return self._ensure_transaction().block()
+
+    def open_transaction_sync(self) -> AbstractContextManager[Connection[Any]]:
+        return self._ensure_transaction().block_sync()
+
+    def _ensure_transaction(self) -> AttemptTransaction:
+        if self.transaction is None:
+            self.transaction = AttemptTransaction(
+                self._services.database.url,
+                self._services.database.schema,
+                self.claim,
+                self.worker,
+                self._services.lease_seconds,
+            )
+        return self.transaction
+
+
+def _renamed(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`event` and `run` are the line's own words."""
+    return {
+        f"{name}_" if name in ("event", "run") else name: value for name, value in fields.items()
+    }
+
+
+_logger = cache(get_logger)

@@ -1,0 +1,115 @@
+"""How much to claim, from where, and from which place on: the memory of a worker's claims."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from rota.model.run import Claim
+from rota.store.feed import ClaimRequest
+
+PRIORITIES = 10
+_FAST_MS = 5.0
+_UNHINTED_SHARE = 20
+
+
+class ClaimPlan:
+    """Follows the rate: no more is claimed than will start within about one round trip.
+
+    For slow runs that is the number of free slots. For runs of a few milliseconds it grows to
+    hundreds, claimed ahead while the ones before still run.
+    """
+
+    def __init__(self, *, concurrency: int, most: int, queues: Sequence[str]) -> None:
+        self._least = min(concurrency, most)
+        self._most = most
+        self.size = self._least
+        self.may_have_more = True
+        self._queues: list[str] = list(queues)
+        self._turn = 0
+        self._hints: dict[str, list[int]] = {}
+        self._next_unhinted = 0.0
+        self._is_unhinted = False
+        self._average_ms: float | None = None
+        self._batches = count(1)
+
+    # What is known about durations.
+
+    def took(self, duration_ms: float) -> None:
+        average = self._average_ms
+        self._average_ms = duration_ms if average is None else average * 0.95 + duration_ms * 0.05
+
+    @property
+    def is_fast(self) -> bool:
+        return self._average_ms is not None and self._average_ms < _FAST_MS
+
+    # Which queues.
+
+    def add_queue(self, queue: str) -> None:
+        if queue not in self._queues:
+            self._queues.append(queue)
+
+    def set_queues(self, queues: Iterable[str]) -> None:
+        self._queues = list(queues)
+        self._hints = {name: self._hints[name] for name in self._queues if name in self._hints}
+
+    # The next claim.
+
+    def request(
+        self, *, free: int = 0, is_ahead: bool = False, start_batch: int | None = None
+    ) -> ClaimRequest:
+        limit = max(free, self.size) if self.is_fast else (0 if is_ahead else free)
+        limit = min(limit, self._most)
+        queues = self._rotated()
+        return ClaimRequest(
+            limit=limit,
+            queues=queues,
+            quota=max(1, -(-limit // max(1, len(queues)))),
+            hints=self._hints_for(queues),
+            batch=next(self._batches) if is_ahead else None,
+            start_batch=start_batch,
+        )
+
+    def _rotated(self) -> list[str]:
+        """Another queue is first each time, so that none starves behind the others."""
+        self._turn = (self._turn + 1) % max(1, len(self._queues))
+        return self._queues[self._turn :] + self._queues[: self._turn]
+
+    def _hints_for(self, queues: Sequence[str]) -> list[int]:
+        """The places up to which this worker has looked; every so often none, because a
+        transaction that commits late brings runs with lower places."""
+        self._is_unhinted = time.monotonic() >= self._next_unhinted
+        if self._is_unhinted:
+            return []
+        zeros = [0] * PRIORITIES
+        return [hint for name in queues for hint in self._hints.get(name, zeros)]
+
+    # What a claim taught.
+
+    def learn(
+        self, request: ClaimRequest, claims: list[Claim], seconds: float, *, is_starved: bool
+    ) -> None:
+        if request.limit == 0:
+            return
+        if self._is_unhinted:
+            # At most a twentieth of the time goes into walks over what is already claimed.
+            self._next_unhinted = time.monotonic() + min(_UNHINTED_SHARE * seconds, 5.0)
+        by_queue: dict[str, int] = {}
+        for claim in claims:
+            by_queue[claim.queue] = by_queue.get(claim.queue, 0) + 1
+            hints = self._hints.setdefault(claim.queue, [0] * PRIORITIES)
+            if claim.seq > hints[claim.priority]:
+                hints[claim.priority] = claim.seq
+        claims.sort(key=_place)
+        self.may_have_more = any(taken >= request.quota for taken in by_queue.values())
+        if len(claims) >= request.limit and is_starved:
+            self.size = min(self.size * 2, self._most)
+
+    def shrink(self) -> None:
+        self.size = self._least
+        self._average_ms = None
+
+
+def _place(claim: Claim) -> tuple[int, int]:
+    return claim.priority, claim.seq

@@ -1,0 +1,55 @@
+"""An exception in words that fit into a row."""
+
+from __future__ import annotations
+
+import traceback
+
+from rota.executors.remote import traceback_of
+from rota.model.outcome import Failure
+from rota.runtime.log_buffer import clean
+
+
+def describe(error: BaseException, limit: int) -> Failure:
+    kind = type(error)
+    name = getattr(error, "type_name", None) or (
+        kind.__qualname__
+        if kind.__module__ in ("builtins", "rota.errors")
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    return Failure(name, _cut(_message(error), limit), _cut_head(_traceback(error), limit))
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException as broken:
+        text = f"(its text could not be read: {type(broken).__name__})"
+    return clean(text or type(error).__name__)
+
+
+def _traceback(error: BaseException) -> str:
+    remote = traceback_of(error)
+    if remote is not None:
+        return clean(remote)
+    try:
+        # The first frame is the slot's, not the user's.
+        tail = error.__traceback__.tb_next if error.__traceback__ else None
+        lines = traceback.format_exception(type(error), error, tail)
+    except BaseException:
+        lines = traceback.format_tb(error.__traceback__)
+    return clean("".join(lines))
+
+
+def _cut(text: str, limit: int) -> str:
+    raw = text.encode()
+    if len(raw) <= limit:
+        return text
+    return raw[:limit].decode("utf-8", "ignore") + f"… [cut, {len(raw)} bytes]"
+
+
+def _cut_head(text: str, limit: int) -> str:
+    """Of a traceback the end matters."""
+    raw = text.encode()
+    if len(raw) <= limit:
+        return text
+    return f"[cut, {len(raw)} bytes] …" + raw[-limit:].decode("utf-8", "ignore")

@@ -1,0 +1,305 @@
+"""Keeps the slots fed and the ends written: the hot path of a worker.
+
+One round trip writes what has ended and claims what comes next; while it is under way the slots
+work on what the last one brought. There is no fixed pause: a claim that came back full is
+followed by the next one, ends are written as soon as no write is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import psycopg
+
+from rota.errors import LeaseLost
+from rota.model.outcome import Outcome
+from rota.model.run import Claim
+from rota.runtime.claiming import ClaimPlan
+from rota.runtime.slots import Slots
+from rota.runtime.waiting import Waiting
+from rota.store.feed import ClaimRequest, Ends, Feed
+from rota.telemetry.logging import get_logger
+
+_STALLED_SECONDS = 1.0
+_LOCKED_PAUSE = 0.05
+_QUEUES_SECONDS = 1.0
+
+
+class Feeder:
+    """Moves runs between the database and the slots of one worker identity."""
+
+    def __init__(
+        self,
+        *,
+        feed: Feed,
+        slots: Slots,
+        plan: ClaimPlan,
+        waiting: Waiting,
+        queues: Sequence[str],
+        own_queues: Sequence[str],
+        on_lost: Callable[[], None],
+    ) -> None:
+        self._feed = feed
+        self._slots = slots
+        self._plan = plan
+        self._waiting = waiting
+        self._queues = list(queues)  # empty: all
+        self._own_queues = list(own_queues)
+        self._next_queues = 0.0
+        self._on_lost = on_lost
+        self._log = get_logger("worker")
+        self._ends = Ends()
+        self._ahead: list[Claim] = []
+        self._ahead_batch = 0
+        self._is_claiming = True
+        self._has_suspects = False
+        self._is_solo = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._lost = 0
+
+    # What the slots and the rest of the worker say.
+
+    def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
+        self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
+        self._plan.took(duration_ms)
+        if self._waiter is not None:
+            self.wake()
+
+    def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
+        self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
+        self.wake()
+
+    def already_ended(self) -> None:
+        """A slot is free again, and the end of its run is written."""
+        self.wake()
+
+    def wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def called(self, queue: str) -> None:
+        """Somebody enqueued into this queue."""
+        self._plan.add_queue(queue)
+        if self._waiting.called():
+            self.wake()
+
+    def suspects_wait(self) -> None:
+        self._has_suspects = True
+        self.wake()
+
+    def pause_claiming(self, is_paused: bool) -> None:
+        self._is_claiming = not is_paused
+        self.wake()
+
+    def set_listening(self, is_listening: bool) -> None:
+        """Whether calls can be relied on."""
+        self._waiting.set_listening(is_listening)
+        self.wake()
+
+    # Life.
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="rota feeder")
+
+    async def stop(self) -> None:
+        """Write what has ended. Claiming must have been paused and the slots be empty."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        while self._ends and not task.done():
+            self.wake()
+            await asyncio.sleep(0.002)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._feed.close()
+
+    async def abandon(self) -> None:
+        """The lease is lost: whatever was still to be written is not ours to write."""
+        task, self._task = self._task, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._feed.close()
+
+    async def hand_back(self) -> int:
+        """Give back what was claimed and has not started; no attempt is spent."""
+        claims, self._ahead = self._ahead + self._slots.take_ready(), []
+        if claims:
+            await self._feed.run(
+                "runs/hand_back",
+                ids=[claim.id for claim in claims],
+                attempts=[claim.attempt for claim in claims],
+            )
+        return len(claims)
+
+    async def _run(self) -> None:
+        pause = 0.1
+        while True:
+            try:
+                await self._step()
+                pause = 0.1
+            except LeaseLost:
+                self._on_lost()
+                return
+            except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+                self._log.warning("the database is away, trying again", error=error, seconds=pause)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 5.0)
+                await self._recover()
+            except Exception:
+                self._log.exception("the feeder failed, trying again")
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 5.0)
+
+    async def _step(self) -> None:
+        """Wait for a reason, then one round trip."""
+        if not self._is_claiming and (self._ahead or self._slots.ready):
+            await self.hand_back()
+        if self._has_suspects or self._is_solo:
+            await self._make_room()
+        request = self._request()
+        if not self._ends and request is None:
+            await self._rest()
+            return
+        await self._exchange(request)
+
+    def _request(self) -> ClaimRequest | None:
+        if not self._is_claiming or self._is_solo:
+            return None
+        idle = self._slots.idle
+        ready = len(self._slots.ready)
+        if self._ahead:
+            if ready > self._plan.size // 2:
+                return None
+            return self._plan.request(start_batch=self._ahead_batch, is_ahead=True)
+        if not self._waiting.is_claim_due(self._plan.may_have_more):
+            return None
+        if idle > ready:
+            return self._plan.request(free=idle - ready)
+        if self._plan.is_fast and ready <= self._plan.size // 2:
+            return self._plan.request(is_ahead=True)
+        return None
+
+    async def _rest(self) -> None:
+        """Nothing to do right now: say so, then sleep unless that changed something."""
+        if self._is_claiming and not self._is_solo:
+            if self._slots.idle:
+                await self._waiting.update()
+            if not self._queues and time.monotonic() >= self._next_queues:
+                await self._find_queues()
+        if not self._ends and self._request() is None:
+            await self._sleep()
+
+    async def _find_queues(self) -> None:
+        rows = await self._feed.run("queues/busy")
+        self._plan.set_queues(dict.fromkeys([*self._own_queues, *(row[0] for row in rows)]))
+        self._next_queues = time.monotonic() + _QUEUES_SECONDS
+
+    async def _sleep(self) -> None:
+        """Until something ends, somebody calls, or it is time to look again."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        seconds = self._waiting.seconds_to_claim(self._plan.may_have_more)
+        timer = self._waiter.get_loop().call_later(seconds, self.wake)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        if self._slots.is_stalled(_STALLED_SECONDS):
+            # The runs turned out slower than the ones before: others may have free slots.
+            await self.hand_back()
+            self._plan.shrink()
+
+    async def _exchange(self, request: ClaimRequest | None) -> None:
+        ends, self._ends = self._ends, Ends()
+        started = time.monotonic()
+        try:
+            accepted, claims = await self._feed.exchange(ends, request)
+        except BaseException:
+            # Not known to be written: the fence makes it safe to send them again.
+            self._merge_back(ends)
+            raise
+        if accepted is not None:
+            await self._settle_refused(ends, accepted)
+        if request is not None:
+            self._take(request, claims, time.monotonic() - started)
+
+    def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
+        is_starved = not self._slots.ready
+        if request.start_batch is not None:
+            self._slots.add(self._ahead)
+            self._ahead = []
+        self._plan.learn(request, claims, seconds, is_starved=is_starved)
+        self._waiting.claimed(len(claims))
+        if not self._is_claiming:
+            # Somebody said stop while the claim was under way: the next step hands it back.
+            self._ahead += claims
+        elif request.batch is None:
+            self._slots.add(claims)
+        else:
+            self._ahead, self._ahead_batch = claims, request.batch
+
+    def _merge_back(self, ends: Ends) -> None:
+        later, self._ends = self._ends, ends
+        ends.ids += later.ids
+        ends.attempts += later.attempts
+        ends.durations += later.durations
+        ends.results += later.results
+        ends.others += later.others
+
+    async def _settle_refused(self, ends: Ends, accepted: set[int]) -> None:
+        refused = [run_id for run_id in ends.all_ids() if run_id not in accepted]
+        if not refused:
+            return
+        owned = await self._feed.still_owned(refused)
+        if owned:
+            # Locked by somebody's open transaction: ours still, so once more.
+            self._merge_back(ends.only(owned))
+            await asyncio.sleep(_LOCKED_PAUSE)
+        gone = [run_id for run_id in refused if run_id not in owned]
+        if gone:
+            self._lost += len(gone)
+            self._log.warning("ends came too late, the runs belong to others", runs=gone[:10])
+
+    async def _recover(self) -> None:
+        """After a broken connection: what the database thinks we hold and we do not, goes back."""
+        await self._feed.close()
+        try:
+            rows = await self._feed.run("runs/strays")
+            held = self._slots.held_ids() | {claim.id for claim in self._ahead}
+            held |= set(self._ends.all_ids())
+            strays = [row for row in rows if row[0] not in held]
+            if strays:
+                await self._feed.run(
+                    "runs/hand_back",
+                    ids=[row[0] for row in strays],
+                    attempts=[row[1] for row in strays],
+                )
+        except (psycopg.Error, OSError):
+            await self._feed.close()
+        self._waiting.look_now()
+
+    async def _make_room(self) -> None:
+        """Runs that were lost once are taken one at a time, with nothing else in flight."""
+        self._has_suspects = False
+        if not self._is_claiming:
+            return
+        if not self._is_solo and not self._slots.is_empty:
+            self._is_solo = bool(await self._feed.run("workers/go_solo"))
+            if self._is_solo:
+                await self.hand_back()
+            return
+        if not self._slots.is_empty or self._ahead:
+            return
+        claims = await self._feed.claim_suspect(self._queues)
+        if claims:
+            self._is_solo = True
+            self._slots.add(claims)
+        elif self._is_solo:
+            self._is_solo = False
+            await self._feed.run("workers/leave_solo")
+            self._waiting.look_now()

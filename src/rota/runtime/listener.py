@@ -1,0 +1,94 @@
+"""Hears the calls of enqueuers and operators. A call is a hint; polling is the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+
+from rota.store.pool import AsyncConn, Database
+from rota.telemetry.logging import get_logger
+
+_CHANNEL = "rota"
+_PROBE_SECONDS = 30.0
+_PROBE_WAIT = 10.0
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Listener:
+    """LISTEN on a connection of its own, probed, and subscribed again whenever it broke.
+
+    `on_call` gets the words of each call; `on_change` learns whether calls can be relied on.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        on_call: Callable[[str], None],
+        on_change: Callable[[bool], None],
+    ) -> None:
+        self._database = database
+        self._on_call = on_call
+        self._on_change = on_change
+        self._log = get_logger("listener")
+        self._task: asyncio.Task[None] | None = None
+        self._probe = f"probe {id(self)} {time.monotonic_ns()}"
+        self._heard_at = 0.0
+        self.is_listening = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="rota listener")
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        tries = 0
+        while True:
+            try:
+                conn = await self._database.connect("rota listener")
+                tries = 0
+                async with conn:
+                    await self._listen(conn)
+            except (psycopg.Error, OSError) as error:
+                pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
+                tries += 1
+                self._log.warning("listening broke off, polling meanwhile", error=error)
+                await asyncio.sleep(pause)
+            finally:
+                self._set(False)
+
+    async def _listen(self, conn: AsyncConn) -> None:
+        await conn.execute(f"LISTEN {_CHANNEL}")
+        self._heard_at = time.monotonic()
+        self._set(True)
+        while True:
+            async for call in conn.notifies(timeout=_PROBE_SECONDS, stop_after=1):
+                self._hear(call.payload)
+            if time.monotonic() - self._heard_at > _PROBE_SECONDS:
+                await self._check(conn)
+
+    def _set(self, is_listening: bool) -> None:
+        self.is_listening = is_listening
+        self._on_change(is_listening)
+
+    def _hear(self, payload: str) -> None:
+        self._heard_at = time.monotonic()
+        if not payload.startswith("probe "):
+            self._on_call(payload)
+
+    async def _check(self, conn: AsyncConn) -> None:
+        """A pooler or a fail-over can leave a connection that hears nothing and says nothing."""
+        await conn.execute("SELECT pg_notify(%s, %s)", [_CHANNEL, self._probe])
+        async for call in conn.notifies(timeout=_PROBE_WAIT, stop_after=1):
+            self._hear(call.payload)
+            return
+        raise psycopg.OperationalError("the connection does not hear its own call")

@@ -1,0 +1,58 @@
+"""Takes back what lost workers held."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+
+_BATCH = 500
+_NET_SECONDS = 60.0
+
+
+class Rescuer(Loop):
+    """Any worker rescues for all. Several at once share the rows by SKIP LOCKED."""
+
+    name = "rescuer"
+
+    def __init__(self, database: Database, *, lease_seconds: float) -> None:
+        super().__init__()
+        self._database = database
+        self._period = lease_seconds / 3
+        self._last_net = time.monotonic()
+
+    async def run_once(self) -> float:
+        await self._declare_lost()
+        await self._rescue(everywhere=self._is_net_due())
+        # Jitter, so that a fleet started together does not ask together.
+        return self._period * random.uniform(0.8, 1.2)
+
+    def _is_net_due(self) -> bool:
+        if time.monotonic() - self._last_net < _NET_SECONDS:
+            return False
+        self._last_net = time.monotonic()
+        return True
+
+    async def _declare_lost(self) -> None:
+        get = self._database.statements.get
+        async with self._database.connection() as conn:
+            cursor = await conn.execute(get("workers/mark_lost"))
+            for worker, name in await cursor.fetchall():
+                self._log.warning("worker lost its lease", worker=worker, name=name)
+                # Its open transactions would block the attempts that follow.
+                await conn.execute(get("workers/end_backends"), {"worker": worker})
+
+    async def _rescue(self, *, everywhere: bool) -> None:
+        sql = self._database.statements.get("runs/rescue")
+        while True:
+            async with self._database.connection() as conn:
+                cursor = await conn.execute(sql, {"limit": _BATCH, "everywhere": everywhere})
+                rows = await cursor.fetchall()
+            for run_id, attempt, worker, decision in rows:
+                self._log.info(
+                    "rescued", run=run_id, attempt=attempt, worker=worker, decision=decision
+                )
+            if len(rows) < _BATCH:
+                return

@@ -1,0 +1,225 @@
+"""Runs one attempt in its slot: call the body, turn what it did into an outcome, hand that on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rota.config import Config
+from rota.errors import AttemptTimeout, LeaseLost
+from rota.executors.location import locate
+from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor, Work
+from rota.executors.threads import ThreadExecutor
+from rota.jobs.context import Context
+from rota.jobs.definition import JobDefinition
+from rota.jobs.encoding import encode_result
+from rota.jobs.registry import Registry
+from rota.model.outcome import CUT_OFF, EXPIRED, Outcome, cancelled_by, decide
+from rota.model.run import Claim
+from rota.runtime.attempt import RunningAttempt, Services, Stop
+from rota.runtime.failure import describe
+from rota.runtime.feeder import Feeder
+from rota.telemetry.logging import get_logger
+
+# How long a thread that was told to stop may take before its slot goes on without it.
+_THREAD_GRACE = 5.0
+_NUDGE_SECONDS = 1.0
+
+
+class Runner:
+    """Knows how to run the jobs of a registry; one for each worker identity."""
+
+    def __init__(
+        self, *, config: Config, registry: Registry, services: Services, worker: int,
+        app_ref: str | None, threads: ThreadExecutor,
+        random_number: Callable[[], float] = random.random,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._services = services
+        self._worker = worker
+        self._random = random_number
+        self._app_ref = app_ref
+        self._definitions = {definition.name: definition for definition in registry}
+        self._threads = threads
+        self._processes: ProcessExecutor | None = None
+        self._result_bytes = config.runs.result_bytes
+        self._default_timeout = config.runs.timeout_seconds
+        self._log = get_logger("worker")
+        self.running: dict[int, RunningAttempt] = {}
+        self.feeder: Feeder
+
+    async def run(self, claim: Claim) -> None:
+        """The body of a slot. Nothing that a handler raises leaves this function."""
+        definition = self._definitions[claim.job]
+        timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
+        attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services)
+        self.running[claim.id] = attempt
+        try:
+            if claim.is_expired:
+                self.feeder.ended(claim, 0.0, EXPIRED)
+                return
+            result = await self._call(definition, attempt)
+            if attempt.stop is not None:
+                raise asyncio.CancelledError
+            text = None if result is None else self._encode(result)
+            duration = (time.monotonic() - attempt.started) * 1000
+            if attempt.transaction is not None:
+                await self._complete(attempt, duration, text)
+                return
+            self.feeder.succeeded(claim, duration, text)
+        except BaseException as error:
+            await self._failed(attempt, error)
+        finally:
+            del self.running[claim.id]
+
+    def _encode(self, result: Any) -> str | None:
+        raw = result if type(result) is Encoded else encode_result(result, self._result_bytes)
+        return None if raw is None else raw.decode()
+
+    async def _call(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
+        if definition.executor == "async":
+            return await definition.function(**self._arguments(definition, attempt))
+        if definition.executor == "thread":
+            return await self._call_thread(definition, attempt)
+        return await self._call_process(definition, attempt)
+
+    def _arguments(self, definition: JobDefinition, attempt: RunningAttempt) -> dict[str, Any]:
+        schema, claim = definition.schema, attempt.claim
+        arguments = schema.decode(claim.payload, claim.validated_by == schema.hash)
+        if schema.context_parameter is not None:
+            arguments[schema.context_parameter] = Context(attempt)
+        return arguments
+
+    async def _call_thread(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
+        """A thread cannot be cancelled: it is told, and after a grace left behind."""
+        arguments = self._arguments(definition, attempt)
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        attempt.tell_instead(lambda: loop.call_soon(told.set))
+        call = loop.create_task(self._threads.call(lambda: definition.function(**arguments)))
+        stopped = loop.create_task(told.wait())
+        try:
+            await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                await asyncio.wait((call,), timeout=_THREAD_GRACE)
+            if call.done():
+                return call.result()
+            raise asyncio.CancelledError
+        finally:
+            stopped.cancel()
+            call.cancel()
+
+    async def _call_process(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
+        if self._processes is None:
+            size = self._config.worker.concurrency
+            self._processes = ProcessExecutor(size=size, app_ref=self._app_ref)
+        claim, schema = attempt.claim, definition.schema
+        work = Work(
+            location=locate(definition.function),
+            claim=claim,
+            worker=self._worker,
+            started_at=attempt.started_at,
+            timeout=attempt.timeout,
+            database_url=self._services.database.url,
+            schema=self._services.database.schema,
+            lease_seconds=self._services.lease_seconds,
+            result_bytes=self._result_bytes,
+            context_parameter=schema.context_parameter,
+            is_validated=claim.validated_by == schema.hash,
+        )
+        call = ProcessCall(work, attempt.write_log, attempt.report_progress)
+        result = await self._processes.call(call)
+        if result is FINISHED:
+            attempt.transaction = _Committed()  # type: ignore[assignment]
+            return None
+        return None if result is None else Encoded(result)
+
+    async def _complete(
+        self, attempt: RunningAttempt, duration_ms: float, result: str | None
+    ) -> None:
+        """The handler used a transaction: its completion is part of it."""
+        transaction = attempt.transaction
+        assert transaction is not None
+        if attempt.definition.executor == "thread":
+            await asyncio.to_thread(transaction.complete_sync, duration_ms, result)
+        else:
+            await transaction.complete(duration_ms, result)
+        self.feeder.already_ended()
+
+    async def _failed(self, attempt: RunningAttempt, error: BaseException) -> None:
+        task = asyncio.current_task()
+        while task is not None and task.uncancel():
+            pass
+        if attempt.transaction is not None:
+            await attempt.transaction.close()
+        outcome = self._outcome(attempt, error)
+        if outcome is None:
+            self.feeder.already_ended()
+            return
+        self._say(attempt, outcome)
+        self.feeder.ended(attempt.claim, attempt.duration_ms, outcome)
+
+    def _outcome(self, attempt: RunningAttempt, error: BaseException) -> Outcome | None:
+        """None: the run is somebody else's, there is nothing to write."""
+        stop = attempt.stop
+        if isinstance(error, LeaseLost) or (stop is not None and stop.kind == "lost"):
+            return None
+        if stop is not None and stop.kind == "cancel":
+            return cancelled_by(stop.by, stop.reason)
+        if stop is not None and stop.kind == "shutdown":
+            return CUT_OFF
+        if stop is not None and stop.kind == "timeout":
+            error = AttemptTimeout(attempt.timeout or 0.0).with_traceback(error.__traceback__)
+        claim = attempt.claim
+        rest = msgspec.json.decode(claim.rest) if claim.rest else {}
+        policy = attempt.definition.policy(self._config, self._random, rest.get("backoff"))
+        failure = describe(error, self._config.runs.error_bytes)
+        return decide(error, failure, policy, claim.attempts_used, claim.max_attempts)
+
+    def _say(self, attempt: RunningAttempt, outcome: Outcome) -> None:
+        if outcome.failure is not None:
+            self._log.warning(
+                "attempt failed",
+                job=attempt.claim.job,
+                run=attempt.claim.id,
+                attempt=attempt.claim.attempt,
+                error=f"{outcome.failure.error_type}: {outcome.failure.error[:200]}",
+            )
+
+    # Stopping what runs.
+
+    def stop_overdue(self) -> None:
+        """Called a few times a second: one look over the running instead of a timer for each."""
+        for attempt in list(self.running.values()):
+            if attempt.is_overdue:
+                attempt.stop_now(Stop("timeout"))
+
+    def stop_all(self, stop: Stop) -> None:
+        for attempt in list(self.running.values()):
+            attempt.stop_now(stop)
+
+    def cancel(self, run_id: int, attempt_number: int, by: str, reason: str | None) -> None:
+        attempt = self.running.get(run_id)
+        if attempt is not None and attempt.claim.attempt == attempt_number and not attempt.stop:
+            attempt.stop_now(Stop("cancel", by, reason))
+
+    async def close(self) -> None:
+        if self._processes is not None:
+            await self._processes.close(grace=_NUDGE_SECONDS)
+
+
+class Encoded(bytes):
+    """A result that a child process has already turned into JSON."""
+
+
+class _Committed:
+    """Stands for a transaction that a child process has already completed."""
+
+    async def complete(self, duration_ms: float, result: str | None) -> None: ...
+
+    async def close(self) -> None: ...

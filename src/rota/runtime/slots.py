@@ -1,0 +1,125 @@
+"""The slots of a worker: a fixed number of coroutines that run attempts one after another.
+
+A slot is one long-lived asyncio task and a body runs inside it, so that a run costs no task of
+its own. The slot is a real task all the same: `asyncio.timeout`, task groups and cancellation
+work in a body as anywhere. A body that changed context variables gets its slot replaced, so
+that nothing leaks into the next run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+
+from rota.model.run import Claim
+
+Body = Callable[[Claim], Awaitable[None]]
+
+# A slot that never has to wait gives the loop a turn after this many runs.
+_TURN = 50
+
+
+class Slots:
+    """Runs what is put into `ready`, up to `size` at once."""
+
+    def __init__(self, size: int, run: Body) -> None:
+        self.size = size
+        self.ready: deque[Claim] = deque()
+        self._run = run
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[int, Claim] = {}
+        self._last_start = time.monotonic()
+        self._is_closing = False
+
+    @property
+    def idle(self) -> int:
+        return self.size - len(self._running)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._running and not self.ready
+
+    def held_ids(self) -> set[int]:
+        return set(self._running) | {claim.id for claim in self.ready}
+
+    def is_stalled(self, seconds: float) -> bool:
+        """Runs wait here although nothing has started for a while."""
+        return bool(self.ready) and time.monotonic() - self._last_start > seconds
+
+    def add(self, claims: Iterable[Claim]) -> None:
+        self.ready.extend(claims)
+        self._call_one()
+
+    def take_ready(self) -> list[Claim]:
+        """What has not started. popleft is atomic, so a run is either started or taken here,
+        also when the heartbeat's thread calls this because the loop stands still."""
+        taken = []
+        while self.ready:
+            try:
+                taken.append(self.ready.popleft())
+            except IndexError:
+                break
+        return taken
+
+    def start(self) -> None:
+        for _ in range(self.size):
+            self._open_slot()
+
+    async def stop(self) -> None:
+        self._is_closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def drained(self) -> None:
+        """Until nothing runs. Looks now and then: no body pays for telling us."""
+        while self._running:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+    def _open_slot(self) -> None:
+        # An empty context: what the caller of start() has set is not the handlers' business.
+        task = contextvars.Context().run(asyncio.ensure_future, self._slot())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _call_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _slot(self) -> None:
+        loop = asyncio.get_running_loop()
+        clean = contextvars.copy_context()
+        turn = 0
+        while True:
+            try:
+                claim = self.ready.popleft()
+            except IndexError:
+                waiter = loop.create_future()
+                self._waiters.append(waiter)
+                await waiter
+                continue
+            if self.ready and self._waiters:
+                self._call_one()
+            self._running[claim.id] = claim
+            self._last_start = time.monotonic()
+            try:
+                await self._run(claim)
+            finally:
+                del self._running[claim.id]
+            if self._is_closing:
+                return
+            if contextvars.copy_context() != clean:
+                self._open_slot()
+                return
+            turn += 1
+            if turn >= _TURN:
+                turn = 0
+                await asyncio.sleep(0)

@@ -1,0 +1,67 @@
+"""Small duties that no schedule may be needed for: partitions ahead, parking, sweeping."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+
+_PERIOD = 5.0
+_BATCH = 1000
+_PARTITIONS_SECONDS = 3600.0
+_MARK_SECONDS = 300.0
+
+
+class Upkeep(Loop):
+    name = "upkeep"
+
+    def __init__(self, database: Database, *, unknown_job_seconds: float) -> None:
+        super().__init__()
+        self._database = database
+        self._unknown_job_seconds = unknown_job_seconds
+        self._done: dict[str, float] = {}
+        self._next_park = 0.0
+
+    async def run_once(self) -> float:
+        if self._is_due("partitions", _PARTITIONS_SECONDS):
+            await self._call("upkeep/partitions")
+        if self._is_due("mark", _MARK_SECONDS):
+            await self._call("upkeep/mark_id")
+        await self._repeat("upkeep/free")
+        await self._park()
+        await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)
+        await self._repeat("upkeep/sweep")
+        return _PERIOD
+
+    def _is_due(self, duty: str, seconds: float) -> bool:
+        last = self._done.get(duty)
+        if last is not None and time.monotonic() - last < seconds:
+            return False
+        self._done[duty] = time.monotonic()
+        return True
+
+    async def _park(self) -> None:
+        """Looking for runs that nobody knows reads the whole backlog: at most 2 % of the time."""
+        started = time.monotonic()
+        if started < self._next_park:
+            return
+        parked = await self._repeat("upkeep/park")
+        if parked:
+            self._log.warning("runs wait for a worker that knows their job", parked=parked)
+        self._next_park = started + 50 * (time.monotonic() - started)
+
+    async def _repeat(self, statement: str) -> int:
+        total = 0
+        while True:
+            moved = int(await self._call(statement, limit=_BATCH) or 0)
+            total += moved
+            if moved < _BATCH:
+                return total
+
+    async def _call(self, statement: str, **params: Any) -> Any:
+        async with self._database.connection() as conn:
+            cursor = await conn.execute(self._database.statements.get(statement), params)
+            row = await cursor.fetchone()
+            return row[0] if row else None

@@ -1,0 +1,228 @@
+"""The one connection over which a worker ends attempts and claims runs.
+
+Ends and the next claim go out in one pipeline: one round trip, one transaction, ends first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Buffer, Loader
+from psycopg.pq import Format
+
+from rota.model.outcome import Again, Ended, Outcome
+from rota.model.run import Claim
+from rota.store.errors import translate_foreign
+from rota.store.pool import AsyncConn, Database
+
+
+class _RawJson(Loader):
+    """Leaves JSON as bytes: what is done with it is the job's business, often nothing."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        return bytes(data)[1:]
+
+
+@dataclass(slots=True)
+class Ends:
+    """Attempts that have ended and are not yet written, as the columns of their statements."""
+
+    ids: list[int] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
+    durations: list[float] = field(default_factory=list)
+    results: list[str | None] = field(default_factory=list)
+    others: list[tuple[int, int, float, Outcome]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids) + len(self.others)
+
+    def succeeded(self, run_id: int, attempt: int, duration_ms: float, result: str | None) -> None:
+        self.ids.append(run_id)
+        self.attempts.append(attempt)
+        self.durations.append(duration_ms)
+        self.results.append(result)
+
+    def all_ids(self) -> list[int]:
+        return self.ids + [run_id for run_id, *_ in self.others]
+
+    def only(self, wanted: set[int]) -> Ends:
+        """The part of these ends that is about the wanted runs."""
+        rows = zip(self.ids, self.attempts, self.durations, self.results, strict=True)
+        part = Ends(others=[one for one in self.others if one[0] in wanted])
+        for run_id, attempt, duration, result in rows:
+            if run_id in wanted:
+                part.succeeded(run_id, attempt, duration, result)
+        return part
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a claim asks for; `limit` 0 only marks `start_batch` as started."""
+
+    limit: int
+    queues: Sequence[str]
+    quota: int
+    hints: Sequence[int]
+    batch: int | None
+    start_batch: int | None
+
+
+class Feed:
+    """Ends and claims of one worker identity."""
+
+    def __init__(self, database: Database, worker: int, jobs: Sequence[str]) -> None:
+        self._database = database
+        self._worker = worker
+        self._jobs = list(jobs)
+        self._conn: AsyncConn | None = None
+        # A pipeline takes the whole connection: one caller at a time.
+        self._turn = asyncio.Lock()
+        get = database.statements.get
+        self._claim_sql, self._finish_sql = get("runs/claim"), get("runs/finish")
+        self._end_sql, self._requeue_sql = get("runs/end"), get("runs/requeue")
+
+    async def _connection(self) -> AsyncConn:
+        if self._conn is None or self._conn.closed:
+            conn = await self._database.connect(f"rota worker {self._worker}")
+            conn.adapters.register_loader("jsonb", _RawJson)
+            self._conn = conn
+        return self._conn
+
+    async def close(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            await conn.close()
+
+    async def exchange(
+        self, ends: Ends, request: ClaimRequest | None
+    ) -> tuple[set[int] | None, list[Claim]]:
+        """Write the ends, claim what is asked for. Returns the ids whose end was accepted (None:
+        all of them) and the claimed runs."""
+        async with self._turn:
+            return await self._exchange(ends, request)
+
+    async def _exchange(
+        self, ends: Ends, request: ClaimRequest | None
+    ) -> tuple[set[int] | None, list[Claim]]:
+        conn = await self._connection()
+        with translate_foreign():
+            try:
+                return await self._send(conn, ends, request)
+            except errors.CheckViolation as error:
+                if "no partition" not in str(error):
+                    raise
+                await conn.execute(self._database.statements.get("upkeep/partitions"))
+                return await self._send(conn, ends, request)
+            except errors.LockNotAvailable:
+                return await self._send_unlocked(conn, ends), []
+
+    async def _send(
+        self, conn: AsyncConn, ends: Ends, request: ClaimRequest | None
+    ) -> tuple[set[int] | None, list[Claim]]:
+        async with conn.pipeline():
+            written = await self._write(conn, ends)
+            claimed = await self._claim(conn, request) if request else None
+        accepted: set[int] | None = set()
+        for cursor in written:
+            accepted |= {row[0] for row in await cursor.fetchall()}  # type: ignore[operator]
+        if accepted is not None and len(accepted) == len(ends):
+            accepted = None
+        rows = await claimed.fetchall() if claimed else []
+        return accepted, [Claim._make(row) for row in rows]
+
+    async def _write(self, conn: AsyncConn, ends: Ends) -> list[psycopg.AsyncCursor[Any]]:
+        written = []
+        if ends.ids:
+            has_results = any(result is not None for result in ends.results)
+            params = {
+                "worker": self._worker,
+                "ids": ends.ids,
+                "attempts": ends.attempts,
+                "durations": ends.durations,
+                "results": ends.results if has_results else None,
+            }
+            written.append(await conn.execute(self._finish_sql, params))
+        over = [one for one in ends.others if isinstance(one[3], Ended)]
+        if over:
+            written.append(await conn.execute(self._end_sql, self._ended(over)))
+        again = [one for one in ends.others if isinstance(one[3], Again)]
+        if again:
+            written.append(await conn.execute(self._requeue_sql, self._again(again)))
+        return written
+
+    async def _claim(self, conn: AsyncConn, request: ClaimRequest) -> psycopg.AsyncCursor[Any]:
+        params = {
+            "worker": self._worker,
+            "limit": request.limit,
+            "queues": request.queues,
+            "quota": request.quota,
+            "jobs": self._jobs,
+            "hints": request.hints,
+            "batch": request.batch,
+            "start_batch": request.start_batch,
+        }
+        return await conn.execute(self._claim_sql, params, binary=True)
+
+    async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> set[int]:
+        """Somebody's open transaction holds a row of the batch: write the others."""
+        async with conn.transaction():
+            cursor = await conn.execute(
+                self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}
+            )
+            free = {row[0] for row in await cursor.fetchall()}
+            accepted: set[int] = set()
+            for written in await self._write(conn, ends.only(free)):
+                accepted |= {row[0] for row in await written.fetchall()}
+        return accepted
+
+    async def still_owned(self, ids: Sequence[int]) -> set[int]:
+        """Of runs whose end was not accepted: those that are only locked, not lost."""
+        return {row[0] for row in await self.run("runs/owned", ids=list(ids))}
+
+    async def claim_suspect(self, queues: Sequence[str]) -> list[Claim]:
+        rows = await self.run(
+            "runs/claim_suspect", queues=list(queues), jobs=self._jobs, binary=True
+        )
+        return [Claim._make(row) for row in rows]
+
+    async def run(self, statement: str, *, binary: bool = False, **params: Any) -> list[Any]:
+        """Another statement about this worker, on the same connection."""
+        sql = self._database.statements.get(statement)
+        async with self._turn:
+            conn = await self._connection()
+            with translate_foreign():
+                cursor = await conn.execute(sql, {"worker": self._worker, **params}, binary=binary)
+                return await cursor.fetchall() if cursor.description else []
+
+    def _columns(self, rows: list[tuple[int, int, float, Outcome]]) -> dict[str, Any]:
+        failures = [outcome.failure for *_, outcome in rows]
+        return {
+            "worker": self._worker,
+            "ids": [row[0] for row in rows],
+            "attempts": [row[1] for row in rows],
+            "durations": [row[2] for row in rows],
+            "attempt_states": [outcome.attempt_state for *_, outcome in rows],
+            "messages": [outcome.message for *_, outcome in rows],
+            "error_types": [one and one.error_type for one in failures],
+            "errors": [one and one.error for one in failures],
+            "tracebacks": [one and one.traceback for one in failures],
+        }
+
+    def _ended(self, rows: list[tuple[int, int, float, Any]]) -> dict[str, Any]:
+        return self._columns(rows) | {
+            "states": [outcome.state for *_, outcome in rows],
+            "end_reasons": [outcome.end_reason for *_, outcome in rows],
+        }
+
+    def _again(self, rows: list[tuple[int, int, float, Any]]) -> dict[str, Any]:
+        return self._columns(rows) | {
+            "delays": [outcome.delay for *_, outcome in rows],
+            "spent": [outcome.is_spent for *_, outcome in rows],
+        }

@@ -1,0 +1,29 @@
+"""Reads and commands written once, for async and sync callers alike.
+
+A plan is a generator: it yields a statement with its parameters, is sent the rows, and returns
+its answer. The database drives it over whichever kind of connection the caller has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar
+
+Rows = list[dict[str, Any]]
+T = TypeVar("T")
+
+
+class Ask(NamedTuple):
+    """One statement (a file such as `runs/find`) and its parameters."""
+
+    statement: str
+    params: dict[str, Any]
+
+
+Plan = Generator[Ask, Rows, T]
+
+
+def one(statement: str, **params: Any) -> Plan[Rows]:
+    """The plan of a single statement."""
+    rows = yield Ask(statement, params)
+    return rows

@@ -1,0 +1,164 @@
+"""The database as the rest of Rota sees it: one object, opened on first use.
+
+Nothing here starts before somebody asks for a connection: importing an application, making an
+`App` and declaring jobs touch no server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from rota.store.errors import translate
+from rota.store.plans import Plan
+from rota.store.statements import Statements
+
+AsyncConn = psycopg.AsyncConnection[Any]
+Conn = psycopg.Connection[Any]
+
+T = TypeVar("T")
+
+_POOL_SIZE = 10
+
+
+class Database:
+    """Pools for async and sync callers, and connections of one's own for the runtime.
+
+    `prepare` answers the URL; it may start a server and migrate it. `on_open` gets a connection
+    once, before anybody else does. Both are called once in the life of this object.
+    """
+
+    def __init__(
+        self, *, schema: str, prepare: Callable[[], str], on_open: Callable[[Conn], None]
+    ) -> None:
+        self.statements = Statements(schema)
+        self.schema = schema
+        self._prepare = prepare
+        self._on_open = on_open
+        self._url: str | None = None
+        self._opening = threading.Lock()
+        self._pool: AsyncConnectionPool[AsyncConn] | None = None
+        self._pool_loop: asyncio.AbstractEventLoop | None = None
+        self._pool_opening: asyncio.Lock | None = None
+        self._sync_pool: ConnectionPool[Conn] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the database is; opens it where that has not happened yet."""
+        with self._opening:
+            url = self._url
+            if url is None:
+                url = self._prepare()
+                with psycopg.connect(url, **_options("rota")) as conn:
+                    self._on_open(conn)
+                self._url = url
+        return url
+
+    async def open(self) -> str:
+        return self._url or await asyncio.to_thread(lambda: self.url)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConn]:
+        """A pooled connection in autocommit mode."""
+        pool = await self._async_pool()
+        async with pool.connection() as conn:
+            yield conn
+
+    @contextmanager
+    def connection_sync(self) -> Iterator[Conn]:
+        with self._ensure_sync_pool().connection() as conn:
+            yield conn
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry out a plan in one transaction."""
+        with translate():
+            async with self.connection() as conn, conn.transaction():
+                return await self._drive(conn, plan)
+
+    def run_sync(self, plan: Plan[T]) -> T:
+        with translate(), self.connection_sync() as conn, conn.transaction():
+            return self._drive_sync(conn, plan)
+
+    async def _drive(self, conn: AsyncConn, plan: Plan[T]) -> T:
+        try:
+            ask = next(plan)
+            while True:
+                cursor = conn.cursor(row_factory=dict_row)
+                await cursor.execute(self.statements.get(ask.statement), ask.params)
+                ask = plan.send(await cursor.fetchall() if cursor.description else [])
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    def _drive_sync(self, conn: Conn, plan: Plan[T]) -> T:
+        try:
+            ask = next(plan)
+            while True:
+                cursor = conn.cursor(row_factory=dict_row)
+                cursor.execute(self.statements.get(ask.statement), ask.params)
+                ask = plan.send(cursor.fetchall() if cursor.description else [])
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    async def connect(self, name: str) -> AsyncConn:
+        """A connection of one's own, outside the pool."""
+        return await psycopg.AsyncConnection.connect(await self.open(), **_options(name))
+
+    def connect_sync(self, name: str) -> Conn:
+        return psycopg.connect(self.url, **_options(name))
+
+    async def _async_pool(self) -> AsyncConnectionPool[AsyncConn]:
+        loop = asyncio.get_running_loop()
+        if self._pool is not None and self._pool_loop is loop:
+            return self._pool
+        url = await self.open()
+        if self._pool_loop is not loop:
+            # A pool belongs to its event loop; the one before has ended, or is another thread's.
+            self._pool, self._pool_loop, self._pool_opening = None, loop, asyncio.Lock()
+        assert self._pool_opening is not None
+        async with self._pool_opening:
+            if self._pool is None:
+                pool: AsyncConnectionPool[AsyncConn] = AsyncConnectionPool(
+                    url, min_size=1, max_size=_POOL_SIZE, kwargs=_options("rota"), open=False
+                )
+                await pool.open()
+                self._pool = pool
+        return self._pool
+
+    def _ensure_sync_pool(self) -> ConnectionPool[Conn]:
+        url = self.url
+        with self._opening:
+            if self._sync_pool is None:
+                self._sync_pool = ConnectionPool(
+                    url, min_size=1, max_size=_POOL_SIZE, kwargs=_options("rota"), open=True
+                )
+            return self._sync_pool
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None and self._pool_loop is asyncio.get_running_loop():
+            await pool.close()
+        await asyncio.to_thread(self.close_sync)
+
+    def close_sync(self) -> None:
+        with self._opening:
+            pool, self._sync_pool = self._sync_pool, None
+        if pool is not None:
+            pool.close()
+
+
+def _options(name: str) -> dict[str, Any]:
+    # tcp_user_timeout: a server that vanished without a word must not hold a heartbeat for
+    # the minutes that the kernel would wait.
+    return {
+        "autocommit": True,
+        "application_name": name,
+        "connect_timeout": 10,
+        "tcp_user_timeout": 10_000,
+    }

@@ -1,0 +1,1 @@
+SELECT rota.busy_queues()

@@ -1,0 +1,12 @@
+SELECT rota.finish_runs(
+    for_worker => %(worker)s::bigint,
+    ids => %(ids)s::bigint[],
+    attempts => %(attempts)s::integer[],
+    durations_ms => %(durations)s::real[],
+    states => %(states)s::text[],
+    attempt_states => %(attempt_states)s::text[],
+    end_reasons => %(end_reasons)s::text[],
+    messages => %(messages)s::text[],
+    error_types => %(error_types)s::text[],
+    errors => %(errors)s::text[],
+    tracebacks => %(tracebacks)s::text[])

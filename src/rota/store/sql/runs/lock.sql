@@ -1,0 +1,1 @@
+SELECT rota.lock_runs(ids => %(ids)s::bigint[])

@@ -1,0 +1,1 @@
+SELECT promoted, next_due_seconds FROM rota.promote_runs(max_runs => %(limit)s::integer)

@@ -1,0 +1,1 @@
+SELECT id FROM rota.open_runs WHERE id = ANY (%(ids)s::bigint[])

@@ -1,0 +1,1 @@
+SELECT rota.mark_id()

@@ -1,0 +1,1 @@
+SELECT rota.sweep(max_rows => %(limit)s::integer)

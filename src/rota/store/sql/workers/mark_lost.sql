@@ -1,0 +1,1 @@
+SELECT worker, name FROM rota.mark_lost_workers()

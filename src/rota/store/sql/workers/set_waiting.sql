@@ -1,0 +1,1 @@
+SELECT rota.set_waiting(for_worker => %(worker)s::bigint, waiting => %(waiting)s::boolean)
