@@ -83,7 +83,8 @@ class LogBuffer(Loop):
         now = time.monotonic()
         columns = list(zip(*batch, strict=True))
         names = (
-            "run_ids", "workers", "attempts", "seqs", "levels", "jobs", "tenants", "messages", "fields",
+            "run_ids", "workers", "attempts", "seqs", "levels", "jobs", "tenants", "messages",
+            "fields",
         )  # fmt: skip
         params: dict[str, Any] = {
             name: list(column) for name, column in zip(names, columns[1:], strict=True)

@@ -53,13 +53,13 @@ class Database:
     def url(self) -> str:
         """Where the database is; opens it where that has not happened yet."""
         with self._opening:
-            url = self._url
-            if url is None:
+            if self._url is None:
                 url = self._prepare()
                 with psycopg.connect(url, **_options("rota")) as conn:
                     self._on_open(conn)
                 self._url = url
-        return url
+            assert self._url is not None
+            return self._url
 
     async def open(self) -> str:
         return self._url or await asyncio.to_thread(lambda: self.url)
