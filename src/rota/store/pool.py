@@ -52,17 +52,19 @@ class Database:
     @property
     def url(self) -> str:
         """Where the database is; opens it where that has not happened yet."""
+        return self.open_sync()
+
+    async def open(self) -> str:
+        return self._url or await asyncio.to_thread(self.open_sync)
+
+    def open_sync(self) -> str:
         with self._opening:
             if self._url is None:
                 url = self._prepare()
                 with psycopg.connect(url, **_options("rota")) as conn:
                     self._on_open(conn)
                 self._url = url
-            assert self._url is not None
             return self._url
-
-    async def open(self) -> str:
-        return self._url or await asyncio.to_thread(lambda: self.url)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConn]:
