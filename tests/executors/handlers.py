@@ -222,3 +222,23 @@ def meet(ctx: Context, directory: str, count: int) -> int:
 def shout(text: str) -> None:
     print(text)
     print(text, file=sys.stderr)
+
+
+def write_row(ctx: Context, name: str, fail: bool = False) -> dict[str, str]:
+    with ctx.transaction_sync() as conn:
+        conn.execute("INSERT INTO effects VALUES (%s)", [name])
+    if fail:
+        raise ValueError("after the block")
+    with ctx.transaction_sync() as conn:
+        conn.execute("INSERT INTO effects VALUES (%s)", [f"{name} again"])
+    return {"wrote": name}
+
+
+async def write_row_later(ctx: Context, name: str, fail: bool = False) -> dict[str, str]:
+    async with ctx.transaction() as conn:
+        await conn.execute("INSERT INTO effects VALUES (%s)", [name])
+    if fail:
+        raise ValueError("after the block")
+    async with ctx.transaction() as conn:
+        await conn.execute("INSERT INTO effects VALUES (%s)", [f"{name} again"])
+    return {"wrote": name}

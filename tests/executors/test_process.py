@@ -20,10 +20,12 @@ import pytest
 import uvloop
 
 from rota.errors import Cancel, JobError, PayloadError, Retry, RotaError, Snooze
+from rota.executors.child_attempt import ChildAttempt
 from rota.executors.location import Location, locate
 from rota.executors.process import ProcessCall, ProcessExecutor
 from rota.executors.remote import ChildDied, RemoteError, traceback_of
 from rota.executors.wire import Work
+from rota.jobs.context import Attempt, Context
 from rota.model.run import Claim
 from tests.executors import handlers
 
@@ -96,6 +98,12 @@ async def executor() -> AsyncIterator[ProcessExecutor]:
     await executor.close(5)
 
 
+async def pid_of_child(executor: ProcessExecutor) -> int:
+    pid = await executor.call(make_call(handlers.who))
+    assert isinstance(pid, bytes)
+    return int(pid)
+
+
 async def gone(pid: int) -> None:
     """Returns when the process has ended; a hang here is the failure."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -141,6 +149,12 @@ async def test_context_delivers_logs_and_progress_in_order(executor: ProcessExec
         "deadline": "2026-01-02T03:04:35+00:00",
         "is_cancelled": False,
     }
+
+
+def test_attempt_of_a_child_is_one_of_the_two_kinds() -> None:
+    work = make_call(handlers.nothing).work
+    attempt: Attempt = ChildAttempt(1, work, lambda message: None)
+    assert Context(attempt).run_id == 7
 
 
 async def test_failing_callback_does_not_fail_the_attempt(executor: ProcessExecutor) -> None:
@@ -200,12 +214,12 @@ async def test_control_exceptions_arrive_as_themselves(
 async def test_what_cannot_be_raised_here_is_told_in_words(
     executor: ProcessExecutor, function: Callable[..., Any], kind: str, type_name: str
 ) -> None:
-    pid = await executor.call(make_call(handlers.who))
+    pid = await pid_of_child(executor)
     with pytest.raises(RemoteError) as remote:
         await executor.call(make_call(function, {"kind": kind}))
     assert remote.value.type_name == type_name
     assert "handlers.py" in (traceback_of(remote.value) or "")
-    assert await executor.call(make_call(handlers.who)) == pid, "the child survives"
+    assert await pid_of_child(executor) == pid, "the child survives"
     assert await executor.call(make_call(handlers.add_later, {"a": 1, "b": 1})) == b'{"sum":2}'
 
 
@@ -243,7 +257,7 @@ async def test_large_payload_and_result(executor: ProcessExecutor) -> None:
         (handlers.die, {"code": 0}, "it exited with status 0"),
         (handlers.kill, {"number": signal.SIGKILL}, "killed by SIGKILL"),
         (handlers.kill, {"number": signal.SIGSEGV}, "killed by SIGSEGV"),
-        (handlers.close_everything, {}, "killed by SIGKILL"),
+        pytest.param(handlers.close_everything, {}, "killed by SIGKILL", marks=pytest.mark.slow),
     ],
 )
 async def test_death_ends_its_own_attempt_only(
@@ -279,11 +293,11 @@ async def test_death_is_seen_though_a_fork_keeps_the_channel_open(
 
 
 async def test_idle_child_that_was_killed_is_replaced(executor: ProcessExecutor) -> None:
-    pid = int(await executor.call(make_call(handlers.who)) or b"")
+    pid = await pid_of_child(executor)
     os.kill(pid, signal.SIGKILL)
     (child,) = executor._children
     await asyncio.wait({child.gone})
-    assert await executor.call(make_call(handlers.who)) not in (None, str(pid).encode())
+    assert await pid_of_child(executor) != pid
 
 
 async def cancelled(
@@ -302,7 +316,7 @@ async def cancelled(
 async def test_cancelled_handler_may_stop_by_itself(executor: ProcessExecutor) -> None:
     executor._cancel_seconds = 60
     pid = await cancelled(executor, handlers.wait_for_flag, {})
-    assert await executor.call(make_call(handlers.who)) == str(pid).encode(), "its child stays"
+    assert await pid_of_child(executor) == pid, "its child stays"
 
 
 async def test_cancelled_coroutine_is_cancelled(executor: ProcessExecutor, tmp_path: Path) -> None:
@@ -367,10 +381,10 @@ async def test_cancel_ends_what_the_handler_started(executor: ProcessExecutor) -
 
 
 async def test_signals_to_a_whole_group_do_not_end_a_child(executor: ProcessExecutor) -> None:
-    pid = await executor.call(make_call(handlers.who))
-    os.kill(int(pid or b""), signal.SIGINT)
-    os.kill(int(pid or b""), signal.SIGTERM)
-    assert await executor.call(make_call(handlers.who)) == pid
+    pid = await pid_of_child(executor)
+    os.kill(pid, signal.SIGINT)
+    os.kill(pid, signal.SIGTERM)
+    assert await pid_of_child(executor) == pid
 
 
 async def test_attempts_run_at_once_up_to_the_size(
@@ -397,7 +411,7 @@ async def test_output_goes_where_the_worker_writes(
 
 async def test_close_ends_children_and_is_harmless_twice() -> None:
     executor = ProcessExecutor(size=1, app_ref=None)
-    pid = int(await executor.call(make_call(handlers.who)) or b"")
+    pid = await pid_of_child(executor)
     await executor.close(60)
     assert not psutil.pid_exists(pid)
     await executor.close(60)
