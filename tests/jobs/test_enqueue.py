@@ -195,3 +195,38 @@ async def test_errors_of_the_database_keep_their_cause(setting: Setting, welcome
     with pytest.raises(PayloadError, match="1 to 400") as caught:
         await setting.enqueuer.send(past_the_edge)
     assert isinstance(caught.value.__cause__, psycopg.Error)
+
+
+@pytest.mark.parametrize("is_bulk", [False, True])
+async def test_a_run_due_soon_calls_the_waiting_worker(
+    setting: Setting, welcome: Job[Any], is_bulk: bool
+) -> None:
+    await setting.database.open()
+    setting.rows(
+        "INSERT INTO rota.workers (name, host, pid, concurrency, is_waiting, lease_seconds, "
+        "lease_expires_at) VALUES ('w', 'h', 1, 1, true, 30, now())"
+    )
+    call = welcome.options(delay=5).call(1)
+    async with await psycopg.AsyncConnection.connect(setting.url, autocommit=True) as conn:
+        await conn.execute("LISTEN rota")
+        send = setting.enqueuer.send_many([call]) if is_bulk else setting.enqueuer.send(call)
+        await send
+        async for notice in conn.notifies(timeout=60, stop_after=1):
+            assert notice.payload == "due"
+            break
+        else:
+            pytest.fail("nobody was called")
+    setting.rows("DELETE FROM rota.workers")
+
+
+async def test_plain_sql_is_told_what_is_wrong(setting: Setting, welcome: Job[Any]) -> None:
+    await setting.database.open()
+    for argument, problem in {
+        "priority => 100000": "priority 100000",
+        "max_attempts => 0": "max_attempts 0",
+        "on_conflict => 'bogus'": "on_conflict is",
+        "payload => '[]'": "must be a JSON object",
+    }.items():
+        with pytest.raises(psycopg.Error, match=problem) as caught:
+            setting.rows(f"SELECT rota.enqueue('welcome', {argument})")
+        assert caught.value.sqlstate == "RO002"

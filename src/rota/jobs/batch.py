@@ -57,7 +57,7 @@ def parameters(calls: Sequence[Call]) -> dict[str, Any]:
     is_one_job = all(call.job == first for call in calls)
     return {
         "jobs": [first] if is_one_job else [call.job for call in calls],
-        "payloads": [call.payload for call in calls],
+        "payloads": f"[{','.join([call.payload for call in calls])}]",
         "validated_by": [call.validated_by for call in calls],
         **_columns(calls),
     }

@@ -32,8 +32,7 @@ class BoundJob(Generic[P]):
 
     def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P]:
         """The same job with these options on top, for the enqueues that follow."""
-        own = self.definition.backoff
-        default = own if isinstance(own, Backoff) else self._enqueuer.config.runs.default_backoff()
+        default = self._default_backoff() if "backoff" in options else None
         return BoundJob(self.definition, self._enqueuer, self._options.merge(options, default))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
@@ -49,6 +48,10 @@ class BoundJob(Generic[P]):
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run:
         return self._enqueuer.send_sync(self.call(*args, **kwargs))
+
+    def _default_backoff(self) -> Backoff:
+        own = self.definition.backoff
+        return own if isinstance(own, Backoff) else self._enqueuer.config.runs.default_backoff()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"

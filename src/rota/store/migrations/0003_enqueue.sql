@@ -20,7 +20,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION rota.check_options(
-    job text, payload jsonb, payload_bytes integer, priority smallint, max_attempts integer,
+    job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
     timeout_seconds real, queue text, metadata jsonb, backoff jsonb
 ) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -84,10 +84,12 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(enqueue_run.job);
     END IF;
-    PERFORM rota.check_options(enqueue_run.job, enqueue_run.payload, def.payload_bytes, enqueue_run.priority::smallint,
+    PERFORM rota.check_options(enqueue_run.job, enqueue_run.payload, def.payload_bytes, enqueue_run.priority,
         enqueue_run.max_attempts, enqueue_run.timeout_seconds::real, enqueue_run.queue, enqueue_run.metadata, enqueue_run.backoff);
     IF enqueue_run.run_at IS NOT NULL AND enqueue_run.delay IS NOT NULL THEN
         RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+    ELSIF enqueue_run.on_conflict NOT IN ('return', 'raise', 'replace') THEN
+        RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace', enqueue_run.on_conflict USING ERRCODE = 'RO002';
     END IF;
     at := coalesce(enqueue_run.run_at, def.clock + enqueue_run.delay, def.clock);
     enqueue_run.queue := coalesce(enqueue_run.queue, def.queue);
@@ -116,8 +118,6 @@ BEGIN
                 IF FOUND THEN
                     PERFORM rota.wake(ARRAY[enqueue_run.queue], at > def.clock);
                 END IF;
-            ELSIF enqueue_run.on_conflict <> 'return' THEN
-                RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace', enqueue_run.on_conflict USING ERRCODE = 'RO002';
             END IF;
             run_id := holder;
             is_duplicate := true;
@@ -223,6 +223,7 @@ DECLARE
     wanted  record;
     made    record;
     touched text[];
+    soon    text[];
     clock   timestamptz := rota.now();
     ids     bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
     twins   boolean[] := array_fill(false, ARRAY[cardinality(payloads)]);
@@ -250,7 +251,7 @@ BEGIN
         SELECT w.*, coalesce(w.job, jobs[1]) AS job_name, nextval('rota.run_ids') AS id,
                j.queue AS job_queue, j.priority AS job_priority, j.max_attempts AS job_max_attempts,
                CASE WHEN j.name IS NULL THEN rota.unknown_job(coalesce(w.job, jobs[1], '(NULL)')) END,
-               rota.check_options(j.name, w.payload, s.payload_bytes, w.priority::smallint, w.max_attempts, w.timeout::real,
+               rota.check_options(j.name, w.payload, s.payload_bytes, w.priority, w.max_attempts, w.timeout::real,
                                   w.queue, w.metadata, w.backoff),
                coalesce(w.run_at, clock + w.delay, clock) AS at
         FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, queues, priorities, run_ats, delays, expires_ats,
@@ -269,16 +270,20 @@ BEGIN
             CASE WHEN tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(tags)) END, metadata,
             enqueue_many.triggered_by, validated_by
         FROM wanted ORDER BY n
-        RETURNING queue, state
+        RETURNING queue, state, run_at
     )
     SELECT CASE WHEN keys IS NULL THEN (SELECT array_agg(id ORDER BY n) FROM wanted)
                 ELSE (SELECT array_agg(coalesce(w.id, k.id) ORDER BY k.n)
                       FROM unnest(ids) WITH ORDINALITY AS k (id, n) LEFT JOIN wanted w ON w.n = k.n) END,
-           (SELECT array_agg(DISTINCT queue) FROM inserted WHERE state = 'queued')
-    INTO ids, touched;
+           (SELECT array_agg(DISTINCT queue) FROM inserted WHERE state = 'queued'),
+           (SELECT array_agg(DISTINCT queue) FROM inserted WHERE state = 'scheduled' AND run_at <= clock + interval '1 minute')
+    INTO ids, touched, soon;
 
     IF touched IS NOT NULL THEN
         PERFORM rota.wake(touched);
+    END IF;
+    IF soon IS NOT NULL THEN
+        PERFORM rota.wake(soon, true);
     END IF;
     RETURN QUERY SELECT * FROM unnest(ids, twins);
 END $$;
