@@ -1,0 +1,123 @@
+"""Fixtures of all tests: a database of one's own, applications on it, real worker processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+from rota.testing import Clock
+from tests.database import PLACE, Server, make_place, remove_place
+from tests.workers import WorkerProcess
+
+_place: Path | None = None
+
+# Leases as in production would make every test of a lost worker wait for half a minute.
+SHORT = {"worker.lease_seconds": 1.5, "worker.poll_seconds": 0.1, "logs.flush_seconds": 0.1}
+
+MakeApp = Callable[..., rota.App]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _place
+    if PLACE not in os.environ:
+        _place = make_place()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _place is not None:
+        remove_place(_place)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def database_url(server: Server) -> Iterator[str]:
+    """A migrated database that no other test sees."""
+    with server.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture
+def connect(database_url: str) -> Iterator[Callable[..., psycopg.Connection[Any]]]:
+    """More connections; they are closed at the end."""
+    opened: list[psycopg.Connection[Any]] = []
+
+    def connect(autocommit: bool = True, **options: Any) -> psycopg.Connection[Any]:
+        opened.append(psycopg.connect(database_url, autocommit=autocommit, **options))
+        return opened[-1]
+
+    yield connect
+    for conn in opened:
+        conn.close()
+
+
+@pytest.fixture
+def conn(connect: Callable[..., psycopg.Connection[Any]]) -> psycopg.Connection[Any]:
+    return connect()
+
+
+@pytest.fixture
+async def aconn(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as conn:
+        yield conn
+
+
+def load_config(database_url: str, settings: dict[str, Any]) -> rota.Config:
+    """Dotted keys go past the ranges, the rest is checked: `**{"worker.lease_seconds": 1}`."""
+    unchecked = SHORT | {key: it for key, it in settings.items() if "." in key}
+    checked = {key: it for key, it in settings.items() if "." not in key}
+    return rota.Config.load(env={}, unchecked=unchecked, database_url=database_url, **checked)
+
+
+@pytest.fixture
+async def make_app(database_url: str) -> AsyncIterator[MakeApp]:
+    """Applications on the test's database, with short leases."""
+    made: list[rota.App] = []
+
+    def make(**settings: Any) -> rota.App:
+        app = rota.App(config=load_config(database_url, settings))
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        await app.close()
+
+
+@pytest.fixture
+def app(make_app: MakeApp) -> rota.App:
+    return make_app()
+
+
+@pytest.fixture
+def clock(app: rota.App) -> Clock:
+    """Business time of the test's database; it ends with it."""
+    return Clock(app)
+
+
+@pytest.fixture
+def worker_process(database_url: str) -> Iterator[Callable[..., WorkerProcess]]:
+    """Starts real workers: `worker_process("tests.apps.basic:app", **{"worker.concurrency": 2})`."""
+    started: list[WorkerProcess] = []
+
+    def start(app: str, *, wait: bool = True, **settings: Any) -> WorkerProcess:
+        worker = WorkerProcess(database_url, app, SHORT | settings)
+        started.append(worker)
+        if wait:
+            worker.wait_ready()
+        return worker
+
+    yield start
+    for worker in started:
+        worker.close()

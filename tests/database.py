@@ -1,0 +1,114 @@
+"""One server for a whole test run, and a fresh database for every test."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from rota.embedded import EmbeddedPostgres
+from rota.store.migrate import migrate
+
+PLACE = "ROTA_TESTS_PLACE"
+TEMPLATE = "rota_tests_template"
+_SETTINGS = {"max_connections": "300", "shared_buffers": "256MB", "log_min_messages": "error"}
+_numbers = itertools.count(1)
+
+
+def make_place() -> Path:
+    """Where the run's server lives; the runners of xdist find it in their environment.
+
+    Not pytest's directory: as root its parents are closed to the account that the server runs as.
+    """
+    place = Path(tempfile.mkdtemp(prefix="rota-tests-")).resolve()
+    place.chmod(0o711)
+    os.environ[PLACE] = str(place)
+    return place
+
+
+def remove_place(place: Path) -> None:
+    os.environ.pop(PLACE, None)
+    if (place / "data").exists():
+        EmbeddedPostgres(place / "data").stop()
+        _wait_gone(place / "data")
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _wait_gone(data: Path) -> None:
+    deadline = time.monotonic() + 20
+    while (data / "cluster" / "postmaster.pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+class Server:
+    """This runner's share of the server: it ends by itself with its last user."""
+
+    def __init__(self) -> None:
+        place = Path(os.environ[PLACE])
+        self._server = EmbeddedPostgres(place / "data", durable=False, settings=_SETTINGS)
+        with _locked(place / "lock"):
+            self._server.start()
+            self.admin = self._connect("postgres")
+            self._ensure_template()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def _connect(self, database: str) -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(make_conninfo(self.url, dbname=database), autocommit=True)
+
+    def _ensure_template(self) -> None:
+        found = self.admin.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE])
+        if found.fetchone() is None:
+            self.admin.execute("CREATE DATABASE rota_tests_making")
+            migrate(make_conninfo(self.url, dbname="rota_tests_making"), "rota")
+            self._retry("ALTER DATABASE rota_tests_making RENAME TO rota_tests_template", "")
+
+    @contextmanager
+    def fresh_database(self, template: str = TEMPLATE) -> Iterator[str]:
+        """The URL of a migrated database of one's own."""
+        name = f"test_{os.getpid()}_{next(_numbers)}"
+        self._retry("CREATE DATABASE {} TEMPLATE {}", name, template)
+        try:
+            yield _with_database(self.url, name)
+        finally:
+            self._retry("DROP DATABASE {} WITH (FORCE)", name)
+
+    def _retry(self, statement: str, *names: str) -> None:
+        """A backend that has just been left takes a moment to be gone."""
+        query = sql.SQL(statement).format(*map(sql.Identifier, filter(None, names)))
+        for attempt in itertools.count(1):
+            try:
+                self.admin.execute(query)
+                return
+            except psycopg.errors.ObjectInUse:
+                if attempt == 200:
+                    raise
+                time.sleep(0.02)
+
+    def close(self) -> None:
+        self.admin.close()
+        self._server.stop()
+
+
+def _with_database(url: str, name: str) -> str:
+    before, after = url.split("@/rota?", 1)
+    return f"{before}@/{name}?{after}"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
