@@ -108,7 +108,7 @@ def clock(app: rota.App) -> Clock:
 
 @pytest.fixture
 def worker_process(database_url: str) -> Iterator[Callable[..., WorkerProcess]]:
-    """Starts real workers: `worker_process("tests.apps.basic:app", **{"worker.concurrency": 2})`."""
+    """Starts real workers: `worker_process("tests.apps.basic:app")`, with settings by key."""
     started: list[WorkerProcess] = []
 
     def start(app: str, *, wait: bool = True, **settings: Any) -> WorkerProcess:

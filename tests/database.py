@@ -79,7 +79,7 @@ class Server:
     def fresh_database(self, template: str = TEMPLATE) -> Iterator[str]:
         """The URL of a migrated database of one's own."""
         name = f"test_{os.getpid()}_{next(_numbers)}"
-        self._retry("CREATE DATABASE {} TEMPLATE {}", name, template)
+        self._retry("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", name, template)
         try:
             yield _with_database(self.url, name)
         finally:
