@@ -7,12 +7,15 @@ for as long as the handler runs.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
+from psycopg.errors import LockNotAvailable
 
 from rota.errors import JobError, LeaseLost
 from rota.model.run import Claim
@@ -20,10 +23,20 @@ from rota.store.statements import Statements
 
 # A deferred constraint would otherwise fail in COMMIT, after a finish that looked successful.
 _CHECK_NOW = "SET CONSTRAINTS ALL IMMEDIATE"
+# Local to the transaction, so that it works through a pooler too.
+_SET_UP = (
+    "SELECT set_config('application_name', %s, true),"
+    " set_config('idle_in_transaction_session_timeout', %s, true)"
+)
+_LOCKED_PAUSE = 0.05
 
 
 class AttemptTransaction:
-    """One connection of its own, for one attempt; async or sync, as the handler is."""
+    """One connection of its own, for one attempt; async or sync, as the handler is.
+
+    Each block is a savepoint in one transaction that is held open round all of them: a handler
+    that calls `commit()` itself gets the driver's error instead of a commit without the fence.
+    """
 
     def __init__(
         self, url: str, schema: str, claim: Claim, worker: int, lease_seconds: float
@@ -31,24 +44,27 @@ class AttemptTransaction:
         self._url = url
         self._claim = claim
         self._worker = worker
+        self._lease_seconds = lease_seconds
         self._finish_sql = Statements(schema).get("runs/finish")
-        # Seen by rescue, which ends the backend of a lost worker by this name; ended by the
-        # server itself when the process was stopped in the middle.
-        self._options: dict[str, Any] = {
-            "application_name": f"rota run {claim.id} worker {worker}",
-            "options": f"-c idle_in_transaction_session_timeout={int(lease_seconds * 1000)}",
-            "tcp_user_timeout": 10_000,
-        }
+        # Rescue ends the backend of a lost worker by its name. Where it may not, the server
+        # itself ends what a stopped process left open.
+        self._set_up = [f"rota run {claim.id} worker {worker}", f"{int(lease_seconds * 10)}s"]
         self._conn: AsyncConnection[Any] | None = None
         self._sync_conn: Connection[Any] | None = None
+        self._open = AsyncExitStack()
+        self._open_sync = ExitStack()
 
     @asynccontextmanager
     async def block(self) -> AsyncIterator[AsyncConnection[Any]]:
         if self._sync_conn is not None:
             raise JobError("this attempt already uses transaction_sync(); use one of the two")
         if self._conn is None:
-            self._conn = await AsyncConnection.connect(self._url, **self._options)
-            await self._conn.execute("SELECT")
+            conn = await AsyncConnection.connect(
+                self._url, autocommit=True, tcp_user_timeout=10_000
+            )
+            self._conn = conn
+            await self._open.enter_async_context(conn.transaction())
+            await conn.execute(_SET_UP, self._set_up)
         async with self._conn.transaction():
             yield self._conn
 
@@ -57,10 +73,49 @@ class AttemptTransaction:
         if self._conn is not None:
             raise JobError("this attempt already uses transaction(); use one of the two")
         if self._sync_conn is None:
-            self._sync_conn = psycopg.connect(self._url, **self._options)
-            self._sync_conn.execute("SELECT")
+            conn = psycopg.connect(self._url, autocommit=True, tcp_user_timeout=10_000)
+            self._sync_conn = conn
+            self._open_sync.enter_context(conn.transaction())
+            conn.execute(_SET_UP, self._set_up)
         with self._sync_conn.transaction():
             yield self._sync_conn
+
+    async def complete(self, duration_ms: float, result: str | None) -> None:
+        """Effect and completion together. LeaseLost: the run is somebody else's, nothing stays."""
+        assert self._conn is not None
+        await self._conn.execute(_CHECK_NOW)
+        deadline = time.monotonic() + self._lease_seconds
+        while True:
+            try:
+                async with self._conn.transaction():
+                    params = self._params(duration_ms, result)
+                    cursor = await self._conn.execute(self._finish_sql, params)
+                    self._check(await cursor.fetchone())
+                break
+            except LockNotAvailable:
+                # Somebody holds the run's row; the work is done, so that is worth a wait.
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_LOCKED_PAUSE)
+        await self._open.aclose()
+        await self.close()
+
+    def complete_sync(self, duration_ms: float, result: str | None) -> None:
+        assert self._sync_conn is not None
+        self._sync_conn.execute(_CHECK_NOW)
+        deadline = time.monotonic() + self._lease_seconds
+        while True:
+            try:
+                with self._sync_conn.transaction():
+                    params = self._params(duration_ms, result)
+                    self._check(self._sync_conn.execute(self._finish_sql, params).fetchone())
+                break
+            except LockNotAvailable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOCKED_PAUSE)
+        self._open_sync.close()
+        self.close_sync()
 
     def _params(self, duration_ms: float, result: str | None) -> dict[str, Any]:
         return {
@@ -72,37 +127,20 @@ class AttemptTransaction:
         }
 
     def _check(self, row: Any) -> None:
-        if row is None:
+        if row is None or row[0] != 1:
             raise LeaseLost(f"run {self._claim.id} belongs to another worker by now")
 
-    async def complete(self, duration_ms: float, result: str | None) -> None:
-        """Effect and completion together. LeaseLost: the run is somebody else's, nothing stays."""
-        if self._sync_conn is not None:
-            self.complete_sync(duration_ms, result)
-            return
-        assert self._conn is not None
-        await self._conn.execute(_CHECK_NOW)
-        cursor = await self._conn.execute(self._finish_sql, self._params(duration_ms, result))
-        self._check(await cursor.fetchone())
-        await self._conn.commit()
-        await self.close()
-
-    def complete_sync(self, duration_ms: float, result: str | None) -> None:
-        assert self._sync_conn is not None
-        self._sync_conn.execute(_CHECK_NOW)
-        cursor = self._sync_conn.execute(self._finish_sql, self._params(duration_ms, result))
-        self._check(cursor.fetchone())
-        self._sync_conn.commit()
-        self.close_sync()
-
     async def close(self) -> None:
-        """Without `complete` before it, everything is rolled back."""
+        """Without `complete` before it, everything is rolled back: by the server, as the
+        connection simply ends."""
+        self._open.pop_all()
         conn, self._conn = self._conn, None
         if conn is not None:
             await conn.close()
         self.close_sync()
 
     def close_sync(self) -> None:
+        self._open_sync.pop_all()
         conn, self._sync_conn = self._sync_conn, None
         if conn is not None:
             conn.close()

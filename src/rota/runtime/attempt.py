@@ -53,7 +53,7 @@ class RunningAttempt:
 
     def __init__(
         self, claim: Claim, definition: JobDefinition, worker: int, timeout: float | None,
-        services: Services,
+        services: Services, task: asyncio.Task[None],
     ) -> None:  # fmt: skip
         self.claim = claim
         self.definition = definition
@@ -63,7 +63,7 @@ class RunningAttempt:
         self.stop: Stop | None = None
         self.transaction: AttemptTransaction | None = None
         self._services = services
-        self._task = asyncio.current_task()
+        self._task = task
         self._on_stop: Callable[[], object] | None = None
         self._log_seq = 0
 
@@ -76,7 +76,7 @@ class RunningAttempt:
         self.stop = stop
         if self._on_stop is not None:
             self._on_stop()
-        elif self._task is not None:
+        else:
             self._task.cancel()
 
     def tell_instead(self, on_stop: Callable[[], object]) -> None:

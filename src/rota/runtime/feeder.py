@@ -58,7 +58,6 @@ class Feeder:
         self._is_solo = False
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._lost = 0
 
     # What the slots and the rest of the worker say.
 
@@ -218,13 +217,13 @@ class Feeder:
         ends, self._ends = self._ends, Ends()
         started = time.monotonic()
         try:
-            accepted, claims = await self._feed.exchange(ends, request)
+            all_accepted, claims = await self._feed.exchange(ends, request)
         except BaseException:
             # Not known to be written: the fence makes it safe to send them again.
             self._merge_back(ends)
             raise
-        if accepted is not None:
-            await self._settle_refused(ends, accepted)
+        if not all_accepted:
+            await self._settle_refused(ends)
         if request is not None:
             self._take(request, claims, time.monotonic() - started)
 
@@ -251,19 +250,15 @@ class Feeder:
         ends.results += later.results
         ends.others += later.others
 
-    async def _settle_refused(self, ends: Ends, accepted: set[int]) -> None:
-        refused = [run_id for run_id in ends.all_ids() if run_id not in accepted]
-        if not refused:
-            return
-        owned = await self._feed.still_owned(refused)
+    async def _settle_refused(self, ends: Ends) -> None:
+        """Some ends were not written. What is still ours was locked by somebody's open
+        transaction and is sent again; the rest came too late."""
+        owned = await self._feed.still_owned(ends.all_ids())
         if owned:
-            # Locked by somebody's open transaction: ours still, so once more.
             self._merge_back(ends.only(owned))
             await asyncio.sleep(_LOCKED_PAUSE)
-        gone = [run_id for run_id in refused if run_id not in owned]
-        if gone:
-            self._lost += len(gone)
-            self._log.warning("ends came too late, the runs belong to others", runs=gone[:10])
+        else:
+            self._log.warning("ends came too late: the runs belong to others", ends=len(ends))
 
     async def _recover(self) -> None:
         """After a broken connection: what the database thinks we hold and we do not, goes back."""

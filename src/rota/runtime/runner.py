@@ -53,17 +53,20 @@ class Runner:
         self.running: dict[int, RunningAttempt] = {}
         self.feeder: Feeder
 
-    async def run(self, claim: Claim) -> None:
+    async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
         """The body of a slot. Nothing that a handler raises leaves this function."""
         definition = self._definitions[claim.job]
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
-        attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services)
+        attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services, task)
         self.running[claim.id] = attempt
         try:
             if claim.is_expired:
                 self.feeder.ended(claim, 0.0, EXPIRED)
                 return
-            result = await self._call(definition, attempt)
+            if definition.executor == "async":
+                result = await definition.function(**self._arguments(definition, attempt))
+            else:
+                result = await self._call_elsewhere(definition, attempt)
             if attempt.stop is not None:
                 raise asyncio.CancelledError
             text = None if result is None else self._encode(result)
@@ -73,7 +76,7 @@ class Runner:
                 return
             self.feeder.succeeded(claim, duration, text)
         except BaseException as error:
-            await self._failed(attempt, error)
+            await self._failed(attempt, error, task)
         finally:
             del self.running[claim.id]
 
@@ -81,9 +84,7 @@ class Runner:
         raw = result if type(result) is Encoded else encode_result(result, self._result_bytes)
         return None if raw is None else raw.decode()
 
-    async def _call(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
-        if definition.executor == "async":
-            return await definition.function(**self._arguments(definition, attempt))
+    async def _call_elsewhere(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
         if definition.executor == "thread":
             return await self._call_thread(definition, attempt)
         return await self._call_process(definition, attempt)
@@ -151,9 +152,10 @@ class Runner:
             await transaction.complete(duration_ms, result)
         self.feeder.already_ended()
 
-    async def _failed(self, attempt: RunningAttempt, error: BaseException) -> None:
-        task = asyncio.current_task()
-        while task is not None and task.uncancel():
+    async def _failed(
+        self, attempt: RunningAttempt, error: BaseException, task: asyncio.Task[None]
+    ) -> None:
+        while task.uncancel():
             pass
         if attempt.transaction is not None:
             await attempt.transaction.close()

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from rota.model.run import Claim
 
-Body = Callable[[Claim], Awaitable[None]]
+Body = Callable[[Claim, "asyncio.Task[None]"], Awaitable[None]]
 
 # A slot that never has to wait gives the loop a turn after this many runs.
 _TURN = 50
@@ -97,6 +97,8 @@ class Slots:
     async def _slot(self) -> None:
         loop = asyncio.get_running_loop()
         clean = contextvars.copy_context()
+        task = asyncio.current_task()
+        assert task is not None
         turn = 0
         while True:
             try:
@@ -111,7 +113,7 @@ class Slots:
             self._running[claim.id] = claim
             self._last_start = time.monotonic()
             try:
-                await self._run(claim)
+                await self._run(claim, task)
             finally:
                 del self._running[claim.id]
             if self._is_closing:

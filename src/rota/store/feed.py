@@ -69,7 +69,7 @@ class ClaimRequest:
     limit: int
     queues: Sequence[str]
     quota: int
-    hints: Sequence[int]
+    hints: list[int]
     batch: int | None
     start_batch: int | None
 
@@ -100,42 +100,34 @@ class Feed:
         if conn is not None:
             await conn.close()
 
-    async def exchange(
-        self, ends: Ends, request: ClaimRequest | None
-    ) -> tuple[set[int] | None, list[Claim]]:
-        """Write the ends, claim what is asked for. Returns the ids whose end was accepted (None:
-        all of them) and the claimed runs."""
+    async def exchange(self, ends: Ends, request: ClaimRequest | None) -> tuple[bool, list[Claim]]:
+        """Write the ends, claim what is asked for. Returns whether every end was accepted, and
+        the claimed runs."""
         async with self._turn:
-            return await self._exchange(ends, request)
-
-    async def _exchange(
-        self, ends: Ends, request: ClaimRequest | None
-    ) -> tuple[set[int] | None, list[Claim]]:
-        conn = await self._connection()
-        with translate_foreign():
-            try:
-                return await self._send(conn, ends, request)
-            except errors.CheckViolation as error:
-                if "no partition" not in str(error):
-                    raise
-                await conn.execute(self._database.statements.get("upkeep/partitions"))
-                return await self._send(conn, ends, request)
-            except errors.LockNotAvailable:
-                return await self._send_unlocked(conn, ends), []
+            conn = await self._connection()
+            with translate_foreign():
+                try:
+                    return await self._send(conn, ends, request)
+                except errors.CheckViolation as error:
+                    if "no partition" not in str(error):
+                        raise
+                    await conn.execute(self._database.statements.get("upkeep/partitions"))
+                    return await self._send(conn, ends, request)
+                except errors.LockNotAvailable:
+                    await self._send_unlocked(conn, ends)
+                    return False, []
 
     async def _send(
         self, conn: AsyncConn, ends: Ends, request: ClaimRequest | None
-    ) -> tuple[set[int] | None, list[Claim]]:
+    ) -> tuple[bool, list[Claim]]:
         async with conn.pipeline():
             written = await self._write(conn, ends)
             claimed = await self._claim(conn, request) if request else None
-        accepted: set[int] | None = set()
+        accepted = 0
         for cursor in written:
-            accepted |= {row[0] for row in await cursor.fetchall()}  # type: ignore[operator]
-        if accepted is not None and len(accepted) == len(ends):
-            accepted = None
+            accepted += (await cursor.fetchone() or (0,))[0]
         rows = await claimed.fetchall() if claimed else []
-        return accepted, [Claim._make(row) for row in rows]
+        return accepted == len(ends), list(map(Claim._make, rows))
 
     async def _write(self, conn: AsyncConn, ends: Ends) -> list[psycopg.AsyncCursor[Any]]:
         written = []
@@ -143,9 +135,9 @@ class Feed:
             has_results = any(result is not None for result in ends.results)
             params = {
                 "worker": self._worker,
-                "ids": ends.ids,
-                "attempts": ends.attempts,
-                "durations": ends.durations,
+                "ids": _array(ends.ids),
+                "attempts": _array(ends.attempts),
+                "durations": _array(ends.durations),
                 "results": ends.results if has_results else None,
             }
             written.append(await conn.execute(self._finish_sql, params))
@@ -164,26 +156,23 @@ class Feed:
             "queues": request.queues,
             "quota": request.quota,
             "jobs": self._jobs,
-            "hints": request.hints,
+            "hints": _array(request.hints),
             "batch": request.batch,
             "start_batch": request.start_batch,
         }
         return await conn.execute(self._claim_sql, params, binary=True)
 
-    async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> set[int]:
+    async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:
         """Somebody's open transaction holds a row of the batch: write the others."""
         async with conn.transaction():
             cursor = await conn.execute(
                 self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}
             )
             free = {row[0] for row in await cursor.fetchall()}
-            accepted: set[int] = set()
-            for written in await self._write(conn, ends.only(free)):
-                accepted |= {row[0] for row in await written.fetchall()}
-        return accepted
+            await self._write(conn, ends.only(free))
 
     async def still_owned(self, ids: Sequence[int]) -> set[int]:
-        """Of runs whose end was not accepted: those that are only locked, not lost."""
+        """Of runs whose end was sent: those it was not written for, though they are ours."""
         return {row[0] for row in await self.run("runs/owned", ids=list(ids))}
 
     async def claim_suspect(self, queues: Sequence[str]) -> list[Claim]:
@@ -226,3 +215,9 @@ class Feed:
             "delays": [outcome.delay for *_, outcome in rows],
             "spent": [outcome.is_spent for *_, outcome in rows],
         }
+
+
+def _array(numbers: list[int] | list[float]) -> str:
+    """An array as Postgres reads it: a list's own text in other brackets, at a tenth of the cost
+    of the driver's walk over its elements."""
+    return f"{{{str(numbers)[1:-1]}}}"

@@ -55,7 +55,9 @@ class Database:
         return self.open_sync()
 
     async def open(self) -> str:
-        return self._url or await asyncio.to_thread(self.open_sync)
+        if self._url is not None:
+            return self._url
+        return await asyncio.to_thread(self.open_sync)
 
     def open_sync(self) -> str:
         with self._opening:

@@ -1,4 +1,4 @@
-SELECT rota.finish_runs(
+SELECT count(*) FROM rota.finish_runs(
     for_worker => %(worker)s::bigint,
     ids => %(ids)s::bigint[],
     attempts => %(attempts)s::integer[],

@@ -1,4 +1,4 @@
-SELECT rota.requeue_runs(
+SELECT count(*) FROM rota.requeue_runs(
     for_worker => %(worker)s::bigint,
     ids => %(ids)s::bigint[],
     attempts => %(attempts)s::integer[],
