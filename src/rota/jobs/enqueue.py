@@ -112,17 +112,19 @@ class Enqueuer:
         ]
 
     async def _open(self) -> None:
-        """The caller's connection needs none of ours, but the jobs must have been registered."""
-        await self._database.open()
-        if self._registry.has_new:
-            with translate():
+        """A caller's connection needs none of ours, but opening registers the jobs."""
+        with translate():
+            await self._database.open()
+            if self._registry.has_new:
                 async with self._database.connection() as conn:
                     await self._register(conn)
 
     def _open_sync(self) -> None:
-        if self._registry.has_new or not self._database.url:
-            with translate(), self._database.connection_sync() as conn:
-                self._register_sync(conn)
+        with translate():
+            _ = self._database.url
+            if self._registry.has_new:
+                with self._database.connection_sync() as conn:
+                    self._register_sync(conn)
 
     async def _register(self, conn: AsyncConn) -> None:
         if self._registry.has_new:
