@@ -1,0 +1,33 @@
+"""A worker inside your own program, here beside a loop that stands for a web server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import rota
+
+app = rota.App(worker={"concurrency": 4})
+
+
+@app.job(max_attempts=3, backoff={"base": 0.1, "jitter": 0})
+async def fetch(ctx: rota.Context, page: int) -> int:
+    ctx.log.info("fetching", page=page)
+    if ctx.attempt == 1 and page == 2:
+        raise ConnectionError("the line was busy")  # tried again, a moment later
+    return page * page
+
+
+async def serve() -> list[int]:
+    """Answers requests: each is a few runs, waited for."""
+    runs = await app.enqueue_many(fetch.call(page) for page in range(5))
+    return await asyncio.gather(*(run.wait(timeout=30) for run in runs))
+
+
+async def main() -> None:
+    async with app, app.worker():
+        print(await serve())
+    # Leaving the block stops the worker: what runs may end, what waits stays in the database.
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

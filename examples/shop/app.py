@@ -1,0 +1,185 @@
+"""A small shop that keeps itself busy: `./script/demo` opens and runs it.
+
+Customers place orders (about two a second), orders are charged, packed and confirmed by mail, the
+supplier's API is down half of the time, pictures are resized in processes of their own, and every
+evening, which comes after two minutes, there is a report.
+
+`python examples/shop/app.py` opens the shop; `rota dev --app examples/shop/app.py` runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import zlib
+from pathlib import Path
+
+import rota
+
+app = rota.App()
+
+PRICES = {"mug": 1200, "poster": 1900, "lamp": 4900, "chair": 12900, "kettle": 3900}
+CUSTOMERS = ["Ada", "Barbara", "Edsger", "Grace", "Katherine", "Radia", "Tony"]
+REPORT_SECONDS = 20.0
+
+
+class UnknownArticle(Exception):
+    """The supplier does not have it, however often one asks."""
+
+
+# An order, from the customer to the parcel.
+
+
+@app.job
+async def take_order(ctx: rota.Context, customer: str, product: str) -> dict[str, int]:
+    """Writes the order and asks for its payment: both commit with this run, or neither does."""
+    async with ctx.transaction() as conn:
+        cursor = await conn.execute(
+            "INSERT INTO shop.orders (customer, product, cents) VALUES (%s, %s, %s) RETURNING id",
+            [customer, product, PRICES[product]],
+        )
+        (order_id,) = await cursor.fetchone() or (0,)
+        await charge.options(connection=conn).enqueue(order_id, customer, product)
+        if product in ("mug", "poster"):  # they carry the customer's own picture
+            await resize_picture.options(connection=conn).enqueue(order_id)
+    ctx.log.info("order taken", order=order_id, customer=customer, product=product)
+    return {"order_id": order_id}
+
+
+@app.job(queue="payments", priority=1, max_attempts=5, backoff={"base": 1, "cap": 20}, timeout=10)
+async def charge(ctx: rota.Context, order_id: int, customer: str, product: str) -> None:
+    """Takes the money. A bank that is busy is asked again; a card that is refused is not."""
+    await asyncio.sleep(random.uniform(0.05, 0.3))
+    luck = random.random()
+    if luck < 0.03:
+        raise rota.Cancel("the card was refused")
+    if luck < 0.10:
+        raise rota.Retry(delay=2, message="the bank is busy")
+    async with ctx.transaction() as conn:
+        await conn.execute("UPDATE shop.orders SET state = 'paid' WHERE id = %s", [order_id])
+        await pack_parcel.options(connection=conn).enqueue(order_id, customer, product)
+
+
+@app.job(queue="parcels", tags=["warehouse"])
+async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: str) -> None:
+    """Takes a piece from the stock. None left: order more, and look again later."""
+    async with ctx.transaction() as conn:
+        cursor = await conn.execute(
+            "UPDATE shop.stock SET pieces = pieces - 1 WHERE product = %s AND pieces > 0",
+            [product],
+        )
+        if cursor.rowcount == 0:
+            # The key keeps it at one call for each product, whoever else finds the shelf empty.
+            run = await call_supplier.options(key=product).enqueue(product, pieces=20)
+            ctx.log.warning("sold out", product=product, supplier_run=run.id)
+            raise rota.Snooze(5)
+        await conn.execute("UPDATE shop.orders SET state = 'packed' WHERE id = %s", [order_id])
+        await send_mail.options(connection=conn, priority=2).enqueue(customer, "on its way")
+
+
+@app.job(
+    queue="supplier",
+    max_attempts=4,
+    timeout=2,
+    backoff=rota.Backoff("exponential", base=1, cap=15),
+    give_up_on=UnknownArticle,
+    tags=["warehouse"],
+)
+async def call_supplier(ctx: rota.Context, product: str, pieces: int) -> dict[str, int]:
+    """Orders more pieces from a supplier whose API is a trial."""
+    luck = random.random()
+    if luck < 0.15:
+        await asyncio.sleep(10)  # longer than the timeout
+    if luck < 0.50:
+        raise ConnectionError("503 from the supplier: try again later")
+    if luck < 0.55:
+        raise UnknownArticle(f"the supplier has no article {product!r}")
+    async with ctx.transaction() as conn:
+        await conn.execute(
+            "UPDATE shop.stock SET pieces = pieces + %s WHERE product = %s", [pieces, product]
+        )
+    return {"delivered": pieces}
+
+
+@app.job(queue="mail", max_attempts=3)
+def send_mail(ctx: rota.Context, to: str, subject: str) -> None:
+    """Plain blocking code: a `def` runs in a thread."""
+    time.sleep(random.uniform(0.02, 0.2))
+    if random.random() < 0.02:
+        raise TimeoutError("the mail server did not answer")
+    ctx.log.info("mail sent", to=to, subject=subject)
+
+
+@app.job(executor="process", queue="pictures", priority=7, timeout=30)
+def resize_picture(order_id: int, width: int = 120) -> dict[str, int]:
+    """Heavy work, in a process of its own: it neither holds up the others nor takes them along."""
+    noise = random.Random(order_id)
+    picture = [[noise.randrange(256) for _ in range(width * 2)] for _ in range(width * 2)]
+    small = bytes(
+        (picture[y][x] + picture[y][x + 1] + picture[y + 1][x] + picture[y + 1][x + 1]) // 4
+        for y in range(0, width * 2, 2)
+        for x in range(0, width * 2, 2)
+    )
+    return {"bytes": len(zlib.compress(small))}
+
+
+# The day of the shop.
+
+
+@app.job
+async def open_shop(ctx: rota.Context, rounds: int = 24, orders: int = 10, pause: int = 5) -> int:
+    """Customers come in rounds. Between two rounds this run sleeps, which costs no slot."""
+    await app.enqueue_many(
+        take_order.options(delay=random.uniform(0, pause)).call(
+            customer=random.choice(CUSTOMERS), product=random.choice(list(PRICES))
+        )
+        for _ in range(orders)
+    )
+    if ctx.attempt < rounds:
+        raise rota.Snooze(pause)
+    async with ctx.transaction() as conn:
+        await close_shop.options(connection=conn).enqueue()
+    return orders * rounds
+
+
+@app.job
+async def close_shop(ctx: rota.Context) -> None:
+    """The report, the newsletter, and tomorrow."""
+    async with ctx.transaction() as conn:
+        await nightly_report.options(connection=conn).enqueue()
+        await app.enqueue_many(
+            (send_mail.options(priority=9).call(name, "what is new") for name in CUSTOMERS),
+            connection=conn,
+        )
+        await open_shop.options(connection=conn, key="shop", delay=15).enqueue()
+
+
+@app.job(queue="reports", timeout=300, max_attempts=2)
+def nightly_report(ctx: rota.Context) -> dict[str, int]:
+    """Slow, and says how far it is. A thread has to look for itself whether it should stop."""
+    # Not ctx.transaction_sync(): it would stay open, and hold up VACUUM, until the report is done.
+    with app.database.connection_sync() as conn:
+        rows = conn.execute(
+            "SELECT product, count(*), sum(cents) FROM shop.orders GROUP BY product"
+        ).fetchall()
+    for n, (product, count, cents) in enumerate(rows, start=1):
+        if ctx.is_cancelled:
+            raise rota.Cancel("nobody wants the report any more")
+        time.sleep(REPORT_SECONDS / len(rows))
+        ctx.progress(n / len(rows), f"counted {product}")
+        ctx.log.info("counted", product=product, orders=count, cents=cents)
+    return {product: cents for product, _, cents in rows}
+
+
+async def main() -> None:
+    """Before the first start: create the tables and ask for the first day. Harmless to repeat."""
+    app.migrate()
+    async with app, app.database.connection() as conn:
+        await conn.execute(Path(__file__).with_name("schema.sql").read_text())
+        run = await open_shop.options(key="shop").enqueue()
+        print(f"the shop opens with run {run.id}" + (" (already open)" * run.is_duplicate))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
