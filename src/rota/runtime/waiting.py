@@ -81,8 +81,6 @@ class Waiting:
             step = _SETTLE_STEPS[min(self._settle_step, len(_SETTLE_STEPS) - 1)]
             self._settle_step += 1
             self._next_look = now + step
-        elif not self._is_flagged and self._is_listening:
-            self._next_look = now
         else:
             self._next_look = now + self._poll
 

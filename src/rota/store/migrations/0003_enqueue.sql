@@ -4,7 +4,7 @@
 -- Calls whoever waits for work in this queue. Under READ COMMITTED a worker that is not
 -- waiting yet will look again by itself (see claim); above it, the caller's view of the flag
 -- is as old as its snapshot, so it always calls.
-CREATE FUNCTION rota.wake(queues text[], is_due_later boolean DEFAULT false) RETURNS void
+CREATE FUNCTION rota.wake(queues text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     called text;
@@ -14,9 +14,19 @@ BEGIN
             SELECT FROM rota.workers w
             WHERE w.is_waiting AND (w.queues = '{}' OR called = ANY (w.queues))
         ) THEN
-            PERFORM pg_notify('rota', CASE WHEN is_due_later THEN 'due' ELSE 'queue ' || called END);
+            PERFORM pg_notify('rota', 'queue ' || called);
         END IF;
     END LOOP;
+END $$;
+
+-- Calls the promoters for a run that is due soon. Later than a minute needs no call: they look
+-- at least that often. A moment ahead always calls: a busy worker does not say that it waits.
+CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF until_due <= interval '2 seconds'
+       OR until_due <= interval '1 minute' AND EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting) THEN
+        PERFORM pg_notify('rota', 'due');
+    END IF;
 END $$;
 
 CREATE FUNCTION rota.check_options(
@@ -115,8 +125,10 @@ BEGIN
                 WHERE o.id = (SELECT w.id FROM rota.open_runs w
                               WHERE w.id = holder AND w.state IN ('scheduled', 'queued') AND NOT w.is_suspect
                               FOR UPDATE SKIP LOCKED);
-                IF FOUND THEN
-                    PERFORM rota.wake(ARRAY[enqueue_run.queue], at > def.clock);
+                IF FOUND AND at > def.clock THEN
+                    PERFORM rota.wake_later(at - def.clock);
+                ELSIF FOUND THEN
+                    PERFORM rota.wake(ARRAY[enqueue_run.queue]);
                 END IF;
             END IF;
             run_id := holder;
@@ -134,11 +146,10 @@ BEGIN
         enqueue_run.key, enqueue_run.key_seconds, enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
         enqueue_run.triggered_by, enqueue_run.validated_by);
 
-    -- A run that is due later than the poll needs no call: its promoter looks in time.
-    IF at <= def.clock THEN
+    IF at > def.clock THEN
+        PERFORM rota.wake_later(at - def.clock);
+    ELSE
         PERFORM rota.wake(ARRAY[enqueue_run.queue]);
-    ELSIF at <= def.clock + interval '1 minute' THEN
-        PERFORM rota.wake(ARRAY[enqueue_run.queue], true);
     END IF;
 END $$;
 
@@ -223,7 +234,7 @@ DECLARE
     wanted  record;
     made    record;
     touched text[];
-    soon    text[];
+    soonest timestamptz;
     clock   timestamptz := rota.now();
     ids     bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
     twins   boolean[] := array_fill(false, ARRAY[cardinality(payloads)]);
@@ -276,14 +287,14 @@ BEGIN
                 ELSE (SELECT array_agg(coalesce(w.id, k.id) ORDER BY k.n)
                       FROM unnest(ids) WITH ORDINALITY AS k (id, n) LEFT JOIN wanted w ON w.n = k.n) END,
            (SELECT array_agg(DISTINCT queue) FROM inserted WHERE state = 'queued'),
-           (SELECT array_agg(DISTINCT queue) FROM inserted WHERE state = 'scheduled' AND run_at <= clock + interval '1 minute')
-    INTO ids, touched, soon;
+           (SELECT min(run_at) FROM inserted WHERE state = 'scheduled')
+    INTO ids, touched, soonest;
 
     IF touched IS NOT NULL THEN
         PERFORM rota.wake(touched);
     END IF;
-    IF soon IS NOT NULL THEN
-        PERFORM rota.wake(soon, true);
+    IF soonest IS NOT NULL THEN
+        PERFORM rota.wake_later(soonest - clock);
     END IF;
     RETURN QUERY SELECT * FROM unnest(ids, twins);
 END $$;

@@ -74,7 +74,7 @@ DECLARE
     clock   timestamptz := rota.now();
     done    bigint[];
     touched text[];
-    later   text[];
+    soonest timestamptz;
 BEGIN
     WITH input AS MATERIALIZED (
         SELECT f.* FROM unnest(ids, attempts, durations_ms, attempt_states, delays, spent, messages, error_types, errors, tracebacks)
@@ -93,7 +93,7 @@ BEGIN
             attempts_used = o.attempts_used + w.is_spent::integer, last_error = coalesce(w.error, o.last_error),
             message = coalesce(w.message, o.message), progress = NULL
         FROM was w WHERE o.id = ANY (ARRAY[w.id])
-        RETURNING o.id, o.queue, o.state
+        RETURNING o.id, o.queue, o.state, o.run_at
     ), recorded AS (
         INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, duration_ms, is_redelivery,
             is_spent, job, tenant, message, error_type, error, traceback)
@@ -101,10 +101,10 @@ BEGIN
             w.duration_ms, w.is_suspect, w.is_spent, w.job, w.tenant, w.message, w.error_type, w.error, w.traceback
         FROM was w JOIN again a ON a.id = w.id
     )
-    SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), array_agg(DISTINCT queue) FILTER (WHERE state = 'scheduled')
-    INTO done, touched, later FROM again;
+    SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
+    INTO done, touched, soonest FROM again;
     PERFORM rota.wake(coalesce(touched, '{}'));
-    PERFORM rota.wake(coalesce(later, '{}'), true);
+    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
     RETURN QUERY SELECT unnest(done);
 
     RETURN QUERY

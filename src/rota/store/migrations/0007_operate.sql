@@ -95,7 +95,11 @@ BEGIN
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
         jsonb_build_object('state', 'queued', 'payload', coalesce(retry_run.payload, old.payload)), retry_run.reason, old.tenant);
-    PERFORM rota.wake(ARRAY[old.queue], at > clock);
+    IF at > clock THEN
+        PERFORM rota.wake_later(at - clock);
+    ELSE
+        PERFORM rota.wake(ARRAY[old.queue]);
+    END IF;
     RETURN old.id;
 END $$;
 
