@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,26 +9,11 @@ import pytest
 from psycopg.rows import dict_row
 
 from rota.config import Config
-from rota.embedded import EmbeddedPostgres
 from rota.jobs.decorator import JobDecorator
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new_sync
-from rota.store.migrate import migrate
 from rota.store.pool import Database
-
-
-@pytest.fixture(scope="session")
-def server_url() -> Iterator[str]:
-    # Not tmp_path: as root its parents are closed to the account that the server runs as.
-    place = Path(tempfile.mkdtemp(prefix="rota-jobs-")).resolve()
-    place.chmod(0o711)
-    server = EmbeddedPostgres(place / "data", durable=False)
-    server.start()
-    migrate(server.url, "rota")
-    yield server.url
-    server.stop(wait_seconds=20)
-    shutil.rmtree(place)
 
 
 @dataclass
@@ -67,8 +49,7 @@ def make_setting(url: str, **overrides: Any) -> Setting:
 
 
 @pytest.fixture
-async def setting(server_url: str) -> AsyncIterator[Setting]:
-    setting = make_setting(server_url)
-    setting.rows("TRUNCATE rota.open_runs, rota.keys, rota.jobs")
+async def setting(database_url: str) -> AsyncIterator[Setting]:
+    setting = make_setting(database_url)
     yield setting
     await setting.database.close()

@@ -13,7 +13,7 @@ from rota.errors import JobError
 from rota.jobs.definition import JobDefinition
 from rota.model.backoff import Backoff
 
-CONFIG = Config.load(env={}, **{"runs.backoff_base_seconds": 40, "runs.backoff_jitter_seconds": 0})
+CONFIG = Config.load(env={}, runs={"backoff_base_seconds": 40, "backoff_jitter_seconds": 0})
 
 
 def define(function: Any, **arguments: Any) -> JobDefinition:

@@ -11,7 +11,8 @@ from rota.jobs import batch
 from rota.jobs.context import Context
 from rota.jobs.decorator import Job
 from rota.jobs.options import Options
-from tests.jobs.conftest import Setting
+from rota.store.migrate import migrate
+from tests.jobs.conftest import Setting, make_setting
 
 SOON = datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -216,7 +217,6 @@ async def test_a_run_due_soon_calls_the_waiting_worker(
             break
         else:
             pytest.fail("nobody was called")
-    setting.rows("DELETE FROM rota.workers")
 
 
 async def test_plain_sql_is_told_what_is_wrong(setting: Setting, welcome: Job[Any]) -> None:
@@ -230,3 +230,20 @@ async def test_plain_sql_is_told_what_is_wrong(setting: Setting, welcome: Job[An
         with pytest.raises(psycopg.Error, match=problem) as caught:
             setting.rows(f"SELECT rota.enqueue('welcome', {argument})")
         assert caught.value.sqlstate == "RO002"
+
+
+async def test_another_name_of_the_schema(database_url: str) -> None:
+    migrate(database_url, "elsewhere")
+    setting = make_setting(database_url, schema="elsewhere")
+
+    @setting.job
+    def job(n: int) -> None: ...
+
+    calls = [job.call(1), job.options(key="k", tags=["a"]).call(2)]
+    runs = [await job.enqueue(3), *setting.enqueuer.send_many_sync(calls)]
+    async with await psycopg.AsyncConnection.connect(database_url) as conn:
+        runs.append(await job.options(connection=conn, delay=1).enqueue(4))
+    stored = setting.rows("SELECT id FROM elsewhere.runs ORDER BY id")
+    assert [row["id"] for row in stored] == sorted(run.id for run in runs)
+    assert setting.runs() == []
+    await setting.database.close()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -124,6 +124,15 @@ def test_a_bad_argument_is_named(args: Any, kwargs: Any, problem: str) -> None:
     assert "job" in str(caught.value)
 
 
+def test_what_is_not_typed_comes_back_as_json_says() -> None:
+    def untyped(a: object, b: list, c: dict, d: Sequence[int], e: Mapping[str, int]) -> None: ...  # type: ignore[type-arg]
+
+    schema = schema_of(untyped)
+    values = {"a": [1, {"x": None}], "b": [1, "a"], "c": {"k": 2.5}, "d": [1], "e": {"k": 1}}
+    assert schema.is_plain
+    assert schema.decode(send(schema, **values), is_validated=True) == values
+
+
 def test_a_near_miss_is_suggested() -> None:
     with pytest.raises(PayloadError) as caught:
         send(schema_of(plain), 1, txet="a")
@@ -203,6 +212,9 @@ def test_a_constraint_holds_and_is_still_plain() -> None:
         (list[dict[str, int | None]], True),
         (dict, True),
         (Any, True),
+        (Sequence[int], True),
+        (Mapping[str, str], True),
+        (Annotated[int, {"unhashable": []}], False),
         (tuple[int, ...], False),
         (set[int], False),
         (dict[int, str], False),

@@ -60,6 +60,7 @@ class BoundJob(Generic[P]):
 class Job(BoundJob[P]):
     """A declared job. Calling it calls the function, here and now, as tests like to do."""
 
+    __name__: str
     __wrapped__: Callable[..., Any]
 
     def __init__(self, definition: JobDefinition, enqueuer: Enqueuer) -> None:

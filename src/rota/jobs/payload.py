@@ -189,8 +189,8 @@ def stable_hash(schema: Mapping[str, Any]) -> int:
 def is_plain(annotation: Any) -> bool:
     """Whether JSON decodes to values of this type without further work."""
     origin, args = get_origin(annotation), get_args(annotation)
-    if annotation in _SCALARS or annotation in _UNTYPED:
-        return True
+    if origin is None:
+        return annotation in _UNTYPED or annotation in _SCALARS
     if origin is Annotated:
         return is_plain(args[0]) and all(_is_constraint(extra) for extra in args[1:])
     if origin is Literal:
