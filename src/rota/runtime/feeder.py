@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import psycopg
 
 from rota.errors import LeaseLost
-from rota.model.outcome import Outcome
+from rota.model.outcome import Again, Outcome
 from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.slots import Slots
@@ -24,6 +24,7 @@ from rota.telemetry.logging import get_logger
 
 _STALLED_SECONDS = 1.0
 _LOCKED_PAUSE = 0.05
+_LAST_WRITE_SECONDS = 15.0
 _QUEUES_SECONDS = 1.0
 
 
@@ -40,6 +41,7 @@ class Feeder:
         queues: Sequence[str],
         own_queues: Sequence[str],
         on_lost: Callable[[], None],
+        on_later: Callable[[], None],
     ) -> None:
         self._feed = feed
         self._slots = slots
@@ -49,6 +51,7 @@ class Feeder:
         self._own_queues = list(own_queues)
         self._next_queues = 0.0
         self._on_lost = on_lost
+        self._on_later = on_later
         self._log = get_logger("worker")
         self._ends = Ends()
         self._ahead: list[Claim] = []
@@ -56,6 +59,7 @@ class Feeder:
         self._is_claiming = True
         self._has_suspects = False
         self._is_solo = False
+        self._is_exchanging = False
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -109,12 +113,15 @@ class Feeder:
         task, self._task = self._task, None
         if task is None:
             return
-        while self._ends and not task.done():
+        deadline = time.monotonic() + _LAST_WRITE_SECONDS
+        while (self._ends or self._is_exchanging) and not task.done():
+            if time.monotonic() > deadline:
+                self._log.error("ends could not be written: the runs will be rescued and repeated")
+                break
             self.wake()
             await asyncio.sleep(0.002)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await self._feed.close()
 
     async def abandon(self) -> None:
         """The lease is lost: whatever was still to be written is not ours to write."""
@@ -216,14 +223,19 @@ class Feeder:
     async def _exchange(self, request: ClaimRequest | None) -> None:
         ends, self._ends = self._ends, Ends()
         started = time.monotonic()
+        self._is_exchanging = True
         try:
             all_accepted, claims = await self._feed.exchange(ends, request)
         except BaseException:
             # Not known to be written: the fence makes it safe to send them again.
             self._merge_back(ends)
             raise
+        finally:
+            self._is_exchanging = False
         if not all_accepted:
             await self._settle_refused(ends)
+        if any(isinstance(one[3], Again) and one[3].delay for one in ends.others):
+            self._on_later()
         if request is not None:
             self._take(request, claims, time.monotonic() - started)
 

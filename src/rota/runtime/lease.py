@@ -61,24 +61,32 @@ class Lease:
         self._renewed = time.monotonic()
         self._is_weak = False
         self._is_stuck = False
+        self._is_due = False
         self._conn: Conn | None = None
 
     def stamp(self) -> None:
         """The loop says that it turns."""
         self._stamp = time.monotonic()
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, *, is_due: bool = False) -> None:
+        """`is_due`: it was renewed by somebody else until now, so the first beat is at once.
+        Harmless when it has started."""
+        if self._thread.ident is None:
+            self._is_due = is_due
+            self._thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
 
     def join(self) -> None:
-        self._thread.join(timeout=5)
+        # Never started where a supervisor renews.
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
 
     def _run(self) -> None:
         try:
-            while not self._stopping.wait(self._seconds / 3):
+            while not self._stopping.wait(0 if self._is_due else self._seconds / 3):
+                self._is_due = False
                 if not self._turn():
                     return
         finally:

@@ -10,12 +10,12 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
 
 from rota.config import Config
 from rota.errors import RotaError
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.registry import Registry
+from rota.model.outcome import CUT_OFF
 from rota.runtime.attempt import Services, Stop
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.feeder import Feeder
@@ -23,6 +23,7 @@ from rota.runtime.lease import Lease
 from rota.runtime.listener import Listener
 from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.loop import Loop
+from rota.runtime.parent import Parent
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
@@ -36,6 +37,7 @@ from rota.store.pool import Database
 from rota.telemetry.logging import LEVELS, get_logger
 
 _TICK_SECONDS = 0.1
+_CUT_OFF_SECONDS = 10.0
 
 
 class Identity:
@@ -50,6 +52,7 @@ class Identity:
         self.slots = slots
         self.runner = runner
         self.lease = lease
+        self.is_weak = False
 
 
 class Worker:
@@ -63,18 +66,16 @@ class Worker:
         registry: Registry,
         app_ref: str | None = None,
         owns_process: bool = False,
-        beat: bool = True,
+        parent: Parent | None = None,
         version: str = "",
-        on_identity: Callable[[int], None] | None = None,
     ) -> None:
         self._config = config
         self._database = database
         self._registry = registry
         self._app_ref = app_ref
         self._owns_process = owns_process
-        self._beat = beat
+        self._parent = parent
         self._version = version
-        self._on_identity = on_identity
         self._log = get_logger("worker")
         self._identity: Identity | None = None
         self._loops: list[Loop] = []
@@ -82,6 +83,7 @@ class Worker:
         self._threads = ThreadExecutor()
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
+        self._orphan_stop: asyncio.Task[None] | None = None
         self._state = "new"
         self._stopped: asyncio.Event | None = None
 
@@ -181,6 +183,8 @@ class Worker:
             config=self._config, registry=self._registry, services=services, worker=worker,
             app_ref=self._app_ref, threads=self._threads,
         )  # fmt: skip
+        if self._parent is not None:
+            runner.running = self._parent.show()
         slots = Slots(config.concurrency, runner.run)
         feed = Feed(self._database, worker, names)
         own = sorted({one.queue or "default" for one in self._registry})
@@ -196,6 +200,7 @@ class Worker:
             queues=config.queues,
             own_queues=own,
             on_lost=self._lost,
+            on_later=self._promoter.wake,
         )
         runner.feeder = feeder
         loop = asyncio.get_running_loop()
@@ -205,16 +210,16 @@ class Worker:
             seconds=config.lease_seconds,
             watched=_Watch(slots, runner),
             on_lost=lambda: loop.call_soon_threadsafe(self._lost),
-            on_weak=lambda weak: loop.call_soon_threadsafe(feeder.pause_claiming, weak),
+            on_weak=lambda weak: loop.call_soon_threadsafe(self._weak, feeder, weak),
             may_exit=self._owns_process,
         )
         self._identity = Identity(worker, feed, feeder, slots, runner, lease)
         slots.start()
         feeder.start()
-        if self._beat:
+        if self._parent is None or self._parent.is_gone:
             lease.start()
-        if self._on_identity is not None:
-            self._on_identity(worker)
+        else:
+            self._parent.registered(worker)
         if self._listener is not None:
             feeder.set_listening(self._listener.is_listening)
         self._upkeep.wake()
@@ -244,6 +249,11 @@ class Worker:
         """The lease is gone: whatever runs here belongs to others now."""
         if self._renewal is None and self._state == "running":
             self._renewal = asyncio.create_task(self._renew(), name="rota renewal")
+
+    def _weak(self, feeder: Feeder, is_weak: bool) -> None:
+        """The lease may run out: claim nothing meanwhile. A shutdown claims nothing anyway."""
+        if self._state == "running":
+            feeder.pause_claiming(is_weak)
 
     async def _renew(self) -> None:
         old, self._identity = self._identity, None
@@ -316,6 +326,8 @@ class Worker:
         last_check = time.monotonic()
         while True:
             await asyncio.sleep(_TICK_SECONDS)
+            if self._parent is not None:
+                self._heed(self._parent)
             identity = self._identity
             if identity is None:
                 continue
@@ -327,6 +339,33 @@ class Worker:
                 last_check = time.monotonic()
                 self._spawn_cancel_check()
 
+    # Under a supervisor.
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether a supervisor started this process, renews its lease and tells it to stop."""
+        return self._parent is not None
+
+    def _heed(self, parent: Parent) -> None:
+        parent.stamp()
+        identity = self._identity
+        if parent.is_gone:
+            self._orphaned()
+        elif identity is not None and parent.has_lost(identity.worker):
+            self._lost()
+        elif identity is not None and parent.is_weak != identity.is_weak:
+            identity.is_weak = not identity.is_weak
+            self._log.warning("the supervisor cannot renew the lease", is_so=identity.is_weak)
+            self._weak(identity.feeder, identity.is_weak)
+
+    def _orphaned(self) -> None:
+        """The supervisor is gone: stop in order, and keep the lease until that is done."""
+        if self._orphan_stop is None:
+            self._log.error("the supervisor is gone, stopping")
+            if self._identity is not None:
+                self._identity.lease.start(is_due=True)
+            self._orphan_stop = asyncio.create_task(self.stop(), name="rota orphan")
+
     # The end.
 
     async def _shut_down(self) -> None:
@@ -337,8 +376,6 @@ class Worker:
             await self._listener.stop()
         if identity is not None:
             await self._finish_running(identity)
-        if self._ticker is not None:
-            self._ticker.cancel()
         # Lines and progress of the last attempts.
         for loop in self._loops:
             await loop.stop()
@@ -349,6 +386,9 @@ class Worker:
                 self._log.warning("the last lines could not be stored", error=error)
         if identity is not None:
             await self._leave(identity)
+        # Last: until here somebody watches whether the loop turns.
+        if self._ticker is not None:
+            self._ticker.cancel()
         self._threads.close()
         self._log.info("worker stopped", worker=identity.worker if identity else None)
 
@@ -367,12 +407,17 @@ class Worker:
         if not done:
             self._log.warning("cutting off what still runs", runs=list(identity.runner.running))
             identity.runner.stop_all(Stop("shutdown"))
-            await asyncio.wait([drained], timeout=10)
+            await asyncio.wait([drained], timeout=_CUT_OFF_SECONDS)
         drained.cancel()
+        # A body that ignores its cancellation: the process ends without it, the run goes on.
+        for attempt in list(identity.runner.running.values()):
+            identity.feeder.ended(attempt.claim, attempt.duration_ms, CUT_OFF)
 
     async def _leave(self, identity: Identity) -> None:
         try:
             await identity.feeder.stop()
+            if self._parent is not None:
+                self._parent.leave()
             await identity.feed.run("workers/set_state", state="gone")
         except Exception as error:
             self._log.warning("could not sign off", error=error)

@@ -1,0 +1,165 @@
+"""A supervisor's side of the leases of its workers: renews them while their processes live, and
+tells the database at once when one has ended.
+
+A thread with one connection, so that a database that does not answer keeps the supervisor
+neither from signals nor from restarting what died.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+
+from rota.runtime.stamps import Card, Overdue
+from rota.store.pool import Conn, Database
+from rota.telemetry.logging import get_logger
+
+_LOOK_SECONDS = 0.1
+_RETRY_SECONDS = 1.0
+_RESCUED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An identity whose process is no more, and what it had held past its timeout if it was
+    ended because of that."""
+
+    worker: int
+    overdue: tuple[Overdue, ...]
+
+
+class ParentLease:
+    """Call `watch` for each new card; `ended` when its process has been seen to end."""
+
+    def __init__(self, database: Database, *, lease_seconds: float) -> None:
+        self._database = database
+        self._seconds = lease_seconds
+        self._log = get_logger("supervisor")
+        self._cards: dict[Card, _Renewal] = {}
+        self._ended: deque[Ended] = deque()
+        self._changing = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rota leases", daemon=True)
+        self._conn: Conn | None = None
+        self._quiet_until = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """The last word about what has ended is still said, if it can be said in this time."""
+        self._stopping.set()
+        self._thread.join(timeout)
+
+    def watch(self, card: Card) -> None:
+        with self._changing:
+            self._cards[card] = _Renewal()
+
+    def ended(self, card: Card, overdue: Iterable[Overdue] = ()) -> None:
+        with self._changing:
+            self._cards.pop(card, None)
+        if card.worker:
+            self._ended.append(Ended(card.worker, tuple(overdue)))
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(_LOOK_SECONDS):
+                self.run_once()
+            while self._ended and self.run_once():
+                pass
+        finally:
+            self._close()
+
+    def run_once(self) -> bool:
+        """Say what has ended, renew what is due. False: the database could not be reached, and
+        is left alone for a moment."""
+        if time.monotonic() < self._quiet_until and not self._stopping.is_set():
+            return False
+        try:
+            while self._ended:
+                self._tell_ended(self._ended[0])
+                self._ended.popleft()
+            self._renew_due()
+        except (psycopg.Error, OSError) as error:
+            self._log.warning("the leases could not be renewed", error=error)
+            self._close()
+            self._quiet_until = time.monotonic() + min(_RETRY_SECONDS, self._seconds / 6)
+            return False
+        return True
+
+    # Renewing.
+
+    def _renew_due(self) -> None:
+        with self._changing:
+            cards = list(self._cards.items())
+        for card, renewal in cards:
+            worker, now = card.worker, time.monotonic()
+            if renewal.worker != worker:
+                renewal.worker, renewal.due_at = worker, now + self._seconds / 3
+            if worker and now >= renewal.due_at:
+                self._renew(card, worker)
+                renewal.due_at = now + self._seconds / 3
+
+    def _renew(self, card: Card, worker: int) -> None:
+        asked_at = time.monotonic_ns()
+        silent = (asked_at - card.stamped_at) / 1e9
+        is_stuck = silent > self._seconds
+        row = self._execute("workers/beat", worker=worker, stuck=is_stuck).fetchone()
+        if row and row[0]:
+            card.renewed_at = asked_at
+        elif card.lost_worker != worker and not card.is_leaving:
+            self._log.error("the lease is lost", worker=worker)
+            card.lost_worker = worker
+        if is_stuck:
+            self._log.warning("the event loop stands still", worker=worker, seconds=round(silent))
+
+    # What has ended.
+
+    def _tell_ended(self, ended: Ended) -> None:
+        """Safe to repeat: every statement names the worker, and touches only what it held."""
+        worker = ended.worker
+        for one in ended.overdue:
+            self._execute(
+                "runs/time_out", worker=worker, id=one.run, attempt=one.attempt, timeout=one.timeout
+            )
+        if self._execute("workers/declare_lost", worker=worker).fetchone() is None:
+            return
+        self._log.warning("worker is lost, its process has ended", worker=worker)
+        # Its open transactions would block the attempts that follow.
+        self._execute("workers/end_backends", worker=worker)
+        self._rescue()
+
+    def _rescue(self) -> None:
+        """Not left to the workers: there may be no other."""
+        while True:
+            cursor = self._execute("runs/rescue", limit=_RESCUED_AT_ONCE, everywhere=False)
+            rows = cursor.fetchall()
+            for run, attempt, worker, decision in rows:
+                self._log.info(
+                    "rescued", run=run, attempt=attempt, worker=worker, decision=decision
+                )
+            if len(rows) < _RESCUED_AT_ONCE:
+                return
+
+    def _execute(self, statement: str, **params: object) -> psycopg.Cursor[tuple[object, ...]]:
+        if self._conn is None or self._conn.closed:
+            self._conn = self._database.connect_sync("rota supervisor")
+        return self._conn.execute(self._database.statements.get(statement), params)
+
+    def _close(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+
+@dataclass(slots=True)
+class _Renewal:
+    """Whose lease is due when; an identity may change under one card."""
+
+    worker: int = 0
+    due_at: float = 0.0

@@ -1,0 +1,183 @@
+"""`rota worker --processes N`: a parent that starts workers, renews their leases and replaces
+those that end.
+
+The parent runs no handler, so nothing holds its interpreter: a C call that keeps a child's GIL
+for minutes does not cost the child its lease. Parent and child share a card (stamps.py); the
+child's side is parent.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+
+from rota.config import Config
+from rota.runtime.child_process import ChildProcess
+from rota.runtime.parent_lease import ParentLease
+from rota.store.pool import Database
+from rota.telemetry.logging import get_logger
+
+_STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LOOK_SECONDS = 0.1
+# A parent that was itself stopped for so long does not know who was silent meanwhile.
+_STALL_SECONDS = 2.0
+_TIMEOUT_GRACE = 5.0
+# What a worker may take beyond shutdown_seconds: bodies that were cut off, the last writes.
+_SHUTDOWN_MARGIN = 20.0
+_LAST_WORDS = 5.0
+
+
+def supervise(
+    *,
+    config: Config,
+    database: Database,
+    command: Sequence[str],
+    processes: int,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Run `processes` workers until SIGTERM or SIGINT; answers the exit code.
+
+    Call it in the main thread, outside of any event loop: it blocks and takes both signals.
+
+    `command` is the argument list that starts *one* worker, such as `[sys.executable, "-m",
+    "rota", "worker", …, "--processes", "1"]`; `env` its environment (none: this one's). Nothing
+    in it needs to say that the worker is a child: `app.worker(owns_process=True)` finds that out
+    by itself, and `run_until_signal` ends when such a worker ends. The command must be the worker
+    process itself, not a shell around it.
+
+    `config` must be what the children load too: its lease, shutdown time and concurrency (which
+    is each child's) are relied on here. `database` is opened first, so that a database that is
+    missing or not migrated is an error of this call and not of N children.
+
+    0: all have shut down in order. 1: at least one had to be killed.
+    """
+    _ = database.url
+    return Supervisor(
+        config=config, database=database, command=command, processes=processes, env=env
+    ).run()
+
+
+class Supervisor:
+    """Looks at its children ten times a second; `run` is the whole life."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        database: Database,
+        command: Sequence[str],
+        processes: int,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._config = config.worker
+        self._log = get_logger("supervisor")
+        self._leases = ParentLease(database, lease_seconds=self._config.lease_seconds)
+        environment = os.environ if env is None else env
+        self._children = [
+            ChildProcess(command, environment, self._config.concurrency) for _ in range(processes)
+        ]
+        self._signals = 0
+        self._awake_since = self._looked_at = time.monotonic()
+        self._exit_code = 0
+
+    def run(self) -> int:
+        before = {one: signal.signal(one, self._on_signal) for one in _STOPPING_SIGNALS}
+        self._leases.start()
+        self._log.info("supervisor started", processes=len(self._children), pid=os.getpid())
+        try:
+            while not self._signals:
+                self._look()
+                time.sleep(_LOOK_SECONDS)
+            self._shut_down()
+        finally:
+            self._kill_all()
+            self._leases.stop(_LAST_WORDS)
+            for one, handler in before.items():
+                signal.signal(one, handler)
+        self._log.info("supervisor stopped", exit_code=self._exit_code)
+        return self._exit_code
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+
+    # While it runs.
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at > _STALL_SECONDS:
+            self._awake_since = now
+        self._looked_at = now
+        for child in self._children:
+            if child.is_running:
+                self._reap(child)
+            if child.is_running:
+                self._end_stuck(child)
+            elif now >= child.start_at:
+                self._start(child)
+
+    def _start(self, child: ChildProcess) -> None:
+        try:
+            card = child.start()
+        except OSError as error:
+            child.pause()
+            self._log.error("a worker could not be started", error=error)
+            return
+        self._leases.watch(card)
+        self._log.info("worker process started", pid=child.pid)
+
+    def _reap(self, child: ChildProcess) -> None:
+        """See whether it has ended, and let it be replaced."""
+        code = child.poll()
+        if code is None:
+            return
+        assert child.card is not None
+        self._leases.ended(child.card, child.overdue)
+        child.pause()
+        if not self._signals:
+            self._log.error("worker process ended", pid=child.pid, exit_code=code)
+
+    def _end_stuck(self, child: ChildProcess) -> None:
+        """Only a loop that stands still cannot stop an overdue attempt by itself."""
+        card, now = child.card, time.monotonic()
+        assert card is not None
+        silent = now - max(card.stamped_at / 1e9, self._awake_since)
+        if silent <= self._config.lease_seconds:
+            return
+        if any(card.overdue(int((now - _TIMEOUT_GRACE) * 1e9))):
+            self._log.critical("a body holds its worker past its timeout: killed", pid=child.pid)
+            child.kill()
+            # Nobody writes on the card any more: this is what it held.
+            child.overdue = tuple(card.overdue(int(now * 1e9)))
+            self._reap(child)
+
+    # The end.
+
+    def _shut_down(self) -> None:
+        """Each signal is passed on: the second one tells the children to hurry."""
+        limit = self._config.shutdown_seconds + _SHUTDOWN_MARGIN
+        deadline, passed_on = time.monotonic() + limit, 0
+        while self._reap_all() and time.monotonic() < deadline:
+            if passed_on < self._signals:
+                passed_on = self._signals
+                self._log.info("stopping the workers", signals=passed_on)
+                for child in self._children:
+                    child.terminate()
+            time.sleep(_LOOK_SECONDS)
+
+    def _reap_all(self) -> bool:
+        """Whether any is left."""
+        for child in self._children:
+            if child.is_running:
+                self._reap(child)
+        return any(child.is_running for child in self._children)
+
+    def _kill_all(self) -> None:
+        for child in self._children:
+            if child.is_running:
+                self._log.error("worker did not stop in time: killed", pid=child.pid)
+                self._exit_code = 1
+                child.kill()
+                self._reap(child)
