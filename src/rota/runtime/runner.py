@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rota.config import Config
-from rota.errors import AttemptTimeout, LeaseLost
+from rota.errors import AttemptTimeout, LeaseLost, PayloadError
 from rota.executors.location import locate
 from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor, Work
 from rota.executors.threads import ThreadExecutor
@@ -19,7 +19,7 @@ from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_result
 from rota.jobs.registry import Registry
-from rota.model.outcome import CUT_OFF, EXPIRED, Outcome, cancelled_by, decide
+from rota.model.outcome import CUT_OFF, EXPIRED, Ended, Outcome, cancelled_by, decide
 from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt, Services, Stop
 from rota.runtime.failure import describe
@@ -91,7 +91,10 @@ class Runner:
 
     def _arguments(self, definition: JobDefinition, attempt: RunningAttempt) -> dict[str, Any]:
         schema, claim = definition.schema, attempt.claim
-        arguments = schema.decode(claim.payload, claim.validated_by == schema.hash)
+        try:
+            arguments = schema.decode(claim.payload, claim.validated_by == schema.hash)
+        except PayloadError as error:
+            raise _Refused(error) from error
         if schema.context_parameter is not None:
             arguments[schema.context_parameter] = Context(attempt)
         return arguments
@@ -178,6 +181,10 @@ class Runner:
         if stop is not None and stop.kind == "timeout":
             error = AttemptTimeout(attempt.timeout or 0.0).with_traceback(error.__traceback__)
         claim = attempt.claim
+        if isinstance(error, _Refused):
+            # No later attempt would find another payload.
+            failure = describe(error.cause, self._config.runs.error_bytes)
+            return Ended("failed", "failed", "payload refused", failure=failure)
         rest = msgspec.json.decode(claim.rest) if claim.rest else {}
         policy = attempt.definition.policy(self._config, self._random, rest.get("backoff"))
         failure = describe(error, self._config.runs.error_bytes)
@@ -217,6 +224,14 @@ class Runner:
 
 class Encoded(bytes):
     """A result that a child process has already turned into JSON."""
+
+
+class _Refused(Exception):
+    """The payload does not fit the handler: written past the edge, or before its signature changed."""
+
+    def __init__(self, cause: PayloadError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class _Committed:
