@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from rota.app import App
-from rota.config import Config
-from rota.errors import (
-    AttemptTimeout,
-    Cancel,
-    ConfigError,
-    Control,
-    DatabaseError,
-    DuplicateKey,
-    EmbeddedError,
-    JobError,
-    LeaseLost,
-    PayloadError,
-    Retry,
-    RotaError,
-    RunFailed,
-    RunNotFound,
-    SchemaError,
-    Snooze,
-    UnknownJob,
-    UnknownOption,
-    WaitTimeout,
-    WrongState,
-)
-from rota.jobs.context import Context
-from rota.jobs.decorator import Job
-from rota.jobs.handle import Run
-from rota.model.attempt import AttemptInfo
-from rota.model.backoff import Backoff
-from rota.model.run import RunInfo
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.config import Config
+    from rota.errors import (
+        AttemptTimeout,
+        Cancel,
+        ConfigError,
+        Control,
+        DatabaseError,
+        DuplicateKey,
+        EmbeddedError,
+        JobError,
+        LeaseLost,
+        PayloadError,
+        Retry,
+        RotaError,
+        RunFailed,
+        RunNotFound,
+        SchemaError,
+        Snooze,
+        UnknownJob,
+        UnknownOption,
+        WaitTimeout,
+        WrongState,
+    )
+    from rota.jobs.context import Context
+    from rota.jobs.decorator import Job
+    from rota.jobs.handle import Run
+    from rota.model.attempt import AttemptInfo
+    from rota.model.backoff import Backoff
+    from rota.model.run import RunInfo
 
 __all__ = [
     "App",
@@ -63,3 +67,47 @@ __all__ = [
     "WaitTimeout",
     "WrongState",
 ]
+
+# Imported when first asked for: the command line shall answer `--help` without the half second
+# that drivers and validators take.
+_HOMES = {
+    "App": "rota.app",
+    "AttemptInfo": "rota.model.attempt",
+    "AttemptTimeout": "rota.errors",
+    "Backoff": "rota.model.backoff",
+    "Cancel": "rota.errors",
+    "Config": "rota.config",
+    "ConfigError": "rota.errors",
+    "Context": "rota.jobs.context",
+    "Control": "rota.errors",
+    "DatabaseError": "rota.errors",
+    "DuplicateKey": "rota.errors",
+    "EmbeddedError": "rota.errors",
+    "Job": "rota.jobs.decorator",
+    "JobError": "rota.errors",
+    "LeaseLost": "rota.errors",
+    "PayloadError": "rota.errors",
+    "Retry": "rota.errors",
+    "RotaError": "rota.errors",
+    "Run": "rota.jobs.handle",
+    "RunFailed": "rota.errors",
+    "RunInfo": "rota.model.run",
+    "RunNotFound": "rota.errors",
+    "SchemaError": "rota.errors",
+    "Snooze": "rota.errors",
+    "UnknownJob": "rota.errors",
+    "UnknownOption": "rota.errors",
+    "WaitTimeout": "rota.errors",
+    "WrongState": "rota.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,7 +8,11 @@ from typing import Any
 
 import psycopg
 
+from rota.admin.clock import Clock
+from rota.admin.jobs import Jobs
+from rota.admin.queues import Queues
 from rota.admin.runs import Runs
+from rota.admin.workers import Workers
 from rota.config import Config
 from rota.embedded import EmbeddedPostgres, default_data_dir
 from rota.errors import ConfigError
@@ -18,6 +22,7 @@ from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import Run
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new_sync
+from rota.runtime.parent import Parent
 from rota.runtime.worker import Worker
 from rota.store import migrate
 from rota.store.pool import Conn, Database
@@ -46,7 +51,11 @@ class App:
         self.database = Database(
             schema=self.config.schema, prepare=self._prepare, on_open=self._register
         )
-        self.runs = Runs(self.database)
+        self.clock = Clock(self.database)
+        self.jobs = Jobs(self.database)
+        self.queues = Queues(self.database)
+        self.runs = Runs(self.database, self.registry)
+        self.workers = Workers(self.database)
         self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
         self._server: EmbeddedPostgres | None = None
@@ -70,12 +79,14 @@ class App:
         app_ref: str | None = None,
     ) -> Worker:
         """A worker inside this program: `async with app.worker(): …`."""
+        config = config or self.config
         return Worker(
-            config=config or self.config,
+            config=config,
             database=self.database,
             registry=self.registry,
             app_ref=app_ref,
             owns_process=owns_process,
+            parent=Parent.inherited(config.worker.lease_seconds) if owns_process else None,
             version=release(),
         )
 

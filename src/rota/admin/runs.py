@@ -2,54 +2,184 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Unpack
 
-from rota.admin.waits import Waits, wait_sync
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.waits import LoopWaits, wait_sync
+from rota.jobs.handle import Run, RunReader
+from rota.jobs.options import NO_OPTIONS, OptionArguments
+from rota.jobs.registry import Registry
+from rota.model.details import RunDetails
 from rota.model.run import RunInfo
 from rota.store import runs
+from rota.store.plans import Plan
 from rota.store.pool import Database
 
+Found = list[RunInfo]
 
-class Runs:
-    """`app.runs`, and what the handles of runs speak to. Methods in _sync are for sync callers."""
 
-    def __init__(self, database: Database, actor: str | None = None) -> None:
-        self._database = database
-        self._actor = actor
-        self._waits: Waits | None = None
-        self._waits_loop: asyncio.AbstractEventLoop | None = None
+class RunCommands(Face):
+    """Payloads of jobs that this process declares are checked against their types; of others
+    only the database's checks are known."""
 
-    async def get_run(self, run_id: int) -> RunInfo:
-        return await self._database.run(runs.find_run(run_id))
+    registry: Registry | None = None
 
-    def get_run_sync(self, run_id: int) -> RunInfo:
-        return self._database.run_sync(runs.find_run(run_id))
+    def _reader(self) -> RunReader:
+        raise NotImplementedError
 
-    async def wait_run(self, run_id: int, timeout: float | None) -> RunInfo:
-        loop = asyncio.get_running_loop()
-        if self._waits is None or self._waits_loop is not loop:
-            self._waits, self._waits_loop = Waits(self._database), loop
+    @command
+    def list(
+        self,
+        *,
+        states: Sequence[str] | None = None,
+        job: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        tag: str | None = None,
+        key: str | None = None,
+        since: datetime | timedelta | None = None,
+        before_id: int | None = None,
+        limit: int = 50,
+    ) -> Plan[Found]:
+        """The newest first; the next page is that `before_id` the last one's id. A `since` that
+        is a timedelta counts back from now."""
+        return runs.list_runs(
+            states=states, job=job, queue=queue, tenant=tenant, tag=tag, key=key, since=since,
+            before_id=before_id, limit=limit,
+        )  # fmt: skip
+
+    @command
+    def get(self, run_id: int) -> Plan[RunInfo]:
+        """RunNotFound if there is none, or none any more."""
+        return runs.find_run(run_id)
+
+    @command
+    def details(self, run_id: int, *, log_lines: int = 100) -> Plan[RunDetails]:
+        """The run with its attempts and its last log lines."""
+        return runs.find_details(run_id, log_lines=log_lines)
+
+    @command
+    def enqueue(
+        self,
+        job: str,
+        payload: Mapping[str, Any] | None = None,
+        **options: Unpack[OptionArguments],
+    ) -> Plan[Run]:
+        """Ask for a run by the job's name, as a person does: the audit says who."""
+        return self._enqueue(job, payload or {}, options)
+
+    @command
+    def cancel(self, run_id: int, reason: str | None = None) -> Plan[str]:
+        """`cancelled` if the run was waiting, `requested` if a worker has to be told."""
+        return runs.cancel_run(run_id, reason=reason, actor=self.actor)
+
+    @command
+    def retry(
+        self,
+        run_id: int,
+        reason: str | None = None,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        delay: float | timedelta | None = None,
+    ) -> Plan[None]:
+        """Put a failed or cancelled run back to work under its id, with another payload if given;
+        the audit keeps the old one."""
+        return self._retry(run_id, reason, payload, delay)
+
+    def _enqueue(self, job: str, payload: Mapping[str, Any], options: OptionArguments) -> Plan[Run]:
+        checked = NO_OPTIONS.merge(options)
+        text, validated_by = self._encode(job, payload)
+        own = {"job": job, "payload": text, "validated_by": validated_by}
+        run_id, is_duplicate = yield from runs.enqueue_manually(
+            checked.parameters | own, actor=self.actor
+        )
+        return Run(run_id, job, is_duplicate, self._reader())
+
+    def _retry(
+        self,
+        run_id: int,
+        reason: str | None,
+        payload: Mapping[str, Any] | None,
+        delay: float | timedelta | None,
+    ) -> Plan[None]:
+        text = None
+        if payload is not None:
+            run = yield from runs.find_run(run_id)
+            text, _ = self._encode(run.job, payload)
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        yield from runs.retry_run(
+            run_id, payload=text, delay=seconds, reason=reason, actor=self.actor
+        )
+
+    def _encode(self, job: str, payload: Mapping[str, Any]) -> tuple[str, int | None]:
+        if self.registry is None or job not in self.registry:
+            return json.dumps(dict(payload), ensure_ascii=False), None
+        schema = self.registry.get(job).schema
+        return schema.encode(schema.bind((), payload)).decode(), schema.hash
+
+
+class Runs(RunCommands, AsyncFace):
+    """`app.runs`, and what the handles of runs speak to: those use the names in _run."""
+
+    def __init__(
+        self, database: Database, registry: Registry | None = None, actor: str | None = None
+    ) -> None:
+        super().__init__(database, actor)
+        self.registry = registry
+        self._waits = LoopWaits(database)
+
+    def _reader(self) -> RunReader:
+        return self
+
+    @property
+    def sync(self) -> SyncRuns:
+        return SyncRuns(self)
+
+    async def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
+        """The run once it has ended; WaitTimeout if it does not in time."""
         return await self._waits.wait(run_id, timeout)
 
+    async def close(self) -> None:
+        await self._waits.close()
+
+    async def get_run(self, run_id: int) -> RunInfo:
+        return await self.get(run_id)
+
+    def get_run_sync(self, run_id: int) -> RunInfo:
+        return self.sync.get(run_id)
+
+    async def wait_run(self, run_id: int, timeout: float | None) -> RunInfo:
+        return await self.wait(run_id, timeout)
+
     def wait_run_sync(self, run_id: int, timeout: float | None) -> RunInfo:
-        return wait_sync(self._database, run_id, timeout)
+        return self.sync.wait(run_id, timeout)
 
     async def cancel_run(self, run_id: int, reason: str | None = None) -> str:
-        return await self._database.run(runs.cancel_run(run_id, reason=reason, actor=self._actor))
+        return await self.cancel(run_id, reason)
 
     def cancel_run_sync(self, run_id: int, reason: str | None = None) -> str:
-        return self._database.run_sync(runs.cancel_run(run_id, reason=reason, actor=self._actor))
+        return self.sync.cancel(run_id, reason)
 
     async def retry_run(self, run_id: int, reason: str | None = None) -> None:
-        await self._database.run(
-            runs.retry_run(run_id, payload=None, delay=None, reason=reason, actor=self._actor)
-        )
+        await self.retry(run_id, reason)
 
     def retry_run_sync(self, run_id: int, reason: str | None = None) -> None:
-        self._database.run_sync(
-            runs.retry_run(run_id, payload=None, delay=None, reason=reason, actor=self._actor)
-        )
+        self.sync.retry(run_id, reason)
 
-    async def close(self) -> None:
-        if self._waits is not None and self._waits_loop is asyncio.get_running_loop():
-            await self._waits.close()
+
+class SyncRuns(RunCommands, SyncFace):
+    """`app.runs.sync`"""
+
+    def __init__(self, runs: Runs) -> None:
+        super().__init__(runs.database, runs.actor)
+        self.registry = runs.registry
+        self._runs = runs
+
+    def _reader(self) -> RunReader:
+        return self._runs
+
+    def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
+        return wait_sync(self.database, run_id, timeout)

@@ -81,6 +81,25 @@ class Waits:
             await asyncio.gather(poller, return_exceptions=True)
 
 
+class LoopWaits:
+    """The waits of the event loop that asked last: those of another one ended with it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waits: Waits | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def wait(self, run_id: int, timeout: float | None) -> RunInfo:
+        loop = asyncio.get_running_loop()
+        if self._waits is None or self._loop is not loop:
+            self._waits, self._loop = Waits(self._database), loop
+        return await self._waits.wait(run_id, timeout)
+
+    async def close(self) -> None:
+        if self._waits is not None and self._loop is asyncio.get_running_loop():
+            await self._waits.close()
+
+
 def wait_sync(database: Database, run_id: int, timeout: float | None) -> RunInfo:
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = _FIRST

@@ -63,6 +63,14 @@ class Config(Settings):
             sources |= dict.fromkeys(layer, source)
         return cls(**_by_section(values), file=path, sources=sources)
 
+    def override(self, values: Mapping[str, Any]) -> Self:
+        """The same with these values on top, checked: keys such as `worker.concurrency`."""
+        checked = _check(values, "argument", base=Path.cwd())
+        present = {setting.key: self.get(setting.key) for setting in describe()}
+        sources: dict[str, Source] = {**self.sources, **dict.fromkeys(checked, "argument")}
+        sections = _by_section(present | checked)
+        return type(self)(**sections, file=self.file, sources=sources)
+
     def get(self, key: str) -> Any:
         """The value of a key such as `worker.concurrency`."""
         setting = find_setting(key)

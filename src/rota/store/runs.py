@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import RunNotFound
 from rota.model.attempt import AttemptInfo
+from rota.model.details import RunDetails
+from rota.model.log import LogLine
 from rota.model.run import RunInfo
+from rota.store.audit import write_audit
 from rota.store.plans import Ask, Plan
 
 _USUAL_LIFE = timedelta(days=2)
@@ -47,11 +51,12 @@ def list_runs(
     tenant: str | None = None,
     tag: str | None = None,
     key: str | None = None,
-    since: datetime | None = None,
+    since: datetime | timedelta | None = None,
     before_id: int | None = None,
     limit: int = 50,
 ) -> Plan[list[RunInfo]]:
-    """Newest first, paged by `before_id`."""
+    """Newest first, paged by `before_id`. A `since` that is a timedelta counts back from now, by
+    the database's clock."""
     params = {
         "states": None if states is None else list(states),
         "job": job,
@@ -59,12 +64,22 @@ def list_runs(
         "tenant": tenant,
         "tag": tag,
         "key": key,
-        "since": since,
+        "since": since if isinstance(since, datetime) else None,
+        "age": since if isinstance(since, timedelta) else None,
         "before_id": before_id,
         "limit": limit,
     }
     rows = yield Ask("runs/list", params)
     return [RunInfo(**row) for row in rows]
+
+
+def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:
+    """A run with all of its attempts and its last log lines, the oldest first."""
+    run = yield from find_run(run_id)
+    attempts = yield from find_attempts(run)
+    params = {"id": run.id, "since": run.created_at, "limit": log_lines}
+    rows = yield Ask("logs/of_run", params)
+    return RunDetails(run, attempts, [LogLine(**row) for row in reversed(rows)])
 
 
 def still_open(ids: Sequence[int]) -> Plan[set[int]]:
@@ -91,6 +106,13 @@ def retry_run(
     yield Ask("runs/retry", params)
 
 
-def enqueue_by_name(params: dict[str, Any]) -> Plan[tuple[int, bool]]:
-    rows = yield Ask("runs/enqueue", params)
-    return rows[0]["run_id"], rows[0]["is_duplicate"]
+def enqueue_manually(params: dict[str, Any], *, actor: str | None) -> Plan[tuple[int, bool]]:
+    """The id, and whether the run was there already. The audit gets what is new."""
+    rows = yield Ask("runs/enqueue_manual", params | {"actor": actor})
+    run_id, is_duplicate = rows[0]["run_id"], rows[0]["is_duplicate"]
+    if not is_duplicate:
+        after = {"job": params["job"], "payload": json.loads(params["payload"])}
+        yield from write_audit(
+            actor, "run.enqueued", "run", str(run_id), after=after, tenant=params["tenant"]
+        )
+    return run_id, is_duplicate

@@ -9,6 +9,7 @@ WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
   AND (%(tag)s::text IS NULL OR %(tag)s::text = ANY (tags))
   AND (%(key)s::text IS NULL OR key = %(key)s::text)
   AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s::timestamptz)
+  AND (%(age)s::interval IS NULL OR created_at >= rota.now() - %(age)s::interval)
   AND (%(before_id)s::bigint IS NULL OR id < %(before_id)s::bigint)
 ORDER BY id DESC
 LIMIT %(limit)s::integer

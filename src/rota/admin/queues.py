@@ -1,0 +1,38 @@
+"""What one can do with queues."""
+
+from __future__ import annotations
+
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.model.queue import QueueInfo
+from rota.store import queues
+from rota.store.plans import Plan
+
+Found = list[QueueInfo]
+
+
+class QueueCommands(Face):
+    @command
+    def list(self) -> Plan[Found]:
+        """Every queue that a job, an open run or an operator has named, by name."""
+        return queues.list_queues()
+
+    @command
+    def pause(self, name: str, reason: str | None = None) -> Plan[None]:
+        """Nothing of the queue is claimed any more; what runs, runs on."""
+        return queues.pause_queue(name, reason=reason, actor=self.actor)
+
+    @command
+    def resume(self, name: str, reason: str | None = None) -> Plan[None]:
+        return queues.resume_queue(name, reason=reason, actor=self.actor)
+
+
+class Queues(QueueCommands, AsyncFace):
+    """`app.queues`"""
+
+    @property
+    def sync(self) -> SyncQueues:
+        return SyncQueues(self.database, self.actor)
+
+
+class SyncQueues(QueueCommands, SyncFace):
+    """`app.queues.sync`"""

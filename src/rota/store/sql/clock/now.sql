@@ -1,0 +1,1 @@
+SELECT rota.now() AS now

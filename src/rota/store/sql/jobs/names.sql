@@ -1,0 +1,1 @@
+SELECT name FROM rota.jobs ORDER BY name

@@ -1,0 +1,25 @@
+-- Every queue that a job, an open run or an operator has named, with what waits in it. A run that
+-- is held counts as queued, too; it does not make the oldest, as no worker may take it.
+WITH open AS (
+    SELECT queue,
+           count(*) FILTER (WHERE state = 'blocked') AS blocked,
+           count(*) FILTER (WHERE state = 'scheduled') AS scheduled,
+           count(*) FILTER (WHERE state = 'queued') AS queued,
+           count(*) FILTER (WHERE held_by IS NOT NULL) AS held,
+           count(*) FILTER (WHERE state = 'running') AS running,
+           min(enqueued_at) FILTER (WHERE state = 'queued' AND held_by IS NULL) AS oldest_at
+    FROM rota.open_runs GROUP BY queue
+), named AS (
+    SELECT queue AS name FROM open UNION SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs
+)
+SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS scheduled, coalesce(o.queued, 0) AS queued,
+       coalesce(o.held, 0) AS held, coalesce(o.running, 0) AS running,
+       -- enqueued_at is by the real clock.
+       extract(epoch FROM clock_timestamp() - o.oldest_at)::double precision AS oldest_seconds,
+       (SELECT count(*) FROM rota.workers w
+        WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp() AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
+       coalesce(q.is_paused, false) AS is_paused, q.paused_at, q.paused_by, q.pause_reason
+FROM named n
+LEFT JOIN open o ON o.queue = n.name
+LEFT JOIN rota.queues q ON q.name = n.name
+ORDER BY n.name

@@ -1,0 +1,20 @@
+-- As enqueue, asked for by a person: triggered_by says whom.
+SELECT run_id, is_duplicate FROM rota.enqueue_run(
+    job => %(job)s::text,
+    payload => %(payload)s::text::jsonb,
+    queue => %(queue)s::text,
+    priority => %(priority)s::integer,
+    run_at => %(run_at)s::text::timestamptz,
+    delay => make_interval(secs => %(delay)s::double precision),
+    expires_at => %(expires_at)s::text::timestamptz,
+    key => %(key)s::text,
+    key_seconds => %(key_seconds)s::double precision,
+    on_conflict => coalesce(%(on_conflict)s::text, 'return'),
+    tenant => coalesce(%(tenant)s::text, ''),
+    max_attempts => %(max_attempts)s::integer,
+    timeout_seconds => %(timeout_seconds)s::double precision,
+    backoff => %(backoff)s::text::jsonb,
+    tags => %(tags)s::text[],
+    metadata => %(metadata)s::text::jsonb,
+    triggered_by => jsonb_strip_nulls(jsonb_build_object('type', 'manual', 'actor', %(actor)s::text)),
+    validated_by => %(validated_by)s::integer)

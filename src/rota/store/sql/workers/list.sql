@@ -1,0 +1,17 @@
+-- Workers, the newest first. What a worker has claimed ahead and not started counts as claimed, not
+-- as running. is_silent: its lease ran out, and no other worker has been there to declare it lost.
+SELECT w.id, w.name, w.host, w.pid, w.version, w.state, w.queues, w.jobs, w.concurrency, w.is_stuck, w.lease_seconds,
+       w.started_at, w.heartbeat_at, w.ended_at,
+       w.state IN ('live', 'stopping') AND w.lease_expires_at <= clock_timestamp() AS is_silent,
+       extract(epoch FROM clock_timestamp() - w.heartbeat_at)::double precision AS heartbeat_seconds,
+       coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed
+FROM rota.workers w
+LEFT JOIN (
+    SELECT r.worker, count(*) FILTER (WHERE coalesce(r.claim_batch, 0) <= coalesce(s.batch, 0)) AS running,
+           count(*) FILTER (WHERE r.claim_batch > coalesce(s.batch, 0)) AS claimed
+    FROM rota.open_runs r
+    LEFT JOIN (SELECT worker, max(batch) AS batch FROM rota.batch_starts GROUP BY worker) s ON s.worker = r.worker
+    WHERE r.state = 'running' GROUP BY r.worker
+) o ON o.worker = w.id
+WHERE %(include_gone)s::boolean OR w.state <> 'gone'
+ORDER BY w.id DESC
