@@ -59,8 +59,7 @@ class ClaimPlan:
     def request(
         self, *, free: int = 0, is_ahead: bool = False, start_batch: int | None = None
     ) -> ClaimRequest:
-        limit = max(free, self.size) if self.is_fast else (0 if is_ahead else free)
-        limit = min(limit, self._most)
+        limit = min((self.size if self.is_fast else 0) if is_ahead else free, self._most)
         queues = self._rotated()
         return ClaimRequest(
             limit=limit,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import psycopg
 
 from rota.errors import LeaseLost
-from rota.model.outcome import Again, Outcome
+from rota.model.outcome import Again, Ended, Failure, Outcome
 from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.slots import Slots
@@ -184,11 +184,11 @@ class Feeder:
             return self._plan.request(start_batch=self._ahead_batch, is_ahead=True)
         if not self._waiting.is_claim_due(self._plan.may_have_more):
             return None
-        if idle > ready:
-            return self._plan.request(free=idle - ready)
-        if self._plan.is_fast and ready <= self._plan.size // 2:
-            return self._plan.request(is_ahead=True)
-        return None
+        if self._plan.is_fast and self._plan.may_have_more:
+            # More than the free slots would start within a round trip: claimed ahead, so that
+            # only what really starts counts as started.
+            return self._plan.request(is_ahead=True) if ready <= self._plan.size // 2 else None
+        return self._plan.request(free=idle - ready) if idle > ready else None
 
     async def _rest(self) -> None:
         """Nothing to do right now: say so, then sleep unless that changed something."""
@@ -226,6 +226,12 @@ class Feeder:
         self._is_exchanging = True
         try:
             all_accepted, claims = await self._feed.exchange(ends, request)
+        except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
+            if not ends:
+                raise
+            self._log.error("the database refused a batch of ends", error=error, ends=len(ends))
+            await self._write_singly(ends)
+            return
         except BaseException:
             # Not known to be written: the fence makes it safe to send them again.
             self._merge_back(ends)
@@ -236,7 +242,7 @@ class Feeder:
             await self._settle_refused(ends)
         if any(isinstance(one[3], Again) and one[3].delay for one in ends.others):
             self._on_later()
-        if request is not None:
+        if request is not None and claims is not None:
             self._take(request, claims, time.monotonic() - started)
 
     def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
@@ -261,6 +267,25 @@ class Feeder:
         ends.durations += later.durations
         ends.results += later.results
         ends.others += later.others
+
+    async def _write_singly(self, ends: Ends) -> None:
+        """One end that cannot be stored must not keep the others from ending."""
+        left = list(ends.each())
+        try:
+            while left:
+                await self._write_one(left[0])
+                left.pop(0)
+        finally:
+            for end in left:
+                self._merge_back(end)
+
+    async def _write_one(self, end: Ends) -> None:
+        try:
+            await self._feed.exchange(end, None)
+        except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
+            failure = Failure(type(error).__name__, f"the end could not be stored: {error}")
+            outcome = Ended("failed", "failed", "its end could not be stored", None, failure)
+            await self._feed.exchange(end.refused(outcome), None)
 
     async def _settle_refused(self, ends: Ends) -> None:
         """Some ends were not written. What is still ours was locked by somebody's open

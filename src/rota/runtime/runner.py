@@ -227,7 +227,7 @@ class Encoded(bytes):
 
 
 class _Refused(Exception):
-    """The payload does not fit the handler: written past the edge, or before its signature changed."""
+    """The payload does not fit: written past the edge, or before the signature changed."""
 
     def __init__(self, cause: PayloadError) -> None:
         super().__init__(str(cause))

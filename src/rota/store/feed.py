@@ -6,7 +6,7 @@ Ends and the next claim go out in one pipeline: one round trip, one transaction,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,20 @@ class Ends:
         self.attempts.append(attempt)
         self.durations.append(duration_ms)
         self.results.append(result)
+
+    def each(self) -> Iterator[Ends]:
+        """These ends one by one."""
+        for column in zip(self.ids, self.attempts, self.durations, self.results, strict=True):
+            yield Ends(*([value] for value in column))  # type: ignore[arg-type]
+        for other in self.others:
+            yield Ends(others=[other])
+
+    def refused(self, outcome: Outcome) -> Ends:
+        """The same single end with another outcome."""
+        (run_id,) = self.all_ids()
+        attempt = self.attempts[0] if self.ids else self.others[0][1]
+        duration = self.durations[0] if self.ids else self.others[0][2]
+        return Ends(others=[(run_id, attempt, duration, outcome)])
 
     def all_ids(self) -> list[int]:
         return self.ids + [run_id for run_id, *_ in self.others]
@@ -100,9 +114,11 @@ class Feed:
         if conn is not None:
             await conn.close()
 
-    async def exchange(self, ends: Ends, request: ClaimRequest | None) -> tuple[bool, list[Claim]]:
+    async def exchange(
+        self, ends: Ends, request: ClaimRequest | None
+    ) -> tuple[bool, list[Claim] | None]:
         """Write the ends, claim what is asked for. Returns whether every end was accepted, and
-        the claimed runs."""
+        the claimed runs; None where nothing of the request was carried out."""
         async with self._turn:
             conn = await self._connection()
             with translate_foreign():
@@ -115,7 +131,7 @@ class Feed:
                     return await self._send(conn, ends, request)
                 except errors.LockNotAvailable:
                     await self._send_unlocked(conn, ends)
-                    return False, []
+                    return False, None
 
     async def _send(
         self, conn: AsyncConn, ends: Ends, request: ClaimRequest | None
