@@ -4,18 +4,22 @@
 -- scheduled -> queued, in small commits, so that a million due at once do not arrive in one
 -- transaction. Answers how many, and seconds until the next one is due (NULL: none).
 CREATE FUNCTION rota.promote_runs(max_runs integer, OUT promoted integer, OUT next_due_seconds double precision)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     clock   timestamptz := rota.now();
     touched text[];
 BEGIN
+    -- Places are given in the order of the due times, not in that of the rows on their pages.
     WITH due AS MATERIALIZED (
         SELECT o.ctid AS tid FROM rota.open_runs o WHERE o.is_future AND o.run_at <= clock
         ORDER BY o.run_at LIMIT max_runs FOR UPDATE SKIP LOCKED
+    ), placed AS MATERIALIZED (
+        SELECT tid, nextval('rota.run_ids') AS seq FROM due
     ), moved AS (
         UPDATE rota.open_runs o
-        SET state = 'queued', seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp()
-        WHERE o.ctid = ANY (ARRAY(SELECT tid FROM due))
+        SET state = 'queued', seq = p.seq, enqueued_at = clock_timestamp()
+        FROM placed p WHERE o.ctid = p.tid
         RETURNING o.queue
     )
     SELECT count(*), array_agg(DISTINCT queue) INTO promoted, touched FROM moved;
