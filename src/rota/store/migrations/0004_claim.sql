@@ -147,6 +147,11 @@ BEGIN
     FROM unnest(ids, attempts) AS h (id, attempt)
     WHERE o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.worker = for_worker
     RETURNING o.id;
+    -- Somebody asked to cancel it while it was claimed: its next attempt would not know.
+    PERFORM rota.end_waiting_runs(ARRAY[c.run_id], 'cancelled', 'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, ''))
+    FROM unnest(ids, attempts) AS h (id, attempt)
+    JOIN rota.cancel_requests c ON c.run_id = h.id AND c.attempt = h.attempt
+    JOIN rota.open_runs o ON o.id = ANY (ARRAY[h.id]) AND o.attempt = h.attempt AND o.state = 'queued';
 END $$;
 
 -- The state of the hand-shake that loses no wake-up: a worker sets its flag, commits, notes
