@@ -76,15 +76,16 @@ class ParentLease:
             self._close()
 
     def run_once(self) -> bool:
-        """Say what has ended, renew what is due. False: the database could not be reached, and
+        """Renew what is due, say what has ended. False: the database could not be reached, and
         is left alone for a moment."""
         if time.monotonic() < self._quiet_until and not self._stopping.is_set():
             return False
         try:
+            # First: whatever is wrong with the rest, the living keep their leases.
+            self._renew_due()
             while self._ended:
                 self._tell_ended(self._ended[0])
                 self._ended.popleft()
-            self._renew_due()
         except (psycopg.Error, OSError) as error:
             self._log.warning("the leases could not be renewed", error=error)
             self._close()
@@ -102,21 +103,24 @@ class ParentLease:
             if renewal.worker != worker:
                 renewal.worker, renewal.due_at = worker, now + self._seconds / 3
             if worker and now >= renewal.due_at:
-                self._renew(card, worker)
+                is_stuck = self._is_stuck(card)
+                if is_stuck and not renewal.is_stuck:
+                    self._log.error("the event loop stands still", worker=worker)
+                renewal.is_stuck = is_stuck
+                self._renew(card, worker, is_stuck)
                 renewal.due_at = now + self._seconds / 3
 
-    def _renew(self, card: Card, worker: int) -> None:
+    def _is_stuck(self, card: Card) -> bool:
+        return (time.monotonic_ns() - card.stamped_at) / 1e9 > self._seconds
+
+    def _renew(self, card: Card, worker: int, is_stuck: bool) -> None:
         asked_at = time.monotonic_ns()
-        silent = (asked_at - card.stamped_at) / 1e9
-        is_stuck = silent > self._seconds
         row = self._execute("workers/beat", worker=worker, stuck=is_stuck).fetchone()
         if row and row[0]:
             card.renewed_at = asked_at
         elif card.lost_worker != worker and not card.is_leaving:
             self._log.error("the lease is lost", worker=worker)
             card.lost_worker = worker
-        if is_stuck:
-            self._log.warning("the event loop stands still", worker=worker, seconds=round(silent))
 
     # What has ended.
 
@@ -124,15 +128,24 @@ class ParentLease:
         """Safe to repeat: every statement names the worker, and touches only what it held."""
         worker = ended.worker
         for one in ended.overdue:
-            self._execute(
-                "runs/time_out", worker=worker, id=one.run, attempt=one.attempt, timeout=one.timeout
-            )
+            self._time_out(worker, one)
         if self._execute("workers/declare_lost", worker=worker).fetchone() is None:
             return
         self._log.warning("worker is lost, its process has ended", worker=worker)
         # Its open transactions would block the attempts that follow.
         self._execute("workers/end_backends", worker=worker)
         self._rescue()
+
+    def _time_out(self, worker: int, one: Overdue) -> None:
+        try:
+            self._execute(
+                "runs/time_out", worker=worker, id=one.run, attempt=one.attempt, timeout=one.timeout
+            )
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            raise
+        except psycopg.Error:
+            # It will be lost instead: worse words for the same end, and nobody has to wait.
+            self._log.exception("a timeout could not be written", run=one.run)
 
     def _rescue(self) -> None:
         """Not left to the workers: there may be no other."""
@@ -163,3 +176,4 @@ class _Renewal:
 
     worker: int = 0
     due_at: float = 0.0
+    is_stuck: bool = False

@@ -8,10 +8,10 @@ WITH run AS (
 )
 SELECT CASE WHEN r.is_last
     THEN (SELECT count(*) FROM rota.finish_runs(
-            %(worker)s::bigint, ARRAY[r.id], ARRAY[r.attempt], ARRAY[%(timeout)s::real * 1000], NULL, ARRAY['failed'], ARRAY['timed_out'],
+            %(worker)s::bigint, ARRAY[r.id], ARRAY[r.attempt], ARRAY[(%(timeout)s::real * 1000)::real], NULL, ARRAY['failed'], ARRAY['timed_out'],
             ARRAY['attempts used up'], NULL, ARRAY['AttemptTimeout'], ARRAY[r.error]))
     ELSE (SELECT count(*) FROM rota.requeue_runs(
-            %(worker)s::bigint, ARRAY[r.id], ARRAY[r.attempt], ARRAY[%(timeout)s::real * 1000], ARRAY['timed_out'],
+            %(worker)s::bigint, ARRAY[r.id], ARRAY[r.attempt], ARRAY[(%(timeout)s::real * 1000)::real], ARRAY['timed_out'],
             ARRAY[0::double precision], ARRAY[true], NULL, ARRAY['AttemptTimeout'], ARRAY[r.error]))
     END
 FROM run r
