@@ -1,0 +1,123 @@
+"""Measures Rota against the floor under it and against its peers.
+
+    ./script/bench                                   everything; hours on a small machine
+    ./script/bench --only drain --rows rota,floor    one phase, two rows
+    ./script/bench --quick                           tiny sizes, to see that it works
+
+Ratios above 1 say that Rota is better. How it is measured: docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figures
+from bench.phases import PHASES
+from bench.phases.base import QUICK, Sizes
+from bench.quiet import Quiet
+from bench.report import table
+from bench.runner import Runner
+from bench.server import Server, open_server
+from bench.systems import DEFAULT, SYSTEMS, make
+
+_PEERS_DIR = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rota-bench"
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="./script/bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = found.add_argument
+    add("--only", type=_names(PHASES), default=list(PHASES), help=f"phases: {', '.join(PHASES)}")
+    add("--rows", type=_names(SYSTEMS), default=list(DEFAULT), help=f"of {', '.join(SYSTEMS)}")
+    add("--rounds", type=int, default=3, help="medians are taken over these (%(default)s)")
+    add("--runs", type=int, help=f"runs of a drain and of a bulk ({Sizes.runs:,})")
+    add("--memory-runs", type=int, help=f"runs of the memory phase ({Sizes.memory_runs:,})")
+    add("--ended", type=int, help=f"ended runs of the history phase ({Sizes.ended:,})")
+    add("--scheduled", type=int, help=f"runs of the scheduled phase ({Sizes.scheduled:,})")
+    add(
+        "--quick",
+        action="store_true",
+        help="tiny sizes, one round, no waiting: figures mean nothing",
+    )
+    add(
+        "--idle-seconds",
+        type=float,
+        default=60,
+        help="longest wait for an idle machine (%(default)s)",
+    )
+    add("--database-url", help="measure on this server instead of a throw-away one of our own")
+    add(
+        "--peers-dir", type=Path, default=_PEERS_DIR, help="where peers are installed (%(default)s)"
+    )
+    add("--json", type=Path, metavar="FILE", help="write all figures")
+    return found
+
+
+def _names(known: Any) -> Any:
+    def parse(text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        for name in names:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"there is no {name!r}; of {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def sizes_of(arguments: argparse.Namespace) -> Sizes:
+    given = {
+        name: value
+        for name in ("runs", "memory_runs", "ended", "scheduled")
+        if (value := getattr(arguments, name)) is not None
+    }
+    return replace(QUICK if arguments.quick else Sizes(), **given)
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parser().parse_args(argv)
+    # A plain kill must still stop the server and remove its data.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    figures, quiet = Figures(), Quiet(0 if arguments.quick else arguments.idle_seconds)
+    rounds = 1 if arguments.quick else arguments.rounds
+    with open_server(arguments.database_url) as server:
+        systems = [make(name, server, arguments.peers_dir) for name in arguments.rows]
+        runner = Runner(systems, sizes_of(arguments), rounds, quiet, figures)
+        runner.prepare()
+        about = conditions(server, arguments, {one.name: one.version() for one in systems})
+        for name in arguments.only:
+            runner.run(PHASES[name])
+    figures.notes += [note for note in [quiet.note()] if note]
+    print(table(figures), *figures.notes, sep="\n")
+    if arguments.json:
+        about |= {"notes": figures.notes, "figures": figures.as_json()}
+        arguments.json.write_text(json.dumps(about, indent=1))
+
+
+def conditions(
+    server: Server, arguments: argparse.Namespace, versions: dict[str, str]
+) -> dict[str, Any]:
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "server": server.describe(),
+        "versions": versions,
+        "rounds": arguments.rounds,
+        "is_quick": arguments.quick,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Applications as a user would write them, for the workers of the bench."""

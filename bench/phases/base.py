@@ -1,0 +1,63 @@
+"""What a phase is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.systems.base import Drain, System
+
+Measure = Callable[[System], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything; `quick` is for a look at whether it works."""
+
+    runs: int = 20_000
+    singly: int = 2_000
+    latency_runs: int = 500
+    memory_runs: int = 200_000
+    ended: int = 5_000_000
+    scheduled: int = 1_000_000
+    held_rounds: int = 10
+    queues: int = 1_000
+
+
+QUICK = Sizes(
+    runs=500, singly=100, latency_runs=30, memory_runs=1_000, ended=2_000, scheduled=2_000,
+    held_rounds=2, queues=10,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`rows`: which systems take part. `base`: the case of this phase that it is compared with.
+    `setup`: what is done once for each system, before the first round."""
+
+    name: str
+    measure: Measure
+    rows: Callable[[System], bool] = lambda system: True
+    base: str | None = None
+    setup: Callable[[System], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    name: str
+    cases: Callable[[Sizes], Sequence[Case]]
+
+
+def only_rota(system: System) -> bool:
+    return system.name == "rota"
+
+
+def figures_of(drain: Drain) -> dict[str, float]:
+    """Rate and CPU. Worker and server apart, because they are usually on different machines."""
+    found = {
+        "runs/s": drain.rate,
+        "worker CPU µs/run": drain.worker_cpu / drain.runs * 1e6,
+    }
+    if drain.server_cpu is not None:
+        found["server CPU µs/run"] = drain.server_cpu / drain.runs * 1e6
+    return found

@@ -1,0 +1,94 @@
+"""Rota with its defaults."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+
+import uvloop
+
+from bench.apps import noop as jobs
+from bench.programs.marks import numbers, ready
+from rota.jobs.batch import Call
+
+WARM_UP = 200
+
+app = jobs.app
+job = getattr(jobs, os.environ.get("BENCH_JOB", "noop"))
+
+
+async def one(count: int) -> None:
+    for n in range(WARM_UP):
+        await job.enqueue(n=n + 1)
+    started = time.perf_counter()
+    for n in range(count):
+        await job.enqueue(n=n + 1)
+    print(json.dumps({"seconds": time.perf_counter() - started}))
+
+
+def one_sync(count: int) -> None:
+    for n in range(WARM_UP):
+        job.enqueue_sync(n=n + 1)
+    started = time.perf_counter()
+    for n in range(count):
+        job.enqueue_sync(n=n + 1)
+    print(json.dumps({"seconds": time.perf_counter() - started}))
+    app.close_sync()
+
+
+def calls(count: int) -> list[Call]:
+    queues = int(os.environ.get("BENCH_QUEUES", "1"))
+    if queues == 1:
+        return [job.call(n=n) for n in numbers(count)]
+    lanes = [job.options(queue=f"queue-{n}") for n in range(queues)]
+    return [lanes[i % queues].call(n=n) for i, n in enumerate(numbers(count))]
+
+
+async def bulk(count: int) -> None:
+    await app.database.open()
+    started = time.perf_counter()
+    await app.enqueue_many(calls(count))
+    print(json.dumps({"seconds": time.perf_counter() - started}))
+
+
+async def paced(count: int, milliseconds: int) -> None:
+    sent = []
+    for n in range(count):
+        await job.enqueue(n=n)
+        sent.append(time.time_ns())
+        await asyncio.sleep(milliseconds / 1000)
+    print(json.dumps({"sent": sent}))
+
+
+async def work() -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with app.worker(owns_process=True, app_ref="bench.apps.noop:app"):
+        ready()
+        await stop.wait()
+
+
+async def main(command: str, *numbers: str) -> None:
+    async with app:
+        match command:
+            case "one":
+                await one(int(numbers[0]))
+            case "bulk":
+                await bulk(int(numbers[0]))
+            case "paced":
+                await paced(int(numbers[0]), int(numbers[1]))
+            case "work":
+                await work()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "prepare":
+        app.migrate()
+    elif sys.argv[1:2] == ["one"] and sys.argv[-1] == "sync":
+        one_sync(int(sys.argv[2]))
+    else:
+        uvloop.run(main(*sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""The Postgres that everything is measured on: durable, with the settings of a new installation.
+
+Every system has databases of its own on it. A cell of the table starts from a copy of that
+system's freshly prepared database, so that no figure depends on what was measured before it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+import psycopg
+from psycopg import conninfo, sql
+
+from rota.embedded import EmbeddedPostgres
+
+Conn = psycopg.Connection[Any]
+PREFIX = "rota_bench_"
+_STOP_SECONDS = 60.0
+
+
+class Server:
+    """A running server, ours or the user's."""
+
+    def __init__(self, url: str, postmaster: int | None = None) -> None:
+        self.url = url
+        self._postmaster = postmaster
+
+    def url_of(self, database: str) -> str:
+        return conninfo.make_conninfo(self.url, dbname=PREFIX + database)
+
+    def environment(self, database: str) -> dict[str, str]:
+        """The words that every Postgres client knows, so that no program parses a URL."""
+        parts = conninfo.conninfo_to_dict(self.url_of(database))
+        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
+        known = {env: str(parts[key]) for key, env in names.items() if parts.get(key)}
+        return known | {"PGDATABASE": PREFIX + database}
+
+    def connect(self, database: str | None = None) -> Conn:
+        url = self.url if database is None else self.url_of(database)
+        return psycopg.connect(url, autocommit=True, application_name="rota bench")
+
+    def create(self, database: str, template: str | None = None) -> None:
+        self.drop(database)
+        name = sql.Identifier(PREFIX + database)
+        source = sql.Identifier(PREFIX + template if template else "template1")
+        with self.connect() as conn:
+            conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, source))
+
+    def drop(self, database: str) -> None:
+        name = sql.Identifier(PREFIX + database)
+        with self.connect() as conn:
+            conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+
+    def drop_all(self) -> None:
+        with self.connect() as conn:
+            rows = conn.execute(
+                "SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [PREFIX]
+            ).fetchall()
+        for (name,) in rows:
+            self.drop(name.removeprefix(PREFIX))
+
+    def cpu_seconds(self) -> float | None:
+        """All that the server has used so far; ended backends are in the postmaster's account.
+        None where the server is somebody else's: its processes may be on another machine."""
+        if self._postmaster is None:
+            return None
+        try:
+            main = psutil.Process(self._postmaster)
+            own = main.cpu_times()
+            used = own.user + own.system + own.children_user + own.children_system
+            return float(used) + sum(_cpu(child) for child in main.children())
+        except psutil.NoSuchProcess:
+            return None
+
+    def describe(self) -> dict[str, Any]:
+        names = [
+            "server_version",
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "shared_buffers",
+        ]
+        with self.connect() as conn:
+            rows = conn.execute(
+                "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [names]
+            ).fetchall()
+        return dict(rows)
+
+
+def _cpu(one: psutil.Process) -> float:
+    try:
+        times = one.cpu_times()
+        return float(times.user + times.system)
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+@contextmanager
+def open_server(url: str | None) -> Iterator[Server]:
+    """The server at this URL, or a durable one of our own that is removed afterwards."""
+    if url is not None:
+        server = Server(url)
+        try:
+            yield server
+        finally:
+            server.drop_all()
+        return
+    root = Path(tempfile.mkdtemp(prefix="rota-bench-")).resolve()
+    root.chmod(0o711)  # as root the server has an account of its own, which must enter
+    postgres = EmbeddedPostgres(root / "server")
+    try:
+        postgres.start()
+        pid = (postgres.home / "cluster" / "postmaster.pid").read_text().split("\n")[0]
+        yield Server(postgres.url, int(pid))
+    finally:
+        postgres.stop(wait_seconds=_STOP_SECONDS)
+        shutil.rmtree(root, ignore_errors=True)
