@@ -17,6 +17,7 @@ from rota.errors import LeaseLost
 from rota.model.outcome import Again, Ended, Failure, Outcome
 from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
+from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots
 from rota.runtime.waiting import Waiting
 from rota.store.feed import ClaimRequest, Ends, Feed
@@ -38,6 +39,7 @@ class Feeder:
         slots: Slots,
         plan: ClaimPlan,
         waiting: Waiting,
+        rollups: Rollups,
         queues: Sequence[str],
         own_queues: Sequence[str],
         on_lost: Callable[[], None],
@@ -47,6 +49,7 @@ class Feeder:
         self._slots = slots
         self._plan = plan
         self._waiting = waiting
+        self._rollups = rollups
         self._queues = list(queues)  # empty: all
         self._own_queues = list(own_queues)
         self._next_queues = 0.0
@@ -68,15 +71,18 @@ class Feeder:
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
         self._plan.took(duration_ms)
+        self._rollups.count(claim.job, claim.queue, "succeeded", duration_ms)
         if self._waiter is not None:
             self.wake()
 
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
         self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
+        self._rollups.count(claim.job, claim.queue, outcome.attempt_state, duration_ms)
         self.wake()
 
-    def already_ended(self) -> None:
-        """A slot is free again, and the end of its run is written."""
+    def already_ended(self, claim: Claim, duration_ms: float) -> None:
+        """Its own transaction has written the end of this run."""
+        self._rollups.count(claim.job, claim.queue, "succeeded", duration_ms)
         self.wake()
 
     def wake(self) -> None:

@@ -86,7 +86,8 @@ class ParentLease:
             while self._ended:
                 self._tell_ended(self._ended[0])
                 self._ended.popleft()
-        except (psycopg.Error, OSError) as error:
+        except Exception as error:
+            # Whatever it is: a thread that ended would take all leases with it.
             self._log.warning("the leases could not be renewed", error=error)
             self._close()
             self._quiet_until = time.monotonic() + min(_RETRY_SECONDS, self._seconds / 6)

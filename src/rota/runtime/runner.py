@@ -153,7 +153,7 @@ class Runner:
             await asyncio.to_thread(transaction.complete_sync, duration_ms, result)
         else:
             await transaction.complete(duration_ms, result)
-        self.feeder.already_ended()
+        self.feeder.already_ended(attempt.claim, duration_ms)
 
     async def _failed(
         self, attempt: RunningAttempt, error: BaseException, task: asyncio.Task[None]
@@ -164,7 +164,7 @@ class Runner:
             await attempt.transaction.close()
         outcome = self._outcome(attempt, error)
         if outcome is None:
-            self.feeder.already_ended()
+            self.feeder.wake()
             return
         self._say(attempt, outcome)
         self.feeder.ended(attempt.claim, attempt.duration_ms, outcome)

@@ -91,8 +91,10 @@ class Supervisor:
             while not self._signals:
                 self._look()
                 time.sleep(_LOOK_SECONDS)
-            self._shut_down()
         finally:
+            # In order too when something failed here that should not have.
+            self._signals = max(1, self._signals)
+            self._shut_down()
             self._kill_all()
             self._leases.stop(_LAST_WORDS)
             for one, handler in before.items():
@@ -106,6 +108,13 @@ class Supervisor:
     # While it runs.
 
     def _look(self) -> None:
+        self._check()
+        for child in self._children:
+            if not child.is_running and time.monotonic() >= child.start_at:
+                self._start(child)
+
+    def _check(self) -> bool:
+        """See who has ended and who never will; whether any is left."""
         now = time.monotonic()
         if now - self._looked_at > _STALL_SECONDS:
             self._awake_since = now
@@ -115,8 +124,7 @@ class Supervisor:
                 self._reap(child)
             if child.is_running:
                 self._end_stuck(child)
-            elif now >= child.start_at:
-                self._start(child)
+        return any(child.is_running for child in self._children)
 
     def _start(self, child: ChildProcess) -> None:
         try:
@@ -159,20 +167,13 @@ class Supervisor:
         """Each signal is passed on: the second one tells the children to hurry."""
         limit = self._config.shutdown_seconds + _SHUTDOWN_MARGIN
         deadline, passed_on = time.monotonic() + limit, 0
-        while self._reap_all() and time.monotonic() < deadline:
+        while self._check() and time.monotonic() < deadline:
             if passed_on < self._signals:
                 passed_on = self._signals
                 self._log.info("stopping the workers", signals=passed_on)
                 for child in self._children:
                     child.terminate()
             time.sleep(_LOOK_SECONDS)
-
-    def _reap_all(self) -> bool:
-        """Whether any is left."""
-        for child in self._children:
-            if child.is_running:
-                self._reap(child)
-        return any(child.is_running for child in self._children)
 
     def _kill_all(self) -> None:
         for child in self._children:

@@ -10,6 +10,7 @@ from rota.store.pool import Database
 
 _PERIOD = 5.0
 _BATCH = 1000
+_FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
 
@@ -33,6 +34,7 @@ class Upkeep(Loop):
         await self._park()
         await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)
         await self._repeat("upkeep/sweep")
+        await self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
         return _PERIOD
 
     def _is_due(self, duty: str, seconds: float) -> bool:

@@ -27,6 +27,7 @@ from rota.runtime.parent import Parent
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
+from rota.runtime.rollups import Rollups
 from rota.runtime.runner import Runner
 from rota.runtime.slots import Slots
 from rota.runtime.suspects import Suspects
@@ -116,11 +117,13 @@ class Worker:
             line_bytes=logs.line_bytes,
         )
         self._progress = ProgressBoard(self._database)
+        self._rollups = Rollups(self._database)
         self._promoter = Promoter(self._database, poll_seconds=worker_config.poll_seconds)
         self._upkeep = Upkeep(self._database, unknown_job_seconds=worker_config.unknown_job_seconds)
         self._loops = [
             self._log_buffer,
             self._progress,
+            self._rollups,
             self._promoter,
             self._upkeep,
             Rescuer(self._database, lease_seconds=worker_config.lease_seconds),
@@ -179,6 +182,7 @@ class Worker:
             lease_seconds=config.lease_seconds,
         )
         self._progress.worker = worker
+        self._rollups.worker = worker
         runner = Runner(
             config=self._config, registry=self._registry, services=services, worker=worker,
             app_ref=self._app_ref, threads=self._threads,
@@ -197,6 +201,7 @@ class Worker:
                 queues=config.queues or own,
             ),
             waiting=Waiting(poll_seconds=config.poll_seconds, say=feed.run),
+            rollups=self._rollups,
             queues=config.queues,
             own_queues=own,
             on_lost=self._lost,
@@ -379,7 +384,7 @@ class Worker:
         # Lines and progress of the last attempts.
         for loop in self._loops:
             await loop.stop()
-        for last in (self._log_buffer, self._progress):
+        for last in (self._log_buffer, self._progress, self._rollups):
             try:
                 await last.run_once()
             except Exception as error:

@@ -1,0 +1,83 @@
+"""Counts of ended attempts, kept in memory and added to the database once a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+
+_PERIOD = 1.0
+BUCKETS = 40
+
+
+@dataclass(slots=True)
+class Tally:
+    """Attempts of one job in one queue with one outcome, since the last write."""
+
+    attempts: int = 0
+    duration_ms: float = 0.0
+    longest_ms: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+    def add(self, duration_ms: float) -> None:
+        self.attempts += 1
+        self.duration_ms += duration_ms
+        if duration_ms > self.longest_ms:
+            self.longest_ms = duration_ms
+        # Bucket n holds what lasted less than 2^n microseconds.
+        self.buckets[min(int(duration_ms * 1000).bit_length(), BUCKETS - 1)] += 1
+
+
+class Rollups(Loop):
+    """What this worker has seen end. A worker that is killed loses at most its last second."""
+
+    name = "rollups"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self._tallies: dict[tuple[str, str, str], Tally] = {}
+        self.worker = 0
+
+    def count(self, job: str, queue: str, outcome: str, duration_ms: float) -> None:
+        key = (job, queue, outcome)
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = Tally()
+        tally.add(duration_ms)
+
+    async def run_once(self) -> float:
+        tallies, self._tallies = self._tallies, {}
+        if tallies:
+            try:
+                await self._write(tallies)
+            except BaseException:
+                self._merge_back(tallies)
+                raise
+        return _PERIOD
+
+    async def _write(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
+        values = list(tallies.values())
+        params = {
+            "worker": self.worker,
+            "jobs": [job for job, _, _ in tallies],
+            "queues": [queue for _, queue, _ in tallies],
+            "outcomes": [outcome for _, _, outcome in tallies],
+            "attempts": [tally.attempts for tally in values],
+            "durations": [tally.duration_ms for tally in values],
+            "longests": [tally.longest_ms for tally in values],
+            "buckets": [f"{{{str(tally.buckets)[1:-1]}}}" for tally in values],
+        }
+        async with self._database.connection() as conn:
+            await conn.execute(self._database.statements.get("runs/tally"), params)
+
+    def _merge_back(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
+        for key, tally in tallies.items():
+            later = self._tallies.get(key)
+            if later is not None:
+                tally.attempts += later.attempts
+                tally.duration_ms += later.duration_ms
+                tally.longest_ms = max(tally.longest_ms, later.longest_ms)
+                tally.buckets = [a + b for a, b in zip(tally.buckets, later.buckets, strict=True)]
+            self._tallies[key] = tally

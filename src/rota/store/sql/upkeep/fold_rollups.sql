@@ -1,0 +1,1 @@
+SELECT rota.fold_rollups(max_minutes => %(limit)s::integer)
