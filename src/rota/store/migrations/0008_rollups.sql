@@ -12,12 +12,12 @@ CREATE TABLE rota.rollups (
     duration_ms double precision NOT NULL,     -- their sum
     longest_ms  real NOT NULL,
     -- How many lasted up to 2^n microseconds, n from 0 to 39: fixed, so that minutes add up.
-    buckets     integer[] NOT NULL CHECK (cardinality(buckets) = 40),
+    buckets     integer[] NOT NULL CHECK (cardinality(buckets) = 40 AND array_position(buckets, NULL) IS NULL),
     PRIMARY KEY (minute, job, queue, outcome, worker)
 );
 CREATE INDEX rollups_job ON rota.rollups (job, minute);
 
-CREATE FUNCTION rota.add_buckets(a integer[], b integer[]) RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE FUNCTION rota.add_buckets(a integer[], b integer[]) RETURNS integer[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT array_agg(x + y ORDER BY n) FROM unnest(a, b) WITH ORDINALITY AS t (x, y, n)
 $$;
 
