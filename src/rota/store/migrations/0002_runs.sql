@@ -26,6 +26,7 @@ CREATE TABLE rota.open_runs (
     tenant          text COLLATE "C" NOT NULL DEFAULT '',
     payload         jsonb NOT NULL,
     held_by         text COLLATE "C",           -- queued, but kept out of the claim; says by what
+    held_at         timestamptz,                -- since when no worker knows its job
     expires_at      timestamptz,
     timeout_seconds real,
     key             text,

@@ -124,7 +124,7 @@ BEGIN
     IF unknown IS NULL THEN
         RETURN 0;
     END IF;
-    UPDATE rota.open_runs o SET held_by = 'no_worker'
+    UPDATE rota.open_runs o SET held_by = 'no_worker', held_at = rota.now()
     WHERE o.id IN (SELECT q.id FROM rota.open_runs q
                    WHERE q.is_ready AND q.worker IS NULL AND q.job = ANY (unknown)
                    LIMIT max_runs FOR UPDATE SKIP LOCKED);
@@ -139,7 +139,7 @@ DECLARE
     freed   integer;
 BEGIN
     WITH freed AS (
-        UPDATE rota.open_runs o SET held_by = NULL, enqueued_at = clock_timestamp()
+        UPDATE rota.open_runs o SET held_by = NULL, held_at = NULL, enqueued_at = clock_timestamp()
         WHERE o.id IN (SELECT q.id FROM rota.open_runs q
                        WHERE q.held_by = 'no_worker'
                          AND q.job IN (SELECT unnest(w.jobs) FROM rota.workers w WHERE w.state = 'live')
@@ -187,12 +187,13 @@ BEGIN
     SELECT id FROM ended;
 END $$;
 
--- Parked for longer than this: nobody will come.
+-- Parked for longer than this: nobody will come. Counted from the parking and not from the enqueue:
+-- an old backlog must not fail because its only worker restarts.
 CREATE FUNCTION rota.fail_unknown_runs(after_seconds double precision, max_runs integer) RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SET enable_seqscan = off AS $$
     SELECT rota.end_waiting_runs(
         ARRAY(SELECT o.id FROM rota.open_runs o
-              WHERE o.held_by = 'no_worker' AND o.enqueued_at <= clock_timestamp() + (SELECT clock_offset FROM rota.settings) - make_interval(secs => after_seconds)
+              WHERE o.held_by = 'no_worker' AND o.held_at <= rota.now() - make_interval(secs => after_seconds)
               LIMIT max_runs FOR UPDATE SKIP LOCKED),
         'failed', 'unknown job', 'JobUnavailable', format('no live worker knew the job for %s s', after_seconds))
 $$;
