@@ -51,6 +51,8 @@ DECLARE
     clock timestamptz := rota.now();
     lost  record;
 BEGIN
+    PERFORM rota.ensure_partitions(clock, clock)
+    WHERE to_regclass('rota.ended_runs_standard_' || to_char(date_trunc('week', clock AT TIME ZONE 'UTC'), 'YYYYMMDD')) IS NULL;
     FOR lost IN
         SELECT o.*, CASE WHEN c.run_id IS NOT NULL THEN 'cancelled'
                          WHEN o.claim_batch > coalesce((SELECT max(b.batch) FROM rota.batch_starts b WHERE b.worker = o.worker), 0) THEN 'handed back'
