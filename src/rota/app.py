@@ -25,6 +25,8 @@ from rota.jobs.sync import store_new_sync
 from rota.runtime.parent import Parent
 from rota.runtime.worker import Worker
 from rota.store import migrate
+from rota.store.errors import translate
+from rota.store.migrate import Migration
 from rota.store.pool import Conn, Database
 
 
@@ -92,9 +94,15 @@ class App:
 
     # The database.
 
-    def migrate(self) -> list[migrate.Migration]:
+    def migrate(self) -> list[Migration]:
         """Bring the schema up to this release."""
-        return migrate.migrate(self._server_url(), self.config.schema)
+        with translate():
+            return migrate.migrate(self._server_url(), self.config.schema)
+
+    def pending_migrations(self) -> list[Migration]:
+        """What `migrate` would apply."""
+        with translate(), psycopg.connect(self._server_url(), autocommit=True) as conn:
+            return migrate.pending(conn, self.config.schema)
 
     def _prepare(self) -> str:
         """The URL of a database whose schema serves this release."""

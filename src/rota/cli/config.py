@@ -1,0 +1,129 @@
+"""`rota config`: every setting, where its value comes from, and the file that holds it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rota.cli.failure import Failure
+from rota.cli.flags import Json
+from rota.cli.output import print_json, remark, say, table
+
+commands = typer.Typer(name="config", help="Settings and their file.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as worker.concurrency.")]
+File = Annotated[
+    Path | None,
+    typer.Option("--file", metavar="FILE", help="Else the one in use, else ./rota.toml."),
+]
+
+
+@commands.command("list")
+def list_settings(json: Json = False) -> None:
+    """Every setting: its value, where that comes from, and what it may be."""
+    from rota.config import Config, describe
+
+    config = Config.load()
+    if json:
+        print_json([_entry(config, setting.key) for setting in describe()])
+        return
+    rows = [
+        (setting.key, config.show(setting.key), config.source(setting.key), setting.expects)
+        for setting in describe()
+    ]
+    table(("KEY", "VALUE", "FROM", "ACCEPTS"), rows)
+    remark(f"file: {config.file}" if config.file else "no rota.toml; `rota config init` writes one")
+
+
+def _entry(config: object, key: str) -> dict[str, object]:
+    from rota.config import Config
+    from rota.config.catalogue import find_setting
+
+    assert isinstance(config, Config)
+    setting = find_setting(key)
+    value = config.get(key)
+    return {
+        "key": key,
+        "value": config.show(key) if setting.is_secret and value is not None else value,
+        "source": config.source(key),
+        "default": setting.default,
+        "accepts": setting.expects,
+        "variable": setting.env,
+        "description": setting.description,
+    }
+
+
+@commands.command("get")
+def get(
+    key: Key,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Print a secret as it is.")] = False,
+    json: Json = False,
+) -> None:
+    """The value of one setting."""
+    from rota.config import Config
+    from rota.config.catalogue import value_text
+
+    config = Config.load()
+    entry = _entry(config, key)
+    if reveal:
+        entry["value"] = config.get(key)
+    if json:
+        print_json(entry)
+    else:
+        say(value_text(config.get(key)) if reveal else config.show(key))
+
+
+@commands.command("set")
+def set_setting(
+    key: Key,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Lists as a,b.")],
+    file: File = None,
+) -> None:
+    """Check a value and write it to the file; its comments stay."""
+    from rota.config import set_value
+    from rota.config.catalogue import find_setting
+
+    path = _file(file)
+    set_value(path, key, value)
+    setting = find_setting(key)
+    say(f"{key} = {'***' if setting.is_secret else value} in {path}")
+    if os.environ.get(setting.env, "").strip():
+        remark(f"hint: {setting.env} is set, and wins over the file")
+
+
+@commands.command("unset")
+def unset(key: Key, file: File = None) -> None:
+    """Take a setting out of the file, so that its default holds again."""
+    from rota.config import unset_value
+
+    path = _file(file)
+    if not path.exists() or not unset_value(path, key):
+        raise Failure(f"{key} is not set in {path}")
+    say(f"{key} is no longer set in {path}")
+
+
+@commands.command("init")
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[FILE]")] = Path("rota.toml"),
+) -> None:
+    """Write a rota.toml with every setting, its default and its range as comments."""
+    from rota.config import write_template
+
+    if path.exists():
+        raise Failure(f"{path} exists already", hint="remove it, or choose another path")
+    write_template(path)
+    say(f"wrote {path}")
+
+
+def _file(given: Path | None) -> Path:
+    from rota.config import find_file
+
+    named = os.environ.get("ROTA_CONFIG")
+    if given is not None:
+        return given
+    if named:
+        return Path(named)
+    return find_file(Path.cwd()) or Path("rota.toml")

@@ -1,0 +1,113 @@
+"""`rota`: the program, its commands, and errors on their way out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from rota.cli import config, jobs, migrate, queues, runs, worker, workers
+from rota.cli.failure import Failure
+from rota.cli.session import Session
+
+program = typer.Typer(
+    name="rota",
+    help="The PostgreSQL-native job control plane for Python.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+program.command("worker")(worker.worker)
+program.command("migrate")(migrate.migrate)
+for noun in (runs, queues, workers, jobs, config):
+    program.add_typer(noun.commands)
+
+
+@program.callback()
+def options(
+    ctx: typer.Context,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:ATTRIBUTE|FILE.PY",
+            help="The application. Else ROTA_APP, or `app` in rota.toml.",
+        ),
+    ] = None,
+    config_file: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE", help="Settings. Else ROTA_CONFIG, or rota.toml."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=lambda it: _version(it))
+    ] = False,
+) -> None:
+    if config_file:
+        # By the environment, because the application, which loads its own, must find the same.
+        os.environ["ROTA_CONFIG"] = os.path.abspath(config_file)
+    ctx.obj = Session(app=app)
+
+
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"rota {version('rota')}")
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """0 done, 1 failed, 2 wrong use."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    try:
+        # Not standalone: typer would print its own kind of errors.
+        code: Any = program(args=arguments, prog_name="rota", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `rota runs list | head`: nobody reads on. Python must not complain of it at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except typer.Exit as error:
+        return error.exit_code
+    except Exception as error:
+        return fail(error)
+    return code if isinstance(code, int) else 0
+
+
+def fail(error: Exception) -> int:
+    if os.environ.get("ROTA_DEBUG", "").lower() in ("1", "true", "yes", "on"):
+        import traceback
+
+        traceback.print_exception(error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(str(error), err=True)
+        return 2
+    message, hint, code = _explain(error)
+    typer.echo(f"error: {message}", err=True)
+    if hint:
+        typer.echo(f"hint: {hint}", err=True)
+    return code
+
+
+def _explain(error: Exception) -> tuple[str, str | None, int]:
+    from rota.errors import ConfigError, PayloadError, RotaError
+
+    if isinstance(error, Failure):
+        return str(error), error.hint, error.code
+    if isinstance(error, RotaError):
+        return str(error), error.hint, 2 if isinstance(error, ConfigError | PayloadError) else 1
+    if hasattr(error, "format_message"):  # typer's own, of wrong use
+        context = getattr(error, "ctx", None)
+        hint = f"{context.command_path} --help" if context else None
+        return error.format_message(), hint, getattr(error, "exit_code", 2)
+    if type(error).__module__.partition(".")[0] == "psycopg":
+        return f"the database: {error}".strip(), None, 1
+    return f"{type(error).__name__}: {error}", "ROTA_DEBUG=1 shows the traceback", 1

@@ -1,0 +1,31 @@
+"""`rota migrate`: bring the schema up to this release."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.flags import Json
+from rota.cli.output import print_json, say
+from rota.cli.session import closing, session
+
+
+def migrate(
+    ctx: typer.Context,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what would be applied.")] = False,
+    json: Json = False,
+) -> None:
+    """Bring the database's schema up to this release. The release before runs on meanwhile."""
+    from rota.app import App
+
+    config = session(ctx).config()
+    with closing(App(config=config)) as app:
+        found = app.pending_migrations() if plan else app.migrate()
+    if json:
+        print_json({"schema": config.schema, "is_applied": not plan, "migrations": map(str, found)})
+        return
+    for one in found:
+        say(f"{'would apply' if plan else 'applied'} {one}")
+    if not found:
+        say(f'schema "{config.schema}" is up to date')

@@ -1,0 +1,130 @@
+"""JSON for programs, tables for people. Answers go to stdout, remarks to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STATE_STYLES = {
+    "succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan",
+    "queued": "blue", "scheduled": "blue", "blocked": "magenta", "live": "green",
+    "stopping": "yellow", "lost": "red", "silent": "red", "stuck": "red", "paused": "yellow",
+    "timed_out": "red", "snoozed": "blue", "error": "red", "critical": "red", "warning": "yellow",
+}  # fmt: skip
+# What a job wrote must not steer the terminal of whoever reads it.
+_CONTROL = {
+    code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if code not in (9, 10)
+}
+
+
+def say(text: str) -> None:
+    """The answer of a command that did something."""
+    typer.echo(clean(text))
+
+
+def remark(text: str) -> None:
+    """What is worth knowing beside the answer."""
+    typer.echo(clean(text), err=True)
+
+
+def clean(value: object) -> str:
+    return str(value).translate(_CONTROL)
+
+
+def print_json(value: object) -> None:
+    """One document; times in ISO 8601, UTC."""
+    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case str() | int() | float() | None:
+            return value
+        case list() | tuple() | set():
+            return [_plain(item) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return _plain(asdict(value))
+        case _:
+            return str(value)
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    # Into a pipe nothing is cut: grep and awk get whole lines.
+    width = None if sys.stdout.isatty() else 100_000
+    return Console(width=width, highlight=False, soft_wrap=False)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns whose header ends in `>` are numbers. The last one is cut to the terminal's width,
+    the others only if they must be."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, header in enumerate(headers):
+        is_last = number == len(headers) - 1
+        made.add_column(
+            header.removesuffix(">"),
+            justify="right" if header.endswith(">") else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if is_last else None,
+        )
+    for row in rows:
+        cells = [first_line(cell) for cell in row]
+        made.add_row(*[Text(cell, STATE_STYLES.get(cell, "")) for cell in cells])
+    console().print(made)
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> None:
+    """Name and value, a line each; empty values are left out."""
+    from rich.text import Text
+
+    out = console()
+    known = [(name, clean(value)) for name, value in pairs if value not in (None, "", [], {})]
+    width = max((len(name) for name, _ in known), default=0)
+    for name, value in known:
+        indented = value.replace("\n", "\n" + " " * (width + 2))
+        line = Text.assemble(
+            (f"{name:<{width}}  ", "bold"), (indented, STATE_STYLES.get(value, ""))
+        )
+        out.print(line, soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print()
+    out.print(Text(text, "bold underline"))
+
+
+def block(text: str) -> None:
+    """Text as it is, indented."""
+    for line in text.rstrip("\n").split("\n"):
+        typer.echo(f"  {clean(line)}")
+
+
+def first_line(value: object) -> str:
+    text = "" if value is None else str(value)
+    return clean(text.strip().split("\n", 1)[0])
+
+
+def compact(value: object) -> str:
+    """JSON on one line, for people."""
+    return json.dumps(_plain(value), ensure_ascii=False)

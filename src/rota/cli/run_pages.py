@@ -1,0 +1,173 @@
+"""How runs look."""
+
+from __future__ import annotations
+
+import json as json_module
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rota.cli import times
+from rota.cli.output import (
+    block,
+    compact,
+    facts,
+    first_line,
+    heading,
+    print_json,
+    remark,
+    say,
+    table,
+)
+
+if TYPE_CHECKING:
+    from rota.jobs.handle import Run
+    from rota.model.attempt import AttemptInfo
+    from rota.model.details import RunDetails
+    from rota.model.log import LogLine
+    from rota.model.run import RunInfo
+
+HEADERS = ("ID>", "STATE", "JOB", "QUEUE", "ATTEMPT>", "CREATED", "")
+
+
+def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
+    if not found:
+        remark("no runs")
+        return
+    rows = [
+        (
+            run.id, run.state, run.job, run.queue, f"{run.attempt}/{run.max_attempts}",
+            times.shown(run.created_at, now, is_absolute), news(run, now, is_absolute),
+        )
+        for run in found
+    ]  # fmt: skip
+    table(HEADERS, rows)
+
+
+def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
+    """What one wants to know of a run in this state."""
+    error = first_line(run.last_error)
+    match run.state:
+        case "scheduled":
+            due = f"due {times.shown(run.run_at, now, is_absolute)}"
+            return f"{due}, after: {error}" if error else due
+        case "queued" if run.held_by:
+            return f"held: {run.held_by}"
+        case "queued":
+            return f"waits since {times.shown(run.run_at, now, is_absolute)}"
+        case "running":
+            progress = "" if run.progress is None else f", {run.progress:.0%}"
+            since = times.span((now - (run.started_at or now)).total_seconds())
+            return f"for {since} on worker {run.worker}{progress}"
+        case "succeeded":
+            return f"took {times.took(run.duration_ms)}"
+        case "failed":
+            return error or run.end_reason or ""
+        case _:
+            return run.end_reason or ""
+
+
+def print_details(found: RunDetails, now: datetime) -> None:
+    run = found.run
+    facts(_facts(run, now))
+    _json_section("payload", run.payload)
+    if run.result is not None:
+        _json_section("result", run.result)
+    if found.attempts:
+        heading("attempts")
+        _print_attempts(found.attempts)
+        _print_failure(found.attempts)
+    if found.logs:
+        heading("log")
+        for line in found.logs:
+            block(_log_text(line))
+
+
+def _facts(run: RunInfo, now: datetime) -> list[tuple[str, object]]:
+    by = dict(run.triggered_by)
+    kind = by.pop("type", "")
+    triggered = ", ".join([str(kind), *(f"{key} {value}" for key, value in by.items())])
+    return [
+        ("run", run.id),
+        ("state", run.state),
+        ("", "" if run.state == "succeeded" else news(run, now)),
+        ("job", run.job),
+        ("queue", run.queue),
+        ("priority", run.priority),
+        ("attempts", f"{run.attempts_used} of {run.max_attempts} used"),
+        ("key", run.key),
+        ("tenant", run.tenant),
+        ("tags", ", ".join(run.tags)),
+        ("metadata", compact(run.metadata) if run.metadata else ""),
+        ("schedule", run.schedule),
+        ("triggered by", triggered),
+        ("created", times.both(run.created_at, now)),
+        ("run at", times.both(run.run_at, now) if run.run_at != run.created_at else ""),
+        ("started", times.both(run.started_at, now)),
+        ("finished", times.both(run.finished_at, now)),
+        ("took", times.took(run.duration_ms)),
+        ("expires", times.both(run.expires_at, now)),
+        ("worker", run.worker),
+        ("message", run.message),
+        ("end reason", run.end_reason),
+    ]
+
+
+def _json_section(title: str, value: Any) -> None:
+    heading(title)
+    block(json_module.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print_attempts(attempts: list[AttemptInfo]) -> None:
+    rows = [
+        (
+            one.attempt, one.state, one.worker, times.absolute(one.started_at),
+            times.took(one.duration_ms), "" if one.is_spent is not False else "not counted",
+            _error_text(one) or one.message,
+        )
+        for one in attempts
+    ]  # fmt: skip
+    table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", "", ""), rows)
+
+
+def _error_text(one: AttemptInfo) -> str:
+    return ": ".join(part for part in (one.error_type, one.error) if part)
+
+
+def _print_failure(attempts: list[AttemptInfo]) -> None:
+    failed = [one for one in attempts if one.error]
+    if not failed:
+        return
+    last = failed[-1]
+    heading(f"error of attempt {last.attempt}")
+    block(last.traceback or _error_text(last))
+
+
+def _log_text(line: LogLine) -> str:
+    fields = " ".join(f"{name}={compact(value)}" for name, value in (line.fields or {}).items())
+    start = f"{times.absolute(line.at)}  {line.attempt}  {line.level:<8}  {line.message}"
+    return f"{start}  {fields}" if fields else start
+
+
+def print_enqueued(run: Run, is_json: bool) -> None:
+    if is_json:
+        print_json({"id": run.id, "job": run.job, "is_duplicate": run.is_duplicate})
+    else:
+        say(enqueued(run))
+
+
+def enqueued(run: Run) -> str:
+    return f"run {run.id} {'holds the key already' if run.is_duplicate else 'enqueued'}"
+
+
+def print_ended(run: RunInfo, is_json: bool) -> int:
+    """The result alone on stdout; 1 if there is none because the run did not succeed."""
+    if is_json:
+        print_json(run)
+    elif run.state == "succeeded":
+        say(json_module.dumps(run.result, indent=2, ensure_ascii=False))
+    if run.state == "succeeded":
+        return 0
+    reason = ": ".join(part for part in (run.end_reason, run.last_error) if part)
+    remark(f"error: run {run.id} ended as {run.state}{': ' + reason if reason else ''}")
+    remark(f"hint: rota runs show {run.id}")
+    return 1

@@ -1,0 +1,103 @@
+"""Which application and which database a command is about, and who asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from rota.cli.failure import Failure
+from rota.cli.loading import Loaded, load_app
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.config import Config
+
+APP_HINT = "give --app module:attribute or --app file.py, set ROTA_APP, or `app` in rota.toml"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the options before the command said."""
+
+    app: str | None = None
+
+    def load(self, given: str | None = None) -> Loaded:
+        """The application, for commands that need one. `given` is what the command was told."""
+        found = self.find(given)
+        if found is None:
+            raise Failure("no application is named", hint=APP_HINT, code=2)
+        return found
+
+    def find(self, given: str | None = None) -> Loaded | None:
+        """The application, if anybody has named one."""
+        reference = given or self.app or _config().app
+        return load_app(reference) if reference else None
+
+    def config(self) -> Config:
+        """For commands that need no application. One that was named is asked all the same: its
+        code may say where the database is. It is not used itself, as opening the database would
+        register the jobs of whatever is checked out here."""
+        config = _config()
+        if self.app is None and (config.database_url or not config.app):
+            return config
+        return self.load().app.config
+
+
+def session(ctx: typer.Context) -> Session:
+    found = ctx.find_object(Session)
+    return found if found is not None else Session()
+
+
+@contextmanager
+def administer(ctx: typer.Context) -> Iterator[App]:
+    """The use cases, on the database of this session."""
+    from rota.app import App
+
+    config = session(ctx).config()
+    _refuse_empty(config)
+    app = App(config=config)
+    try:
+        yield app
+    finally:
+        app.close_sync()
+
+
+@contextmanager
+def closing(app: App) -> Iterator[App]:
+    try:
+        yield app
+    finally:
+        app.close_sync()
+
+
+def actor() -> str:
+    """Who the audit says it was."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME")
+    return f"cli:{name or f'uid {os.getuid()}'}"
+
+
+def _config() -> Config:
+    from rota.config import Config
+
+    return Config.load()
+
+
+def _refuse_empty(config: Config) -> None:
+    """Do not make a database in order to say that there is nothing in it: somebody who asks has
+    one elsewhere, and forgot to say where."""
+    from rota.embedded import default_data_dir
+
+    if config.database_url or not config.embedded:
+        return
+    directory = config.data_dir or default_data_dir()
+    if not directory.exists():
+        raise Failure(
+            f"no database is configured, and there is no embedded one in {directory}",
+            hint="set ROTA_DATABASE_URL, or database_url in rota.toml; `rota dev` makes one here",
+            code=2,
+        )

@@ -1,0 +1,88 @@
+"""Durations, instants, JSON and lists from text. What is wrong fails before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+DURATION = "90s, 5m, 2h, 1d"
+
+
+def refuse(option: str, message: str) -> NoReturn:
+    raise typer.BadParameter(message, param_hint=f"'{option}'")
+
+
+def seconds(text: str | None, option: str) -> float | None:
+    """`90s`, `5m`, `1h30m`; a bare number is seconds."""
+    if text is None:
+        return None
+    words = text.strip().lower()
+    if _NUMBER.fullmatch(words):
+        return float(words)
+    parts = _PART.findall(words)
+    if not parts or "".join(number + unit for number, unit in parts) != words:
+        refuse(option, f"{text!r} is no duration; write {DURATION}")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def instant(text: str | None, option: str) -> datetime | None:
+    """ISO 8601; without a zone it is the viewer's own."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or 2026-01-31T14:30:00Z")
+    return found if found.tzinfo is not None else found.astimezone()
+
+
+def since(text: str | None, option: str) -> datetime | timedelta | None:
+    """A duration back from now, or an instant."""
+    if text is None:
+        return None
+    if _PART.match(text.strip().lower()) and "-" not in text:
+        return timedelta(seconds=seconds(text, option) or 0)
+    try:
+        return instant(text, option)
+    except typer.BadParameter:
+        refuse(option, f"{text!r} is neither a duration ({DURATION}) nor a time (2026-01-31T14:30)")
+
+
+def names(text: str | None) -> list[str] | None:
+    """`a,b`"""
+    if text is None:
+        return None
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def payload(text: str | None, option: str) -> dict[str, Any] | None:
+    """A JSON object: the text itself, `@file`, or `-` for standard input."""
+    if text is None:
+        return None
+    try:
+        value = json.loads(_read(text, option))
+    except ValueError as error:
+        refuse(option, f"not JSON: {error}")
+    if not isinstance(value, dict):
+        refuse(
+            option, f'a payload is a JSON object of arguments, like {{"user_id": 7}}, not {value!r}'
+        )
+    return value
+
+
+def _read(text: str, option: str) -> str:
+    try:
+        if text == "-":
+            return sys.stdin.read()
+        return Path(text[1:]).read_text("utf-8") if text.startswith("@") else text
+    except OSError as error:
+        refuse(option, f"cannot read {text[1:]}: {error.strerror}")

@@ -1,0 +1,111 @@
+"""`rota worker`: runs jobs until it is told to stop."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli import values
+from rota.cli.session import closing, session
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.config import Config
+
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:ATTRIBUTE|FILE.PY", help="The application."),
+]
+Queues = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Queues to claim from. Default: all.")
+]
+Concurrency = Annotated[
+    int | None, typer.Option(metavar="N", help="Attempts that run at once, in each process.")
+]
+Processes = Annotated[int | None, typer.Option(metavar="N", help="Worker processes.")]
+Poll = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="Longest wait between claims when no wake-up comes."),
+]
+Lease = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="A worker silent for this long is lost."),
+]
+Shutdown = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="What running attempts get to end at a shutdown."),
+]
+
+
+def worker(
+    ctx: typer.Context,
+    app: AppOption = None,
+    queues: Queues = None,
+    concurrency: Concurrency = None,
+    processes: Processes = None,
+    poll: Poll = None,
+    lease: Lease = None,
+    shutdown: Shutdown = None,
+) -> int:
+    """Run jobs. SIGTERM or Ctrl-C: finish what runs, then stop; a second one: do not wait."""
+    overrides = {
+        "worker.queues": values.names(queues),
+        "worker.concurrency": concurrency,
+        "worker.processes": processes,
+        "worker.poll_seconds": values.seconds(poll, "--poll"),
+        "worker.lease_seconds": values.seconds(lease, "--lease"),
+        "worker.shutdown_seconds": values.seconds(shutdown, "--shutdown"),
+    }
+    found = session(ctx).load(app)
+    config = found.app.config.override(overrides)
+    from rota.telemetry.logging import configure
+
+    configure(config.log_level)
+    with closing(found.app):
+        if config.worker.processes > 1:
+            return run_processes(found.app, config, found.reference, overrides)
+        run_worker(found.app, config, found.reference)
+    return 0
+
+
+def run_worker(app: App, config: Config, reference: str) -> None:
+    from rota.runtime.event_loop import run
+    from rota.runtime.shutdown import run_until_signal
+
+    async def body() -> None:
+        try:
+            await run_until_signal(app.worker(config=config, owns_process=True, app_ref=reference))
+        finally:
+            await app.close()
+
+    run(body())
+
+
+def run_processes(app: App, config: Config, reference: str, given: dict[str, Any]) -> int:
+    from rota.runtime.supervisor import supervise
+
+    return supervise(
+        config=config,
+        database=app.database,
+        command=[sys.executable, "-m", "rota", *_arguments(reference, given)],
+        processes=config.worker.processes,
+    )
+
+
+def _arguments(reference: str, given: dict[str, Any]) -> list[str]:
+    """One worker like this one."""
+    flags = {
+        "--queues": "worker.queues",
+        "--concurrency": "worker.concurrency",
+        "--poll": "worker.poll_seconds",
+        "--lease": "worker.lease_seconds",
+        "--shutdown": "worker.shutdown_seconds",
+    }
+    arguments = ["worker", "--app", reference, "--processes", "1"]
+    for flag, key in flags.items():
+        value = given[key]
+        if value is not None:
+            arguments += [flag, ",".join(value) if isinstance(value, list) else str(value)]
+    return arguments
