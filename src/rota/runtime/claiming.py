@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import count
 
@@ -12,6 +13,8 @@ from rota.store.feed import ClaimRequest
 PRIORITIES = 10
 _FAST_MS = 5.0
 _UNHINTED_SHARE = 20
+_QUEUES_AT_ONCE = 100
+_ACTIVE_SECONDS = 2.0
 
 
 class ClaimPlan:
@@ -28,6 +31,9 @@ class ClaimPlan:
         self.may_have_more = True
         self._queues: list[str] = list(queues)
         self._turn = 0
+        self._unvisited = 0
+        self._called: dict[str, None] = {}
+        self._active: dict[str, float] = {}
         self._hints: dict[str, list[int]] = {}
         self._next_unhinted = 0.0
         self._is_unhinted = False
@@ -47,11 +53,12 @@ class ClaimPlan:
     # Which queues.
 
     def add_queue(self, queue: str) -> None:
-        if queue not in self._queues:
-            self._queues.append(queue)
+        """Somebody called for this queue: it comes first next time."""
+        self._called[queue] = None
 
     def set_queues(self, queues: Iterable[str]) -> None:
         self._queues = list(queues)
+        self._unvisited = len(self._queues)
         self._hints = {name: self._hints[name] for name in self._queues if name in self._hints}
 
     # The next claim.
@@ -64,16 +71,27 @@ class ClaimPlan:
         return ClaimRequest(
             limit=limit,
             queues=queues,
-            quota=max(1, -(-limit // max(1, len(queues)))),
+            quota=max(1, -(-limit // max(1, self._count_active()))),
             hints=self._hints_for(queues),
             batch=next(self._batches) if is_ahead else None,
             start_batch=start_batch,
         )
 
     def _rotated(self) -> list[str]:
-        """Another queue is first each time, so that none starves behind the others."""
-        self._turn = (self._turn + 1) % max(1, len(self._queues))
-        return self._queues[self._turn :] + self._queues[: self._turn]
+        """Another queue is first each time, so that none starves behind the others; of very many
+        each claim visits some."""
+        many = len(self._queues) > _QUEUES_AT_ONCE
+        step = _QUEUES_AT_ONCE if many else 1
+        self._turn = (self._turn + step) % max(1, len(self._queues))
+        called, self._called = self._called, {}
+        turned = self._queues[self._turn :] + self._queues[: self._turn]
+        return list(called | dict.fromkeys(turned))[:_QUEUES_AT_ONCE]
+
+    def _count_active(self) -> int:
+        """Queues that had work lately: they share a claim; the others may take what they have."""
+        now = time.monotonic()
+        self._active = {name: until for name, until in self._active.items() if until > now}
+        return len(self._active)
 
     def _hints_for(self, queues: Sequence[str]) -> list[int]:
         """The places up to which this worker has looked; every so often none, because a
@@ -94,15 +112,22 @@ class ClaimPlan:
         if self._is_unhinted:
             # At most a twentieth of the time goes into walks over what is already claimed.
             self._next_unhinted = time.monotonic() + min(_UNHINTED_SHARE * seconds, 5.0)
-        by_queue: dict[str, int] = {}
+        by_queue = Counter(claim.queue for claim in claims)
+        self._active |= dict.fromkeys(by_queue, time.monotonic() + _ACTIVE_SECONDS)
         for claim in claims:
-            by_queue[claim.queue] = by_queue.get(claim.queue, 0) + 1
             hints = self._hints.setdefault(claim.queue, [0] * PRIORITIES)
             if claim.seq > hints[claim.priority]:
                 hints[claim.priority] = claim.seq
         claims.sort(key=_place)
-        self.may_have_more = any(taken >= request.quota for taken in by_queue.values())
-        if len(claims) >= request.limit and is_starved:
+        self._unvisited = len(self._queues) if claims else self._unvisited
+        self._unvisited -= len(request.queues)
+        is_full = len(claims) >= request.limit
+        self.may_have_more = (
+            is_full
+            or self._unvisited > 0
+            or any(taken >= request.quota for taken in by_queue.values())
+        )
+        if is_full and is_starved:
             self.size = min(self.size * 2, self._most)
 
     def shrink(self) -> None:
