@@ -77,6 +77,7 @@ BEGIN
                 USING ERRCODE = 'RO003', DETAIL = holder::text;
         END IF;
     END IF;
+    DELETE FROM rota.cancel_requests c WHERE c.run_id = old.id;
     -- The last attempt lived in the row that goes; it becomes a past one. What the last
     -- attempt had spent stays spent, and the allowance rises above it.
     IF old.attempt_state IS NOT NULL THEN
@@ -90,11 +91,11 @@ BEGIN
         schedule, scheduled_for, last_error)
     VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
         old.queue, old.job, old.tenant, coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
-        old.attempts_used, least(old.attempts_used + extra, 32767), NULL, old.timeout_seconds, old.key, old.key_seconds, old.backoff,
+        old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL, old.timeout_seconds, old.key, old.key_seconds, old.backoff,
         old.tags, old.metadata, old.triggered_by, old.schedule, old.scheduled_for, old.error);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
-        jsonb_build_object('state', 'queued', 'payload', coalesce(retry_run.payload, old.payload)), retry_run.reason, old.tenant);
+        jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload', coalesce(retry_run.payload, old.payload)), retry_run.reason, old.tenant);
     IF at > clock THEN
         PERFORM rota.wake_later(at - clock);
     ELSE
