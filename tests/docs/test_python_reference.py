@@ -15,6 +15,8 @@ from rota.jobs.options import OptionArguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
+NOT_COMMANDS = {"by", "sync", "close", "registry"}
+
 
 def section(title: str) -> str:
     found = re.search(rf"^##+ {re.escape(title)}\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
@@ -76,6 +78,17 @@ def test_every_entry_of_the_app_exists() -> None:
         found = re.match(r"(?:@|async with )?app\.?(\w*)", name)
         assert found, name
         assert not found[1] or hasattr(app, found[1]), name
+
+
+def test_every_command_of_the_managing_faces_has_an_entry() -> None:
+    app = rota.App(embedded=False)
+    actual = {
+        f"app.{noun}.{name}"
+        for noun in ("runs", "jobs", "queues", "workers", "clock")
+        for name in public(type(getattr(app, noun)))
+        if not name.endswith(("_run", "_run_sync")) and name not in NOT_COMMANDS
+    }
+    assert set(first_cells("Managing")) == actual
 
 
 def test_every_helper_for_tests_is_explained() -> None:
