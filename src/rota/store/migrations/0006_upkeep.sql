@@ -200,6 +200,27 @@ LANGUAGE sql VOLATILE SET enable_seqscan = off AS $$
         'failed', 'unknown job', 'JobUnavailable', format('no live worker knew the job for %s s', after_seconds))
 $$;
 
+-- A request that was not committed yet when its attempt ended was seen by nobody: carry it out on
+-- the run that waits again, or hand it to the attempt that runs now.
+CREATE FUNCTION rota.settle_cancels() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    late record;
+BEGIN
+    FOR late IN
+        SELECT c.run_id, o.state, o.worker, o.attempt, 'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '') AS why
+        FROM rota.cancel_requests c JOIN rota.open_runs o ON o.id = c.run_id
+        WHERE o.state <> 'running' OR o.attempt > c.attempt
+        FOR UPDATE OF c SKIP LOCKED
+    LOOP
+        IF late.state = 'running' THEN
+            UPDATE rota.cancel_requests SET worker = late.worker, attempt = late.attempt WHERE run_id = late.run_id;
+            PERFORM pg_notify('rota', 'cancel ' || late.worker);
+        ELSE
+            PERFORM rota.end_waiting_runs(ARRAY[late.run_id], 'cancelled', late.why);
+        END IF;
+    END LOOP;
+END $$;
+
 -- Small leftovers: keys past their period, requests for attempts that are over, workers that
 -- nobody will ask about, marks older than any history.
 CREATE FUNCTION rota.sweep(max_rows integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
@@ -210,6 +231,7 @@ BEGIN
     DELETE FROM rota.keys k WHERE k.ctid = ANY (ARRAY(
         SELECT e.ctid FROM rota.keys e WHERE e.expires_at <= rota.now() ORDER BY e.expires_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS removed = ROW_COUNT;
+    PERFORM rota.settle_cancels();
     DELETE FROM rota.cancel_requests c
     WHERE NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.id = c.run_id AND o.attempt = c.attempt AND o.state = 'running');
     GET DIAGNOSTICS n = ROW_COUNT;
