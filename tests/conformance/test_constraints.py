@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import psycopg
 import pytest
 
+from tests.database import Server
 from tests.engine import Engine
+
+
+@pytest.fixture(scope="module")
+def shared(server: Server) -> Iterator[psycopg.Connection[Any]]:
+    """One database for all of these: each is rolled back."""
+    with server.fresh_database() as url, psycopg.connect(url) as conn:
+        yield conn
+
+
+@pytest.fixture
+def engine(shared: psycopg.Connection[Any]) -> Iterator[Engine]:
+    engine = Engine(shared)
+    engine.job("work")
+    yield engine
+    shared.rollback()
+
 
 WAITING = [
     "max_attempts = 0",
@@ -52,7 +72,10 @@ RUNNING = [
 @pytest.mark.parametrize("change", WAITING)
 def test_illegal_waiting_runs(engine: Engine, change: str) -> None:
     run = engine.enqueue()
-    with pytest.raises((psycopg.IntegrityError, psycopg.ProgrammingError)):
+    with (
+        pytest.raises((psycopg.IntegrityError, psycopg.ProgrammingError)),
+        engine.conn.transaction(),
+    ):
         engine.conn.execute(f"UPDATE rota.open_runs SET {change} WHERE id = {run}".encode())
     assert engine.state(run) == "queued"
 
@@ -161,7 +184,7 @@ REFUSED = [
 def test_refusals_name_what_is_wrong_and_leave_nothing(
     engine: Engine, code: str, statement: str, words: str
 ) -> None:
-    with pytest.raises(psycopg.Error, match=words) as caught:
+    with pytest.raises(psycopg.Error, match=words) as caught, engine.conn.transaction():
         engine.conn.execute(statement.encode())
     assert caught.value.sqlstate == code
     assert engine.one("SELECT count(*) FROM rota.runs") == 0

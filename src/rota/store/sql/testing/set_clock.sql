@@ -1,2 +1,3 @@
--- The call makes promoters look at once, instead of when they would have by the old clock.
-SELECT rota.set_clock(%(at)s::timestamptz) AS now, pg_notify('rota', 'due')
+-- History needs its partitions, and promoters shall look at once, not when they would have by the old clock.
+WITH clock AS MATERIALIZED (SELECT rota.set_clock(%(at)s::timestamptz) AS now)
+SELECT now, rota.ensure_partitions(now - interval '1 day', now + interval '7 days'), pg_notify('rota', 'due') FROM clock

@@ -1,0 +1,195 @@
+"""Migrations, other schema names, and the columns that people rely on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import rota
+from rota.store import migrate
+from rota.testing import drain
+from tests.conftest import MakeApp
+from tests.database import Server
+
+# Everything that makes a schema what it is, as text; partitions are named by today's date.
+CATALOG = r"""
+SELECT 'column', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull::text,
+       coalesce(pg_get_expr(d.adbin, d.adrelid), ''), a.attnum::text
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+WHERE c.relnamespace = %(schema)s::text::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+  AND c.relkind IN ('r', 'p', 'v')
+UNION ALL
+SELECT 'relation', relname, relkind::text, coalesce(reloptions::text, ''), '', '', ''
+FROM pg_class WHERE relnamespace = %(schema)s::text::regnamespace
+UNION ALL
+SELECT 'index', tablename, indexname, indexdef, '', '', ''
+FROM pg_indexes WHERE schemaname = %(schema)s::text
+UNION ALL
+SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid), '', '', ''
+FROM pg_constraint WHERE connamespace = %(schema)s::text::regnamespace
+UNION ALL
+SELECT 'function', proname, oid::regprocedure::text,
+       CASE WHEN prokind <> 'a' THEN pg_get_functiondef(oid) END, coalesce(obj_description(oid), ''), '', ''
+FROM pg_proc WHERE pronamespace = %(schema)s::text::regnamespace
+UNION ALL
+SELECT 'view', viewname, definition, '', '', '', ''
+FROM pg_views WHERE schemaname = %(schema)s::text
+"""
+
+
+def catalog(url: str, schema: str = "rota") -> set[tuple[Any, ...]]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        return set(conn.execute(CATALOG, {"schema": schema}).fetchall())
+
+
+@pytest.fixture
+def empty_url(server: Server, database_url: str) -> str:
+    with psycopg.connect(database_url, autocommit=True) as conn:
+        conn.execute("DROP SCHEMA rota CASCADE")
+    return database_url
+
+
+def test_two_roads_lead_to_one_schema(server: Server, empty_url: str) -> None:
+    for one in migrate.known():
+        assert migrate.migrate(empty_url, "rota", upto=one.number) == [one]
+    with server.fresh_database() as fresh:
+        assert catalog(empty_url) == catalog(fresh)
+    assert migrate.migrate(empty_url, "rota") == []
+
+
+def test_every_migration_leaves_a_mark(database_url: str) -> None:
+    with psycopg.connect(database_url) as conn:
+        rows = conn.execute("SELECT number, name FROM rota.migrations ORDER BY number").fetchall()
+    assert rows == [(one.number, one.name) for one in migrate.known()]
+    assert [one.number for one in migrate.known()] == list(range(1, len(migrate.known()) + 1))
+
+
+def test_any_number_of_processes_may_migrate_at_once(empty_url: str) -> None:
+    applied: list[migrate.Migration] = []
+    errors: list[Exception] = []
+
+    def go() -> None:
+        try:
+            applied.extend(migrate.migrate(empty_url, "rota"))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=go) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert applied == list(migrate.known())
+
+
+def test_a_migration_that_fails_leaves_nothing(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = migrate.Migration(2, "bad", "CREATE TABLE rota.half (a int); SELECT 1 / 0;")
+    monkeypatch.setattr(migrate, "known", lambda: (first, bad))
+    first = migrate.Migration(1, "first", "CREATE TABLE rota.whole (a int);")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate.migrate(empty_url, "rota")
+    with psycopg.connect(empty_url, autocommit=True) as conn:
+        assert migrate.installed(conn, "rota") == migrate.Installed(1, 0)
+        assert conn.execute("SELECT to_regclass('rota.half')").fetchone() == (None,)
+
+
+def test_start_up_refuses_a_database_without_rota(empty_url: str, make_app: MakeApp) -> None:
+    with pytest.raises(rota.SchemaError, match="not installed") as caught:
+        _ = make_app().database.url
+    assert caught.value.hint == "run `rota migrate`"
+
+
+def test_start_up_refuses_an_older_schema(empty_url: str, make_app: MakeApp) -> None:
+    migrate.migrate(empty_url, "rota", upto=migrate.latest() - 1)
+    with pytest.raises(rota.SchemaError, match=f"needs {migrate.latest()}") as caught:
+        _ = make_app().database.url
+    assert caught.value.hint == "run `rota migrate`"
+
+
+def test_start_up_refuses_a_schema_that_no_longer_serves_it(
+    conn: psycopg.Connection[Any], make_app: MakeApp
+) -> None:
+    newer = migrate.latest() + 1
+    conn.execute("INSERT INTO rota.migrations VALUES (%s, 'future', %s)", [newer, newer])
+    with pytest.raises(rota.SchemaError, match=f"serves releases from migration {newer}") as caught:
+        _ = make_app().database.url
+    assert caught.value.hint == "upgrade Rota in this environment"
+
+
+def test_a_newer_schema_that_only_adds_is_fine(
+    conn: psycopg.Connection[Any], make_app: MakeApp
+) -> None:
+    conn.execute("INSERT INTO rota.migrations VALUES (%s, 'future', 0)", [migrate.latest() + 1])
+    assert make_app().database.url
+
+
+RUNS = """id job queue state priority payload run_at attempt max_attempts key tenant tags metadata
+schedule scheduled_for triggered_by worker last_error message result created_at started_at
+finished_at duration_ms expires_at end_reason"""
+ATTEMPTS = """run_id attempt state worker started_at finished_at duration_ms message details
+error_type error traceback is_redelivery"""
+
+
+@pytest.mark.parametrize(("view", "columns"), [("runs", RUNS), ("attempts", ATTEMPTS)])
+def test_the_views_show_what_was_promised(
+    conn: psycopg.Connection[Any], view: str, columns: str
+) -> None:
+    cursor = conn.execute(f"SELECT * FROM rota.{view}".encode())
+    shown = [column.name for column in cursor.description or ()]
+    promised = columns.split()
+    assert shown[: len(promised)] == promised
+
+
+async def test_the_engine_lives_under_another_name(empty_url: str, make_app: MakeApp) -> None:
+    """Claims, retries, promotion, keys, cancel, retry, logs, upkeep: all that has SQL."""
+    app = make_app(schema="jobs_x")
+    app.migrate()
+    tries: list[int] = []
+
+    @app.job(max_attempts=2, backoff={"kind": "fixed", "base": 0, "jitter": 0})
+    async def work(ctx: rota.Context, n: int) -> int:
+        ctx.log.info("at work", n=n)
+        ctx.progress(0.5, "half")
+        tries.append(ctx.attempt)
+        async with ctx.transaction() as conn:
+            await conn.execute("SELECT 1")
+        if ctx.attempt == 1:
+            raise ValueError("once more")
+        return n + 1
+
+    run = await work.options(key="a").enqueue(n=1)
+    assert (await work.options(key="a").enqueue(n=2)).is_duplicate
+    waiting = await work.options(delay=3600).enqueue(n=3)
+    await app.enqueue_many([work.call(n=4), work.options(key="b").call(n=5)])
+    await drain(app)
+    assert await run.wait(1) == 2
+    assert await waiting.cancel("no") == "cancelled"
+    await waiting.retry()
+    await drain(app)
+    assert await waiting.wait(1) == 4
+    with psycopg.connect(empty_url) as conn:
+        names = conn.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'rota'").fetchall()
+        assert names == []
+        logged = conn.execute("SELECT count(*) FROM jobs_x.logs").fetchone()
+        assert logged == (len(tries),)
+
+
+def test_two_installations_in_one_database(database_url: str) -> None:
+    migrate.migrate(database_url, "jobs_x")
+    theirs, ours = catalog(database_url, "jobs_x"), catalog(database_url)
+    assert {row[:3] for row in theirs if row[0] == "column"} == {
+        row[:3] for row in ours if row[0] == "column"
+    }
+    assert not [row for row in theirs if "rota." in str(row) and row[0] in ("view", "index")]
+
+
+def test_the_url_may_name_the_database_in_words(database_url: str) -> None:
+    assert migrate.migrate(make_conninfo(database_url), "rota") == []
