@@ -1,0 +1,74 @@
+"""The loops that run beside the slots of every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rota.config import Config
+from rota.runtime.log_buffer import LogBuffer
+from rota.runtime.loop import Loop
+from rota.runtime.progress import ProgressBoard
+from rota.runtime.promoter import Promoter
+from rota.runtime.rescuer import Rescuer
+from rota.runtime.rollups import Rollups
+from rota.runtime.suspects import Suspects
+from rota.runtime.upkeep import Upkeep
+from rota.store.pool import Database
+from rota.telemetry.logging import get_logger
+
+
+class Background:
+    """Makes them, starts them, and has the last words of the attempts written at the end."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        database: Database,
+        jobs: Sequence[str],
+        on_suspects: Callable[[], None],
+    ) -> None:
+        worker, logs = config.worker, config.logs
+        self._log = get_logger("worker")
+        self.logs = LogBuffer(
+            database,
+            buffer_lines=logs.buffer_lines,
+            flush_seconds=logs.flush_seconds,
+            line_bytes=logs.line_bytes,
+        )
+        self.progress = ProgressBoard(database)
+        self.rollups = Rollups(database)
+        self.promoter = Promoter(database, poll_seconds=worker.poll_seconds)
+        self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
+        self._others: list[Loop] = [
+            Rescuer(database, lease_seconds=worker.lease_seconds),
+            Suspects(
+                database,
+                jobs=jobs,
+                queues=worker.queues,
+                on_found=on_suspects,
+                poll_seconds=worker.poll_seconds,
+            ),
+        ]
+
+    @property
+    def _writers(self) -> list[Loop]:
+        return [self.logs, self.progress, self.rollups]
+
+    def serve(self, worker: int) -> None:
+        """What is written from now on is about this identity."""
+        self.progress.worker = worker
+        self.rollups.worker = worker
+
+    def start(self) -> None:
+        for loop in [*self._writers, self.promoter, self.upkeep, *self._others]:
+            loop.start()
+
+    async def stop(self) -> None:
+        for loop in [*self._others, self.upkeep, self.promoter, *self._writers]:
+            await loop.stop()
+        for writer in self._writers:
+            try:
+                await writer.run_once()
+            except Exception as error:
+                self._log.warning("the last words could not be stored", error=error)
