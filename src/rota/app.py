@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -93,6 +94,11 @@ class App:
         )
 
     # The database.
+
+    @property
+    def embedded_home(self) -> Path | None:
+        """Where the embedded server keeps its data; None while this application uses none."""
+        return None if self._server is None else self._server.home
 
     def migrate(self) -> list[Migration]:
         """Bring the schema up to this release."""

@@ -7,7 +7,9 @@ its jobs by that name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -25,47 +27,63 @@ HOW = "name it as module:attribute, or as file.py:attribute"
 
 class Loaded(NamedTuple):
     app: App
-    reference: str  # module:attribute, as a child process can import it
+    reference: str  # module:attribute, as a child of the process executor can import it
 
 
-def load_app(reference: str) -> Loaded:
+class Place(NamedTuple):
+    """What somebody wrote, and the directory that it is relative to."""
+
+    text: str
+    base: Path
+
+    @property
+    def target(self) -> str:
+        """The module or the file."""
+        return self.text.strip().partition(":")[0]
+
+    @property
+    def attribute(self) -> str:
+        """Empty: the only application in it."""
+        return self.text.strip().partition(":")[2]
+
+    @property
+    def file(self) -> Path | None:
+        is_file = self.target.endswith(".py") or os.sep in self.target
+        return (self.base / self.target).resolve() if is_file else None
+
+
+def load_app(place: Place) -> Loaded:
     """The application that the words mean; a Failure says why there is none."""
-    place, attribute = split_reference(reference)
     name = _put_on_path(place)
     module = _import(name, place)
-    if attribute:
-        return Loaded(_get(module, attribute, place), f"{name}:{attribute}")
-    attribute, app = _only_app(module, place)
+    if place.attribute:
+        return Loaded(_get(module, place), f"{name}:{place.attribute}")
+    attribute, app = _only_app(module, place.target)
     return Loaded(app, f"{name}:{attribute}")
 
 
-def split_reference(reference: str) -> tuple[str, str]:
-    """Module or file, and attribute (empty: the only one)."""
-    place, _, attribute = reference.strip().partition(":")
-    if not place:
-        raise Failure(f"{reference!r} names no application", hint=HOW, code=2)
-    return place, attribute
+def source_roots(place: Place) -> list[Path]:
+    """The directories whose .py files belong to the application."""
+    if place.file is not None:
+        return [_package_root(place.file)]
+    _prepend(place.base)
+    spec = None
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(place.target.partition(".")[0])
+    installed = [Path(it).resolve() for it in (spec and spec.submodule_search_locations) or []]
+    return [place.base, *(it for it in installed if not it.is_relative_to(place.base))]
 
 
-def is_file(place: str) -> bool:
-    return place.endswith(".py") or os.sep in place
-
-
-def source_root(place: str) -> Path:
-    """The directory whose .py files belong to the application."""
-    if is_file(place):
-        return _package_root(Path(place).resolve())
-    return Path.cwd()
-
-
-def _put_on_path(place: str) -> str:
+def _put_on_path(place: Place) -> str:
     """Make it importable; answers its name."""
-    if not is_file(place):
-        _prepend(Path.cwd())
-        return place
-    file = Path(place).resolve()
+    if not place.target:
+        raise Failure(f"{place.text!r} names no application", hint=HOW, code=2)
+    file = place.file
+    if file is None:
+        _prepend(place.base)
+        return place.target
     if not file.is_file():
-        raise Failure(f"there is no file {place}", hint=HOW, code=2)
+        raise Failure(f"there is no file {place.target}", hint=HOW, code=2)
     root = _package_root(file)
     _prepend(root)
     parts = file.relative_to(root).with_suffix("").parts
@@ -84,63 +102,66 @@ def _prepend(directory: Path) -> None:
         sys.path.insert(0, str(directory))
 
 
-def _import(name: str, place: str) -> ModuleType:
+def _import(name: str, place: Place) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             hint = "run it in the directory that holds the package, or give the path of the file"
             raise Failure(f"there is no module {error.name}", hint=hint, code=2) from error
-        raise _broken(place, error) from error
+        raise _broken(place.target, error) from error
     except (Exception, SystemExit) as error:
-        raise _broken(place, error) from error
+        raise _broken(place.target, error) from error
     _refuse_other_file(module, name, place)
     return module
 
 
-def _refuse_other_file(module: ModuleType, name: str, place: str) -> None:
-    if not is_file(place):
+def _refuse_other_file(module: ModuleType, name: str, place: Place) -> None:
+    if place.file is None:
         return
     found = getattr(module, "__file__", None)
-    if found is None or not os.path.samefile(found, place):
+    if found is None or not os.path.samefile(found, place.file):
         what = f"another module has the name {name}: {found or 'a part of Python itself'}"
-        raise Failure(f"{place} cannot be imported: {what}", hint="rename the file", code=2)
+        raise Failure(f"{place.target} cannot be imported: {what}", hint="rename the file", code=2)
 
 
-def _broken(place: str, error: BaseException) -> Failure:
+def _broken(target: str, error: BaseException) -> Failure:
     """The application's own code failed: say where, as that is what its author looks for."""
     if isinstance(error, SyntaxError):
-        where = f"{error.filename}:{error.lineno}"
+        what, where = error.msg, f"{error.filename}:{error.lineno}"
     else:
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename}:{frame.lineno}"
-    text = f"{place} could not be imported: {type(error).__name__}: {error} ({where})"
+        what, where = str(error), f"{frame.filename}:{frame.lineno}"
+    text = f"{target} could not be imported: {type(error).__name__}: {what} ({where})"
     return Failure(text, hint="ROTA_DEBUG=1 shows the traceback")
 
 
-def _get(module: ModuleType, attribute: str, place: str) -> App:
+def _get(module: ModuleType, place: Place) -> App:
     from rota.app import App
 
     found: object = module
+    attribute = place.attribute
     try:
         for name in attribute.split("."):
             found = getattr(found, name)
     except AttributeError:
-        raise Failure(f"{place} has no {attribute}", hint=_candidates(module), code=2) from None
+        raise Failure(
+            f"{place.target} has no {attribute}", hint=_candidates(module), code=2
+        ) from None
     if not isinstance(found, App):
-        what = f"{place}:{attribute} is a {type(found).__name__}, not a rota.App"
+        what = f"{place.target}:{attribute} is a {type(found).__name__}, not a rota.App"
         raise Failure(what, hint=_candidates(module), code=2)
     return found
 
 
-def _only_app(module: ModuleType, place: str) -> tuple[str, App]:
+def _only_app(module: ModuleType, target: str) -> tuple[str, App]:
     found = _apps(module)
     if len({id(app) for app in found.values()}) == 1:
         return next(iter(found.items()))
     if not found:
-        raise Failure(f"{place} holds no rota.App", hint="write `app = rota.App()` in it", code=2)
-    hint = f"name one: {', '.join(f'{place}:{name}' for name in found)}"
-    raise Failure(f"{place} holds more than one rota.App", hint=hint, code=2)
+        raise Failure(f"{target} holds no rota.App", hint="write `app = rota.App()` in it", code=2)
+    hint = f"name one: {', '.join(f'{target}:{name}' for name in found)}"
+    raise Failure(f"{target} holds more than one rota.App", hint=hint, code=2)
 
 
 def _apps(module: ModuleType) -> dict[str, App]:

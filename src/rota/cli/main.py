@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from rota.cli import config, jobs, migrate, queues, runs, worker, workers
+from rota.cli import config, dev, jobs, migrate, queues, runs, worker, workers
 from rota.cli.failure import Failure
 from rota.cli.session import Session
 
@@ -21,6 +21,7 @@ program = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("migrate")(migrate.migrate)
 for noun in (runs, queues, workers, jobs, config):

@@ -88,7 +88,10 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for row in rows:
         cells = [first_line(cell) for cell in row]
         made.add_row(*[Text(cell, STATE_STYLES.get(cell, "")) for cell in cells])
-    console().print(made)
+    out = console()
+    with out.capture() as captured:
+        out.print(made)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
@@ -100,9 +103,8 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in known), default=0)
     for name, value in known:
         indented = value.replace("\n", "\n" + " " * (width + 2))
-        line = Text.assemble(
-            (f"{name:<{width}}  ", "bold"), (indented, STATE_STYLES.get(value, ""))
-        )
+        style = STATE_STYLES.get(value.partition(",")[0], "")
+        line = Text.assemble((f"{name:<{width}}  ", "bold"), (indented, style))
         out.print(line, soft_wrap=True)
 
 

@@ -49,7 +49,7 @@ def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
     match run.state:
         case "scheduled":
             due = f"due {times.shown(run.run_at, now, is_absolute)}"
-            return f"{due}, after: {error}" if error else due
+            return f"{due} after: {error}" if error else due
         case "queued" if run.held_by:
             return f"held: {run.held_by}"
         case "queued":
@@ -88,8 +88,8 @@ def _facts(run: RunInfo, now: datetime) -> list[tuple[str, object]]:
     triggered = ", ".join([str(kind), *(f"{key} {value}" for key, value in by.items())])
     return [
         ("run", run.id),
-        ("state", run.state),
-        ("", "" if run.state == "succeeded" else news(run, now)),
+        ("state", run.state if run.finished_at else f"{run.state}, {news(run, now)}"),
+        ("error", first_line(run.last_error)),
         ("job", run.job),
         ("queue", run.queue),
         ("priority", run.priority),
@@ -121,12 +121,20 @@ def _print_attempts(attempts: list[AttemptInfo]) -> None:
     rows = [
         (
             one.attempt, one.state, one.worker, times.absolute(one.started_at),
-            times.took(one.duration_ms), "" if one.is_spent is not False else "not counted",
-            _error_text(one) or one.message,
+            times.took(one.duration_ms), _attempt_news(one),
         )
         for one in attempts
     ]  # fmt: skip
-    table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", "", ""), rows)
+    table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", ""), rows)
+
+
+def _attempt_news(one: AttemptInfo) -> str:
+    remarks = (
+        "not counted" if one.is_spent is False else "",
+        "redelivered" if one.is_redelivery else "",
+        _error_text(one) or one.message,
+    )
+    return ", ".join(part for part in remarks if part)
 
 
 def _error_text(one: AttemptInfo) -> str:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from rota.cli.failure import Failure
-from rota.cli.loading import Loaded, load_app
+from rota.cli.loading import Loaded, Place, load_app
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -28,15 +29,30 @@ class Session:
 
     def load(self, given: str | None = None) -> Loaded:
         """The application, for commands that need one. `given` is what the command was told."""
-        found = self.find(given)
+        return load_app(self.place(given))
+
+    def find(self, given: str | None = None) -> Loaded | None:
+        """The application, if anybody has named one."""
+        place = self._place(given)
+        return None if place is None else load_app(place)
+
+    def place(self, given: str | None = None) -> Place:
+        """Where the application is, unloaded."""
+        found = self._place(given)
         if found is None:
             raise Failure("no application is named", hint=APP_HINT, code=2)
         return found
 
-    def find(self, given: str | None = None) -> Loaded | None:
-        """The application, if anybody has named one."""
-        reference = given or self.app or _config().app
-        return load_app(reference) if reference else None
+    def _place(self, given: str | None) -> Place | None:
+        if given or self.app:
+            return Place(given or self.app or "", Path.cwd())
+        config = _config()
+        if not config.app:
+            return None
+        # What a file says is relative to that file.
+        is_from_file = config.file is not None and config.source("app") == "file"
+        base = config.file.parent if config.file is not None and is_from_file else Path.cwd()
+        return Place(config.app, base)
 
     def config(self) -> Config:
         """For commands that need no application. One that was named is asked all the same: its

@@ -65,7 +65,7 @@ def worker(
     configure(config.log_level)
     with closing(found.app):
         if config.worker.processes > 1:
-            return run_processes(found.app, config, found.reference, overrides)
+            return run_processes(found.app, config, app or session(ctx).app, overrides)
         run_worker(found.app, config, found.reference)
     return 0
 
@@ -83,19 +83,19 @@ def run_worker(app: App, config: Config, reference: str) -> None:
     run(body())
 
 
-def run_processes(app: App, config: Config, reference: str, given: dict[str, Any]) -> int:
+def run_processes(app: App, config: Config, name: str | None, given: dict[str, Any]) -> int:
     from rota.runtime.supervisor import supervise
 
     return supervise(
         config=config,
         database=app.database,
-        command=[sys.executable, "-m", "rota", *_arguments(reference, given)],
+        command=[sys.executable, "-P", "-m", "rota", *_arguments(name, given)],
         processes=config.worker.processes,
     )
 
 
-def _arguments(reference: str, given: dict[str, Any]) -> list[str]:
-    """One worker like this one."""
+def _arguments(name: str | None, given: dict[str, Any]) -> list[str]:
+    """One worker like this one; an application that nobody named here is found again."""
     flags = {
         "--queues": "worker.queues",
         "--concurrency": "worker.concurrency",
@@ -103,7 +103,7 @@ def _arguments(reference: str, given: dict[str, Any]) -> list[str]:
         "--lease": "worker.lease_seconds",
         "--shutdown": "worker.shutdown_seconds",
     }
-    arguments = ["worker", "--app", reference, "--processes", "1"]
+    arguments = ["worker", "--processes", "1", *(["--app", name] if name else [])]
     for flag, key in flags.items():
         value = given[key]
         if value is not None:

@@ -1,0 +1,103 @@
+"""`rota dev`: everything that an application needs, on one machine, restarted when it changes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import reload
+from rota.cli.loading import Loaded, load_app, source_roots
+from rota.cli.output import remark
+from rota.cli.session import closing, session
+from rota.cli.worker import AppOption, run_worker
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.store.migrate import Migration
+
+
+def dev(
+    ctx: typer.Context,
+    target: Annotated[str | None, typer.Argument(metavar="[FILE|MODULE]")] = None,
+    app: AppOption = None,
+    is_reloading: Annotated[
+        bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")
+    ] = True,
+) -> int:
+    """Run an application here: its database (the embedded one, if none is configured), migrated,
+    and a worker, restarted when the code changes."""
+    given = target or app or session(ctx).app
+    place = session(ctx).place(given)
+    roots = source_roots(place)
+    if is_reloading:
+        command = [sys.executable, "-P", "-m", "rota", "dev", "--no-reload"]
+        return reload.Reloader([*command, *([given] if given else [])], roots).run()
+    _run(load_app(place), roots)
+    return 0
+
+
+def _run(found: Loaded, roots: list[Path]) -> None:
+    from rota.telemetry.logging import configure
+
+    app = found.app
+    configure(app.config.log_level)
+    supervisor = reload.Supervisor.inherited()
+    with closing(app):
+        applied = app.migrate()
+        if supervisor is not None:
+            supervisor.report(app.embedded_home)
+        _print_banner(found, applied, supervisor, roots)
+        run_worker(app, app.config, found.reference)
+
+
+def _print_banner(
+    found: Loaded,
+    applied: list[Migration],
+    supervisor: reload.Supervisor | None,
+    roots: list[Path],
+) -> None:
+    app = found.app
+    jobs = f"{len(app.registry)} job{'' if len(app.registry) == 1 else 's'}"
+    if supervisor is not None and not supervisor.is_first:
+        remark(f"reloaded {found.reference}, {jobs}")
+        return
+    worker = app.config.worker
+    watched = ", ".join(map(str, roots)) if supervisor else ""
+    lines = {
+        "application": f"{found.reference}, {jobs}",
+        "database": _database(app, applied),
+        "psql": _psql(app),
+        "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",
+        "reload": f"when a .py file changes in {watched}" if watched else "off",
+        "stop": "Ctrl-C; twice: do not wait for what runs",
+    }
+    remark("rota dev")
+    for name, text in lines.items():
+        remark(f"  {name:<12} {text}")
+
+
+def _database(app: App, applied: list[Migration]) -> str:
+    home = app.embedded_home
+    place = f"embedded Postgres in {_short(home)}" if home else "as configured"
+    schema = f'schema "{app.config.schema}"'
+    return f"{place}, {schema}{f', {len(applied)} migrations applied' if applied else ''}"
+
+
+def _psql(app: App) -> str:
+    """A line to copy. The password stays in its file, or with whoever configured it."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    known = conninfo_to_dict(app.database.url)
+    known.pop("password", None)
+    password = (
+        f"PGPASSWORD=$(cat {_short(app.embedded_home)}/password) " if app.embedded_home else ""
+    )
+    return f'{password}psql "{make_conninfo("", **known)}"'
+
+
+def _short(path: Path | None) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path and path.is_relative_to(here) else path)
