@@ -55,6 +55,8 @@ class ClaimPlan:
     def add_queue(self, queue: str) -> None:
         """Somebody called for this queue: it comes first next time."""
         self._called[queue] = None
+        if queue not in self._queues:
+            self._queues.append(queue)
 
     def set_queues(self, queues: Iterable[str]) -> None:
         self._queues = list(queues)

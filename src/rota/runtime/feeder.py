@@ -10,21 +10,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import psycopg
 
 from rota.errors import LeaseLost
-from rota.model.outcome import Again, Ended, Failure, Outcome
+from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
+from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots
 from rota.runtime.waiting import Waiting
-from rota.store.feed import ClaimRequest, Ends, Feed
+from rota.store.feed import ClaimRequest, Feed
 from rota.telemetry.logging import get_logger
 
 _STALLED_SECONDS = 1.0
-_LOCKED_PAUSE = 0.05
 _LAST_WRITE_SECONDS = 15.0
 _QUEUES_SECONDS = 1.0
 
@@ -56,27 +57,26 @@ class Feeder:
         self._on_lost = on_lost
         self._on_later = on_later
         self._log = get_logger("worker")
-        self._ends = Ends()
+        self._ends = EndBuffer(feed)
         self._ahead: list[Claim] = []
         self._ahead_batch = 0
         self._is_claiming = True
         self._has_suspects = False
         self._is_solo = False
-        self._is_exchanging = False
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     # What the slots and the rest of the worker say.
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
-        self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
+        self._ends.succeeded(claim, duration_ms, result)
         self._plan.took(duration_ms)
         self._rollups.count(claim.job, claim.queue, "succeeded", duration_ms)
         if self._waiter is not None:
             self.wake()
 
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
-        self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
+        self._ends.ended(claim, duration_ms, outcome)
         self._rollups.count(claim.job, claim.queue, outcome.attempt_state, duration_ms)
         self.wake()
 
@@ -120,7 +120,7 @@ class Feeder:
         if task is None:
             return
         deadline = time.monotonic() + _LAST_WRITE_SECONDS
-        while (self._ends or self._is_exchanging) and not task.done():
+        while not self._ends.is_settled and not task.done():
             if time.monotonic() > deadline:
                 self._log.error("ends could not be written: the runs will be rescued and repeated")
                 break
@@ -173,13 +173,14 @@ class Feeder:
             await self.hand_back()
         if self._has_suspects or self._is_solo:
             await self._make_room()
-        request = self._request()
-        if not self._ends and request is None:
+        claim = self._next_claim()
+        if not self._ends and claim is None:
             await self._rest()
-            return
-        await self._exchange(request)
+        else:
+            await self._exchange(claim() if claim else None)
 
-    def _request(self) -> ClaimRequest | None:
+    def _next_claim(self) -> Callable[[], ClaimRequest] | None:
+        """What to ask for next, if anything."""
         if not self._is_claiming or self._is_solo:
             return None
         idle = self._slots.idle
@@ -187,14 +188,15 @@ class Feeder:
         if self._ahead:
             if ready > self._plan.size // 2:
                 return None
-            return self._plan.request(start_batch=self._ahead_batch, is_ahead=True)
+            return partial(self._plan.request, start_batch=self._ahead_batch, is_ahead=True)
         if not self._waiting.is_claim_due(self._plan.may_have_more):
             return None
         if self._plan.is_fast and self._plan.may_have_more:
             # More than the free slots would start within a round trip: claimed ahead, so that
             # only what really starts counts as started.
-            return self._plan.request(is_ahead=True) if ready <= self._plan.size // 2 else None
-        return self._plan.request(free=idle - ready) if idle > ready else None
+            wants_more = ready <= self._plan.size // 2
+            return partial(self._plan.request, is_ahead=True) if wants_more else None
+        return partial(self._plan.request, free=idle - ready) if idle > ready else None
 
     async def _rest(self) -> None:
         """Nothing to do right now: say so, then sleep unless that changed something."""
@@ -203,7 +205,7 @@ class Feeder:
                 await self._waiting.update()
             if not self._queues and time.monotonic() >= self._next_queues:
                 await self._find_queues()
-        if not self._ends and self._request() is None:
+        if not self._ends and self._next_claim() is None:
             await self._sleep()
 
     async def _find_queues(self) -> None:
@@ -215,6 +217,8 @@ class Feeder:
         """Until something ends, somebody calls, or it is time to look again."""
         self._waiter = asyncio.get_running_loop().create_future()
         seconds = self._waiting.seconds_to_claim(self._plan.may_have_more)
+        if self._slots.ready:
+            seconds = min(seconds, _STALLED_SECONDS)
         timer = self._waiter.get_loop().call_later(seconds, self.wake)
         try:
             await self._waiter
@@ -227,29 +231,12 @@ class Feeder:
             self._plan.shrink()
 
     async def _exchange(self, request: ClaimRequest | None) -> None:
-        ends, self._ends = self._ends, Ends()
         started = time.monotonic()
-        self._is_exchanging = True
-        try:
-            all_accepted, claims = await self._feed.exchange(ends, request)
-        except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
-            if not ends:
-                raise
-            self._log.error("the database refused a batch of ends", error=error, ends=len(ends))
-            await self._write_singly(ends)
-            return
-        except BaseException:
-            # Not known to be written: the fence makes it safe to send them again.
-            self._merge_back(ends)
-            raise
-        finally:
-            self._is_exchanging = False
-        if not all_accepted:
-            await self._settle_refused(ends)
-        if any(isinstance(one[3], Again) and one[3].delay for one in ends.others):
-            self._on_later()
+        claims, has_later = await self._ends.exchange(request)
         if request is not None and claims is not None:
             self._take(request, claims, time.monotonic() - started)
+        if has_later:
+            self._on_later()
 
     def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
         is_starved = not self._slots.ready
@@ -266,50 +253,13 @@ class Feeder:
         else:
             self._ahead, self._ahead_batch = claims, request.batch
 
-    def _merge_back(self, ends: Ends) -> None:
-        later, self._ends = self._ends, ends
-        ends.ids += later.ids
-        ends.attempts += later.attempts
-        ends.durations += later.durations
-        ends.results += later.results
-        ends.others += later.others
-
-    async def _write_singly(self, ends: Ends) -> None:
-        """One end that cannot be stored must not keep the others from ending."""
-        left = list(ends.each())
-        try:
-            while left:
-                await self._write_one(left[0])
-                left.pop(0)
-        finally:
-            for end in left:
-                self._merge_back(end)
-
-    async def _write_one(self, end: Ends) -> None:
-        try:
-            await self._feed.exchange(end, None)
-        except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as error:
-            failure = Failure(type(error).__name__, f"the end could not be stored: {error}")
-            outcome = Ended("failed", "failed", "its end could not be stored", None, failure)
-            await self._feed.exchange(end.refused(outcome), None)
-
-    async def _settle_refused(self, ends: Ends) -> None:
-        """Some ends were not written. What is still ours was locked by somebody's open
-        transaction and is sent again; the rest came too late."""
-        owned = await self._feed.still_owned(ends.all_ids())
-        if owned:
-            self._merge_back(ends.only(owned))
-            await asyncio.sleep(_LOCKED_PAUSE)
-        else:
-            self._log.warning("ends came too late: the runs belong to others", ends=len(ends))
-
     async def _recover(self) -> None:
         """After a broken connection: what the database thinks we hold and we do not, goes back."""
         await self._feed.close()
         try:
             rows = await self._feed.run("runs/strays")
             held = self._slots.held_ids() | {claim.id for claim in self._ahead}
-            held |= set(self._ends.all_ids())
+            held |= self._ends.ids()
             strays = [row for row in rows if row[0] not in held]
             if strays:
                 await self._feed.run(

@@ -1,0 +1,104 @@
+"""Ends of attempts on their way to the database: sent again until they are known to be written.
+
+The fence makes that safe: an end that was written already, or whose run belongs to somebody else
+by now, touches nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+
+from rota.model.outcome import Again, Ended, Failure, Outcome
+from rota.model.run import Claim
+from rota.store.feed import ClaimRequest, Ends, Feed
+from rota.telemetry.logging import get_logger
+
+_LOCKED_PAUSE = 0.05
+# What the database says about a value that it cannot store, as against being away.
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
+
+
+class EndBuffer:
+    """Takes ends from the slots, and writes them together with the next claim."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._ends = Ends()
+        self._is_sending = False
+        self._log = get_logger("worker")
+
+    def __bool__(self) -> bool:
+        return bool(self._ends)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing waits to be written, and nothing is under way."""
+        return not self._ends and not self._is_sending
+
+    def ids(self) -> set[int]:
+        return set(self._ends.all_ids())
+
+    def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
+        self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
+
+    def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
+        self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
+
+    async def exchange(self, request: ClaimRequest | None) -> tuple[list[Claim] | None, bool]:
+        """One round trip. Answers the claims (None: the request was not carried out) and whether
+        some run was put off until later."""
+        ends, self._ends = self._ends, Ends()
+        self._is_sending = True
+        try:
+            claims = await self._send(ends, request)
+        except BaseException:
+            self._put_back(ends)
+            raise
+        finally:
+            self._is_sending = False
+        return claims, any(isinstance(one[3], Again) and one[3].delay for one in ends.others)
+
+    async def _send(self, ends: Ends, request: ClaimRequest | None) -> list[Claim] | None:
+        try:
+            all_accepted, claims = await self._feed.exchange(ends, request)
+        except _REFUSALS as error:
+            if not ends:
+                raise
+            self._log.error("the database refused a batch of ends", error=error, ends=len(ends))
+            await self._write_singly(ends)
+            return None
+        if not all_accepted:
+            await self._settle_refused(ends)
+        return claims
+
+    def _put_back(self, ends: Ends) -> None:
+        """Before what has come meanwhile."""
+        later, self._ends = self._ends, ends
+        ends.ids += later.ids
+        ends.attempts += later.attempts
+        ends.durations += later.durations
+        ends.results += later.results
+        ends.others += later.others
+
+    async def _settle_refused(self, ends: Ends) -> None:
+        """Some were not written. What is still ours was locked by somebody's open transaction and
+        is sent again; the rest came too late."""
+        owned = await self._feed.still_owned(ends.all_ids())
+        if owned:
+            self._put_back(ends.only(owned))
+            await asyncio.sleep(_LOCKED_PAUSE)
+        else:
+            self._log.warning("ends came too late: the runs belong to others", ends=len(ends))
+
+    async def _write_singly(self, ends: Ends) -> None:
+        """One end that cannot be stored must not keep the others from ending. Those written are
+        written again if this breaks off: they touch nothing then."""
+        for end in ends.each():
+            try:
+                await self._feed.exchange(end, None)
+            except _REFUSALS as error:
+                failure = Failure(type(error).__name__, f"the end could not be stored: {error}")
+                outcome = Ended("failed", "failed", "its end could not be stored", None, failure)
+                await self._feed.exchange(end.refused(outcome), None)
