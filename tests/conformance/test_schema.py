@@ -34,7 +34,8 @@ SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid
 FROM pg_constraint WHERE connamespace = %(schema)s::text::regnamespace
 UNION ALL
 SELECT 'function', proname, oid::regprocedure::text,
-       CASE WHEN prokind <> 'a' THEN pg_get_functiondef(oid) END, coalesce(obj_description(oid), ''), '', ''
+       CASE WHEN prokind <> 'a' THEN pg_get_functiondef(oid) END,
+       coalesce(obj_description(oid), ''), '', ''
 FROM pg_proc WHERE pronamespace = %(schema)s::text::regnamespace
 UNION ALL
 SELECT 'view', viewname, definition, '', '', '', ''
