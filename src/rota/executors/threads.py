@@ -26,8 +26,12 @@ class ThreadExecutor:
         self._count = 0
         self._lock = threading.Lock()
 
-    async def call(self, body: Callable[[], Any]) -> Any:
-        """The body's result. When cancelled, the thread goes on and its result is dropped."""
+    def call(self, body: Callable[[], Any]) -> asyncio.Future[Any]:
+        """The body's result. When cancelled, the thread goes on and its result is dropped.
+
+        A future and not a task: a task hands SystemExit and KeyboardInterrupt on to the loop,
+        and a handler that raises them would end the worker.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         with self._lock:
@@ -39,7 +43,7 @@ class ThreadExecutor:
                     target=self._run, name=f"rota thread {self._count}", daemon=True
                 ).start()
         self._work.put((loop, future, body))
-        return await future
+        return future
 
     def close(self) -> None:
         with self._lock:

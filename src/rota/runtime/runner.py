@@ -105,7 +105,7 @@ class Runner:
         told = asyncio.Event()
         loop = asyncio.get_running_loop()
         attempt.tell_instead(lambda: loop.call_soon(told.set))
-        call = loop.create_task(self._threads.call(lambda: definition.function(**arguments)))
+        call = self._threads.call(lambda: definition.function(**arguments))
         stopped = loop.create_task(told.wait())
         try:
             await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
