@@ -1,0 +1,37 @@
+"""Bodies for the process executor, which needs functions of a module."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import rota
+
+
+def own_pid(n: int) -> list[int]:
+    return [n, os.getpid()]
+
+
+def tell(ctx: rota.Context) -> dict[str, object]:
+    ctx.log.info("from the child", pid=os.getpid())
+    ctx.progress(0.25, "quarter")
+    return {"run": ctx.run_id, "attempt": ctx.attempt, "queue": ctx.queue, "key": ctx.key}
+
+
+def fail(words: str) -> None:
+    raise LookupError(words)
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+def snooze_once(ctx: rota.Context) -> str:
+    if ctx.attempt == 1:
+        raise rota.Snooze(0)
+    return "rested"
+
+
+def last_for_ever() -> None:
+    while True:
+        time.sleep(0.05)
