@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
+from types import TracebackType
 
 from rota.executors.remote import traceback_of
 from rota.model.outcome import Failure
 from rota.runtime.log_buffer import clean
+
+_OWN_FILES = str(Path(__file__).parents[1])
 
 
 def describe(error: BaseException, limit: int) -> Failure:
@@ -32,8 +36,7 @@ def _traceback(error: BaseException) -> str:
     if remote is not None:
         return clean(remote)
     try:
-        # The first frame is the slot's, not the user's.
-        tail = error.__traceback__.tb_next if error.__traceback__ else None
+        tail = _below_rota(error.__traceback__)
         lines = traceback.format_exception(type(error), error, tail)
     except BaseException:
         lines = traceback.format_tb(error.__traceback__)
@@ -53,3 +56,11 @@ def _cut_head(text: str, limit: int) -> str:
     if len(raw) <= limit:
         return text
     return f"[cut, {len(raw)} bytes] …" + raw[-limit:].decode("utf-8", "ignore")
+
+
+def _below_rota(found: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that is the user's: how Rota called the body explains nothing."""
+    tail = found
+    while tail is not None and tail.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
+        tail = tail.tb_next
+    return tail or found
