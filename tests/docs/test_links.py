@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Where a path in the text may start.
-PLACES = [ROOT, ROOT / "src" / "rota", ROOT / "src/rota/store", ROOT / "src/rota/store/sql"]
+PLACES = [ROOT, *(ROOT / "src" / part for part in ("", "rota", "rota/store", "rota/store/sql"))]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FILE = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|sql|md|toml))`")
 
