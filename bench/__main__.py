@@ -27,7 +27,7 @@ from bench.quiet import Quiet
 from bench.report import table
 from bench.runner import Runner
 from bench.server import Server, open_server
-from bench.systems import DEFAULT, SYSTEMS, make
+from bench.systems import DEFAULT, OURS, SYSTEMS, make
 
 _PEERS_DIR = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rota-bench"
 
@@ -40,7 +40,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add = found.add_argument
     add("--only", type=_names(PHASES), default=list(PHASES), help=f"phases: {', '.join(PHASES)}")
-    add("--rows", type=_names(SYSTEMS), default=list(DEFAULT), help=f"of {', '.join(SYSTEMS)}")
+    add(
+        "--rows",
+        type=_names(SYSTEMS),
+        help=f"of {', '.join(SYSTEMS)}; without: {','.join(DEFAULT)}",
+    )
     add("--rounds", type=int, default=3, help="medians are taken over these (%(default)s)")
     add("--runs", type=int, help=f"runs of a drain and of a bulk ({Sizes.runs:,})")
     add("--memory-runs", type=int, help=f"runs of the memory phase ({Sizes.memory_runs:,})")
@@ -91,8 +95,9 @@ def main(argv: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     figures, quiet = Figures(), Quiet(0 if arguments.quick else arguments.idle_seconds)
     rounds = 1 if arguments.quick else arguments.rounds
+    rows = arguments.rows or (OURS if arguments.quick else DEFAULT)
     with open_server(arguments.database_url) as server:
-        systems = [make(name, server, arguments.peers_dir) for name in arguments.rows]
+        systems = [make(name, server, arguments.peers_dir) for name in rows]
         runner = Runner(systems, sizes_of(arguments), rounds, quiet, figures)
         runner.prepare()
         about = conditions(server, arguments, {one.name: one.version() for one in systems})

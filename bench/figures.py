@@ -19,7 +19,7 @@ MORE_IS_BETTER: Mapping[str, bool] = {
     "dead rows/run": False,
     "MB before": False,
     "MB after": False,
-    "last/first round": True,
+    "last/first round": True,  # and "round N runs/s"
 }
 
 

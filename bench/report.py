@@ -12,7 +12,7 @@ def table(figures: Figures) -> str:
     others = [row for row in figures.rows if row != "rota"]
     head = [*_HEAD, *(f"÷ {row}" for row in others), "÷ base case"]
     lines = [head, ["---"] * len(head)]
-    lines += [_line(figures, key, others) for key in figures.all_keys()]
+    lines += [_line(figures, key, others) for key in figures.all_keys() if _is_shown(key)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
     return "\n".join(_aligned(line, widths) for line in lines)
 
@@ -29,6 +29,11 @@ def _line(figures: Figures, key: Key, others: list[str]) -> list[str]:
         *(f"{better[row]:.2f}" if row in better else "" for row in others),
         f"{base:.2f}" if base is not None else "",
     ]
+
+
+def _is_shown(key: Key) -> bool:
+    """Single rounds are in the JSON only."""
+    return not key.metric.startswith("round ")
 
 
 def _number(value: float) -> str:

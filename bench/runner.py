@@ -27,6 +27,9 @@ class Runner:
         ready = []
         for system in self._systems:
             try:
+                system.warm_up_runs = self._sizes.warm_up
+                if not self._sizes.is_waiting:
+                    system.poll_seconds = 0
                 system.install()
                 system.prepare()
                 ready.append(system)

@@ -22,6 +22,7 @@ from rota.embedded import EmbeddedPostgres
 Conn = psycopg.Connection[Any]
 PREFIX = "rota_bench_"
 _STOP_SECONDS = 60.0
+_SHOWN = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
 
 
 class Server:
@@ -79,16 +80,9 @@ class Server:
             return None
 
     def describe(self) -> dict[str, Any]:
-        names = [
-            "server_version",
-            "fsync",
-            "synchronous_commit",
-            "full_page_writes",
-            "shared_buffers",
-        ]
         with self.connect() as conn:
             rows = conn.execute(
-                "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [names]
+                "SELECT name, current_setting(name) FROM unnest(%s::text[]) AS name", [_SHOWN]
             ).fetchall()
         return dict(rows)
 

@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bench.phases import bulk, drain, one
+from bench.phases import (
+    bulk,
+    drain,
+    executors,
+    footprint,
+    held,
+    history,
+    latency,
+    memory,
+    one,
+    queues,
+    scheduled,
+)
 from bench.phases.base import Phase
 
-PHASES: Mapping[str, Phase] = {phase.name: phase for phase in (one.PHASE, bulk.PHASE, drain.PHASE)}
+_MODULES = (
+    one, bulk, drain, executors, latency, footprint, memory, history, scheduled, held, queues,
+)  # fmt: skip
+PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

@@ -22,11 +22,13 @@ class Sizes:
     scheduled: int = 1_000_000
     held_rounds: int = 10
     queues: int = 1_000
+    warm_up: int = 2_000
+    is_waiting: bool = True  # for polls to come due
 
 
 QUICK = Sizes(
     runs=500, singly=100, latency_runs=30, memory_runs=1_000, ended=2_000, scheduled=2_000,
-    held_rounds=2, queues=10,
+    held_rounds=2, queues=10, warm_up=100, is_waiting=False,
 )  # fmt: skip
 
 

@@ -50,11 +50,8 @@ def one(count: int, *, pace: float = 0.0, warm_up: int = WARM_UP) -> dict[str, A
 
 
 def bulk(count: int) -> dict[str, Any]:
-    sql, conn, payloads = (
-        get("runs/enqueue_many"),
-        connect(),
-        [f'{{"n":{n}}}' for n in numbers(count)],
-    )
+    sql, conn = get("runs/enqueue_many"), connect()
+    payloads = [f'{{"n":{n}}}' for n in numbers(count)]
     started = time.perf_counter()
     with conn.transaction():
         for at in range(0, count, BULK):

@@ -10,14 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.server import Server
-from bench.systems import floor, rota
 from bench.systems.base import System
+from bench.systems.floor import Floor
+from bench.systems.graphile import Graphile
+from bench.systems.pgboss import PgBoss
+from bench.systems.pgqueuer import PgQueuer
+from bench.systems.procrastinate import Procrastinate
+from bench.systems.rota import Rota
 
 SYSTEMS: Mapping[str, type[System]] = {
-    "rota": rota.Rota,
-    "floor": floor.Floor,
+    system.name: system for system in (Rota, Floor, PgQueuer, Graphile, PgBoss, Procrastinate)
 }
-DEFAULT = ("rota", "floor")
+OURS = ("rota", "floor")
+DEFAULT = (*OURS, "pgqueuer", "graphile", "pgboss")
 
 
 def make(name: str, server: Server, peers_dir: Path) -> System:

@@ -18,7 +18,6 @@ from bench.server import Conn, Server
 from bench.workers import Workers
 
 ROOT = Path(__file__).parents[2]
-WARM_UP_RUNS = 2_000
 _LOOK_SECONDS = 0.002
 _LIMIT_SECONDS = 1800.0
 
@@ -50,7 +49,11 @@ class System:
     place_sql = "SELECT 0"
     schema = "public"
     has_sync = False
-    poll_seconds = 0.0
+    # False: nothing is executed, so nothing can be said about bodies.
+    has_bodies = True
+    # The longest that an idle worker waits before it looks for work by itself.
+    poll_seconds = 1.0
+    warm_up_runs = 2_000
 
     def __init__(self, server: Server, peers_dir: Path) -> None:
         self.server = server
@@ -114,7 +117,7 @@ class System:
             workers = stack.enter_context(Workers([*self.command, "work"], env, processes, pipe))
             warm = WarmWorkers(self, workers, pipe, options)
             if "BENCH_STAMPS" not in options:
-                warm.drain(WARM_UP_RUNS)
+                warm.drain(self.warm_up_runs)
             yield warm
 
     # Programs.

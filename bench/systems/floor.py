@@ -8,4 +8,4 @@ from bench.systems.rota import Rota
 class Floor(Rota):
     name = "floor"
     program = "bench.programs.floor"
-    has_sync = True
+    has_bodies = False
