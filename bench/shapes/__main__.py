@@ -1,6 +1,6 @@
 """The data-shape experiment: which tables a run lives in from enqueue to history.
 
-    python -m bench.shapes run                      all experiments, about 20 minutes on two cores
+    python -m bench.shapes run                      all experiments, about 25 minutes on two cores
     python -m bench.shapes run --only fill,forms    some of them
     python -m bench.shapes run --quick              small sizes, to see that it works
     python -m bench.shapes report FILE              the tables of a results file again
@@ -12,6 +12,7 @@ finish without doing anything in between; finish and next claim share one pipeli
 Variants take turns inside each round, medians are taken over the rounds. Server CPU per run is the
 steadier figure where the machine has other work to do.
 
+The figures that were recorded are in results.jsonl beside this file.
 What came out, and what was chosen: docs/decisions/0002-data-shape.md.
 """
 
