@@ -19,7 +19,32 @@ def tables(path: Path) -> str:
         by_experiment[figure.get("experiment", "probes")].append(figure)
     probes = by_experiment.pop("probes", [])
     parts = [_table(name, figures) for name, figures in by_experiment.items()]
+    shapes = [f for name, fs in by_experiment.items() if name.startswith("shapes") for f in fs]
+    parts += [_pooled(shapes)] if shapes else []
     return "\n\n".join(parts + ([_probes(probes)] if probes else []))
+
+
+def _pooled(figures: list[dict[str, Any]]) -> str:
+    """All shapes against b of the same round, over every experiment; batches of one are too few."""
+    place = ("experiment", "batch", "workers", "round")
+    rows = {(*(f[p] for p in place), f["variant"]): f for f in figures if f["batch"] > 1}
+    lines = [
+        "### shapes against b, pooled",
+        "",
+        "| shape | figure | median | quartiles | below 1 |",
+    ]
+    lines += ["|---|---|---|---|---|"]
+    for shape in "acd":
+        for column in ("runs_per_second", "server_cpu_us", "drain_wal_bytes"):
+            pairs = [(f, rows[(*k[:4], "b")]) for k, f in rows.items() if k[4] == shape]
+            ratios = sorted(f[column] / b[column] for f, b in pairs if b[column])
+            n = len(ratios)
+            lines.append(
+                f"| {shape} | {column} | {median(ratios):.2f} "
+                f"| {ratios[n // 4]:.2f}-{ratios[3 * n // 4]:.2f} "
+                f"| {sum(r < 1 for r in ratios)} of {n} |"
+            )
+    return "\n".join(lines)
 
 
 def _probes(probes: list[dict[str, Any]]) -> str:
