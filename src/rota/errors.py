@@ -197,11 +197,18 @@ class Cancel(Control):
         return self.reason or "cancelled by the handler"
 
 
+# Near the end of what Postgres can add to a date; longer waits are slips of a handler's sums.
+_LONGEST_DELAY = 100 * 365 * 86_400.0
+
+
 def _seconds(delay: float | timedelta) -> float:
     """Seconds from now. A time already past means at once: handlers compute `due - now`."""
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
-    if not math.isfinite(seconds):
-        raise ValueError(f"delay must be a finite number of seconds or a timedelta, not {delay!r}")
+    if not math.isfinite(seconds) or seconds > _LONGEST_DELAY:
+        raise ValueError(
+            f"delay must be a finite number of seconds or a timedelta, of at most 100 years, "
+            f"not {delay!r}"
+        )
     return max(0.0, seconds)
 
 

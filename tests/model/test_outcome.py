@@ -73,8 +73,9 @@ TABLE: list[tuple[BaseException, Policy, int, int, Outcome]] = [
         USUAL,
         0,
         3,
-        Ended("cancelled", "cancelled", "cancelled by its handler: not needed"),
+        Ended("cancelled", "cancelled", "cancelled by its handler: words"),
     ),
+    (Cancel(), USUAL, 0, 3, Ended("cancelled", "cancelled", "cancelled by its handler")),
 ]
 
 

@@ -67,10 +67,9 @@ def decide(
         case Snooze():
             return Again("snoozed", error.delay, is_spent=False, message=str(error) or None)
         case Cancel():
-            reason = (
-                f"cancelled by its handler: {error}" if str(error) else "cancelled by its handler"
-            )
-            return Ended("cancelled", "cancelled", reason)
+            # The failure's words and not the error's: they are known to fit into a row.
+            words = f": {failure.error}" if error.reason else ""
+            return Ended("cancelled", "cancelled", f"cancelled by its handler{words}")
         case AttemptTimeout():
             state: Literal["failed", "timed_out"] = "timed_out"
         case _:

@@ -15,11 +15,15 @@ _OWN_FILES = str(Path(__file__).parents[1])
 
 def describe(error: BaseException, limit: int) -> Failure:
     kind = type(error)
-    name = getattr(error, "type_name", None) or (
+    name = (
         kind.__qualname__
         if kind.__module__ in ("builtins", "rota.errors")
         else f"{kind.__module__}.{kind.__qualname__}"
     )
+    # Errors of a child process carry the name of their class; anybody may call a field so.
+    given = getattr(error, "type_name", None)
+    if isinstance(given, str) and given:
+        name = _cut(clean(given), limit)
     return Failure(name, _cut(_message(error), limit), _cut_head(_traceback(error), limit))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from rota.runtime.log_buffer import clean
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
 
@@ -23,7 +24,8 @@ class ProgressBoard(Loop):
     def report(self, run_id: int, attempt: int, fraction: float, message: str | None) -> None:
         """From any thread; costs the handler nothing but this."""
         with self._lock:
-            self._latest[run_id, attempt] = (fraction, message)
+            words = None if message is None else clean(str(message))
+            self._latest[run_id, attempt] = (fraction, words)
 
     async def run_once(self) -> float:
         with self._lock:
