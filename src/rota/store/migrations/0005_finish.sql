@@ -14,7 +14,7 @@ CREATE FUNCTION rota.finish_runs(
     end_reasons text[] DEFAULT NULL, messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL,
     errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
 DECLARE
     clock timestamptz := rota.now();
@@ -68,7 +68,7 @@ CREATE FUNCTION rota.requeue_runs(
     attempt_states text[], delays double precision[], spent boolean[],
     messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL, errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
 DECLARE
     clock   timestamptz := rota.now();
