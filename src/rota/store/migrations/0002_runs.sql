@@ -37,6 +37,7 @@ CREATE TABLE rota.open_runs (
     triggered_by    jsonb,                      -- NULL: by code
     schedule        text,
     scheduled_for   timestamptz,
+    schedule_id     bigint,
     last_error      text,
     progress        real,
     message         text,
@@ -98,6 +99,7 @@ CREATE TABLE rota.ended_runs (
     triggered_by    jsonb,
     schedule        text,
     scheduled_for   timestamptz,
+    schedule_id     bigint,
     progress        real,
     message         text,
     details         jsonb,

@@ -31,16 +31,16 @@ BEGIN
             o.max_attempts, o.priority, o.is_suspect, coalesce(f.state, 'succeeded') AS state,
             coalesce(f.attempt_state, 'succeeded') AS attempt_state,
             o.queue, o.job, o.tenant, o.payload, f.result, o.expires_at, o.timeout_seconds, o.key, o.key_seconds, o.backoff, o.tags,
-            o.metadata, o.triggered_by, o.schedule, o.scheduled_for, o.progress, coalesce(f.message, o.message) AS message,
+            o.metadata, o.triggered_by, o.schedule, o.scheduled_for, o.schedule_id, o.progress, coalesce(f.message, o.message) AS message,
             f.error_type, f.error, f.traceback, f.end_reason
     ), moved AS (
         INSERT INTO rota.ended_runs (id, created_at, run_at, started_at, finished_at, worker, attempt, duration_ms, attempts_used,
             max_attempts, priority, is_redelivery, state, attempt_state, queue, job, tenant, payload, result, expires_at,
-            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, progress, message,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, progress, message,
             error_type, error, traceback, end_reason)
         SELECT id, created_at, run_at, started_at, clock, for_worker, attempt, duration_ms, attempts_used,
             max_attempts, priority, is_suspect, state, attempt_state, queue, job, tenant, payload, result, expires_at,
-            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, progress, message,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, progress, message,
             error_type, error, traceback, end_reason
         FROM ended
     ), freed AS (

@@ -170,11 +170,11 @@ BEGIN
     ), moved AS (
         INSERT INTO rota.ended_runs (id, created_at, run_at, finished_at, attempt, attempts_used,
             max_attempts, priority, is_redelivery, state, queue, job, tenant, payload, expires_at,
-            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, message,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, message,
             error_type, error, end_reason)
         SELECT id, created_at, run_at, clock, attempt, attempts_used,
             max_attempts, priority, is_suspect, new_state, queue, job, tenant, payload, expires_at,
-            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, message,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, message,
             failure_type, coalesce(failure, last_error), reason
         FROM ended
     ), freed AS (

@@ -88,11 +88,11 @@ BEGIN
     END IF;
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority, attempt,
         attempts_used, max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
-        schedule, scheduled_for, last_error)
+        schedule, scheduled_for, schedule_id, last_error)
     VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
         old.queue, old.job, old.tenant, coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
         old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL, old.timeout_seconds, old.key, old.key_seconds, old.backoff,
-        old.tags, old.metadata, old.triggered_by, old.schedule, old.scheduled_for, old.error);
+        old.tags, old.metadata, old.triggered_by, old.schedule, old.scheduled_for, old.schedule_id, old.error);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload', coalesce(retry_run.payload, old.payload)), retry_run.reason, old.tenant);
