@@ -107,7 +107,7 @@ def unset(key: Key, file: File = None) -> None:
 
 @commands.command("init")
 def init(
-    path: Annotated[Path, typer.Argument(metavar="[FILE]")] = Path("rota.toml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("rota.toml"),
 ) -> None:
     """Write a rota.toml with every setting, its default and its range as comments."""
     from rota.config import write_template

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def dev(
     ctx: typer.Context,
-    target: Annotated[str | None, typer.Argument(metavar="[FILE|MODULE]")] = None,
+    target: Annotated[str | None, typer.Argument(metavar="FILE|MODULE")] = None,
     app: AppOption = None,
     is_reloading: Annotated[
         bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")

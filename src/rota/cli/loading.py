@@ -65,7 +65,7 @@ def load_app(place: Place) -> Loaded:
 def source_roots(place: Place) -> list[Path]:
     """The directories whose .py files belong to the application."""
     if place.file is not None:
-        return [_package_root(place.file)]
+        return [_package_root(_existing(place))]
     _prepend(place.base)
     spec = None
     with contextlib.suppress(ImportError, ValueError):
@@ -78,16 +78,20 @@ def _put_on_path(place: Place) -> str:
     """Make it importable; answers its name."""
     if not place.target:
         raise Failure(f"{place.text!r} names no application", hint=HOW, code=2)
-    file = place.file
-    if file is None:
+    if place.file is None:
         _prepend(place.base)
         return place.target
-    if not file.is_file():
-        raise Failure(f"there is no file {place.target}", hint=HOW, code=2)
+    file = _existing(place)
     root = _package_root(file)
     _prepend(root)
     parts = file.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def _existing(place: Place) -> Path:
+    if place.file is None or not place.file.is_file():
+        raise Failure(f"there is no file {place.target}", hint=HOW, code=2)
+    return place.file
 
 
 def _package_root(file: Path) -> Path:

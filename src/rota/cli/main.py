@@ -43,7 +43,13 @@ def options(
         typer.Option("--config", metavar="FILE", help="Settings. Else ROTA_CONFIG, or rota.toml."),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=lambda it: _version(it))
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=lambda it: _version(it),
+            help="Print the version of Rota.",
+        ),
     ] = False,
 ) -> None:
     if config_file:
@@ -71,9 +77,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code: Any = program(args=arguments, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # `rota runs list | head`: nobody reads on. Python must not complain of it at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _nobody_reads()
+    except SystemExit as error:
+        # typer's own way out of a broken pipe.
+        if isinstance(error.__context__, BrokenPipeError):
+            return _nobody_reads()
+        raise
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except typer.Exit as error:
@@ -81,6 +90,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return fail(error)
     return code if isinstance(code, int) else 0
+
+
+def _nobody_reads() -> int:
+    """`rota runs list | head`: no error, and nothing that Python should complain of at its exit."""
+    sys.stdout = sys.__stdout__
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def fail(error: Exception) -> int:

@@ -23,7 +23,8 @@ def migrate(
     with closing(App(config=config)) as app:
         found = app.pending_migrations() if plan else app.migrate()
     if json:
-        print_json({"schema": config.schema, "is_applied": not plan, "migrations": map(str, found)})
+        names = [str(one) for one in found]
+        print_json({"schema": config.schema, "is_applied": not plan, "migrations": names})
         return
     for one in found:
         say(f"{'would apply' if plan else 'applied'} {one}")

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -20,6 +21,8 @@ STATE_STYLES = {
     "stopping": "yellow", "lost": "red", "silent": "red", "stuck": "red", "paused": "yellow",
     "timed_out": "red", "snoozed": "blue", "error": "red", "critical": "red", "warning": "yellow",
 }  # fmt: skip
+# What is left to the last column on a narrow terminal.
+_LAST_COLUMN = 12
 # What a job wrote must not steer the terminal of whoever reads it.
 _CONTROL = {
     code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if code not in (9, 10)
@@ -61,34 +64,32 @@ def _plain(value: Any) -> Any:
             return str(value)
 
 
-def console() -> Console:
+def console(least: int = 0) -> Console:
+    """`least`: so many columns, even on a terminal that has to break its lines then."""
     from rich.console import Console
 
     # Into a pipe nothing is cut: grep and awk get whole lines.
-    width = None if sys.stdout.isatty() else 100_000
-    return Console(width=width, highlight=False, soft_wrap=False)
+    width = max(least, get_terminal_size().columns) if sys.stdout.isatty() else 100_000
+    return Console(width=width, highlight=False)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns whose header ends in `>` are numbers. The last one is cut to the terminal's width,
-    the others only if they must be."""
+    the others are shown whole."""
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[first_line(cell) for cell in row] for row in rows]
+    titles = [header.removesuffix(">") for header in headers]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    widths[-1] = min(widths[-1], _LAST_COLUMN)
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, header in enumerate(headers):
-        is_last = number == len(headers) - 1
-        made.add_column(
-            header.removesuffix(">"),
-            justify="right" if header.endswith(">") else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if is_last else None,
-        )
-    for row in rows:
-        cells = [first_line(cell) for cell in row]
-        made.add_row(*[Text(cell, STATE_STYLES.get(cell, "")) for cell in cells])
-    out = console()
+    for header, title, width in zip(headers, titles, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if header.endswith(">") else "left"
+        made.add_column(title, justify=justify, no_wrap=True, min_width=width, overflow="ellipsis")
+    for row in cells:
+        made.add_row(*[Text(cell, STATE_STYLES.get(cell, "")) for cell in row])
+    out = console(least=sum(widths) + 2 * len(widths))
     with out.capture() as captured:
         out.print(made)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

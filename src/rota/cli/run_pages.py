@@ -35,12 +35,18 @@ def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
         return
     rows = [
         (
-            run.id, run.state, run.job, run.queue, f"{run.attempt}/{run.max_attempts}",
+            run.id, run.state, run.job, run.queue, _attempts(run),
             times.shown(run.created_at, now, is_absolute), news(run, now, is_absolute),
         )
         for run in found
     ]  # fmt: skip
     table(HEADERS, rows)
+
+
+def _attempts(run: RunInfo) -> str:
+    """Those that count: a number that was handed back or snoozed is not one of the allowance."""
+    current = 1 if run.state == "running" else 0
+    return f"{run.attempts_used + current}/{run.max_attempts}"
 
 
 def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
@@ -53,10 +59,11 @@ def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
         case "queued" if run.held_by:
             return f"held: {run.held_by}"
         case "queued":
-            return f"waits since {times.shown(run.run_at, now, is_absolute)}"
+            since = f"since {times.absolute(run.run_at)}"
+            return f"waiting {since if is_absolute else times.span(_seconds(run.run_at, now))}"
         case "running":
             progress = "" if run.progress is None else f", {run.progress:.0%}"
-            since = times.span((now - (run.started_at or now)).total_seconds())
+            since = times.span(_seconds(run.started_at or now, now))
             return f"for {since} on worker {run.worker}{progress}"
         case "succeeded":
             return f"took {times.took(run.duration_ms)}"
@@ -64,6 +71,10 @@ def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
             return error or run.end_reason or ""
         case _:
             return run.end_reason or ""
+
+
+def _seconds(start: datetime, now: datetime) -> float:
+    return (now - start).total_seconds()
 
 
 def print_details(found: RunDetails, now: datetime) -> None:

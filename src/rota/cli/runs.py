@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 commands = typer.Typer(name="runs", help="Runs: what was asked for.", no_args_is_help=True)
 
 STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled")
-RunIds = Annotated[list[int], typer.Argument(metavar="ID...", help="One or more runs.")]
+RunIds = Annotated[list[int], typer.Argument(metavar="ID", help="One or more runs.")]
 
 
 @commands.command("list")
@@ -124,7 +124,7 @@ def enqueue(
     job: Annotated[str, typer.Argument(metavar="JOB")],
     payload: Annotated[
         str | None,
-        typer.Argument(metavar="[JSON|@FILE|-]", help='Arguments, like {"user_id": 7}.'),
+        typer.Argument(metavar="JSON|@FILE|-", help='Arguments, like {"user_id": 7}.'),
     ] = None,
     app: AppOption = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,

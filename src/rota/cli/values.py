@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import typer
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 DURATION = "90s, 5m, 2h, 1d"
 
 

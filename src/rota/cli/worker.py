@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli import values
+from rota.cli.output import remark
 from rota.cli.session import closing, session
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def worker(
     from rota.telemetry.logging import configure
 
     configure(config.log_level)
+    if not found.app.registry:
+        remark(f"hint: {found.reference} declares no jobs, so there is nothing that it could run")
     with closing(found.app):
         if config.worker.processes > 1:
             return run_processes(found.app, config, app or session(ctx).app, overrides)

@@ -1,0 +1,65 @@
+"""The program as a whole: its start, its help, its ways to fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rota
+from tests.cli.conftest import Cli
+
+HEAVY = ("psycopg", "rich", "asyncio", "structlog", "tomlkit", "msgspec", "rota.app")
+
+
+def test_help_and_completion_import_nothing_heavy() -> None:
+    program = f"""if True:
+        import sys
+        from rota.cli.main import run
+        assert run(["runs", "list", "--help"]) == 0
+        print([name for name in {HEAVY!r} if name in sys.modules])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("[]\n")
+
+
+def test_every_public_name_is_where_it_says() -> None:
+    assert sorted(rota.__all__) == sorted(rota._HOMES)
+    assert all(getattr(rota, name).__name__ == name for name in rota.__all__)
+    assert set(rota.__all__) <= set(dir(rota))
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        rota.Nothing  # noqa: B018
+
+
+def test_no_command_shows_the_help(bare_cli: Cli) -> None:
+    for arguments in ((), ("runs",), ("config",)):
+        result = bare_cli(*arguments)
+        assert result.code == 2
+        assert result.err.startswith("Usage: rota")
+    assert bare_cli.done("--help").out.startswith("Usage: rota")
+    assert bare_cli.done("--version").out.startswith("rota ")
+
+
+def test_a_mistyped_command_is_guessed(bare_cli: Cli) -> None:
+    result = bare_cli("rnus")
+    assert result.code == 2
+    assert "'runs'" in result.err
+
+
+def test_completion_script(here: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rota", "--show-completion", "bash"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "_ROTA_COMPLETE" in done.stdout or "COMPLETE" in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    pipe = f"set -o pipefail; {sys.executable} -m rota config list --json | true"
+    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from rota.store.migrate import latest
+from tests.cli.conftest import Cli
+from tests.database import Server
+
+
+def test_up_to_date(cli: Cli) -> None:
+    assert cli.done("migrate").out == 'schema "rota" is up to date\n'
+    found = cli.done("migrate", "--plan", "--json").json
+    assert found == {"schema": "rota", "is_applied": False, "migrations": []}
+
+
+def test_plan_then_migrate(bare_cli: Cli, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server.fresh_database("template0") as url:
+        monkeypatch.setenv("ROTA_DATABASE_URL", url)
+        result = bare_cli("runs", "list")
+        assert result.code == 1
+        assert "hint: run `rota migrate`" in result.err
+        plan = bare_cli.done("migrate", "--plan").out.splitlines()
+        assert plan[0] == "would apply 0001_foundation"
+        assert len(plan) == latest()
+        assert bare_cli.done("migrate").out.splitlines()[-1].startswith("applied ")
+        assert bare_cli.done("runs", "list", "--json").json == []
+
+
+def test_a_schema_of_another_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_SCHEMA", "jobs")
+    cli.done("migrate")
+    assert cli.done("runs", "list", "--json").json == []
+
+
+def test_a_database_that_is_away(
+    cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROTA_DATABASE_URL", make_conninfo(database_url, dbname="nowhere"))
+    for command in (("migrate",), ("runs", "list"), ("queues", "list")):
+        result = cli(*command)
+        assert result.code == 1
+        assert 'database "nowhere" does not exist' in result.err
+        assert "Traceback" not in result.err
+
+
+def test_no_database_at_all(bare_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = bare_cli("runs", "list")
+    assert result.code == 2
+    assert "no database is configured" in result.err
+    assert not (here / ".rota").exists()
+    monkeypatch.setenv("ROTA_EMBEDDED", "false")
+    assert bare_cli("runs", "list").code == 2
+
+
+def test_debug_shows_the_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_DEBUG", "1")
+    result = cli("runs", "show", 99)
+    assert "Traceback" in result.err
+    assert result.err.endswith("error: there is no run 99\n")
+
+
+def test_connection_refused(bare_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    result = bare_cli("runs", "list")
+    assert result.code == 1
+    assert "error: connection" in result.err
+    assert psycopg.__name__ not in result.err

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+from tests.cli.conftest import Cli
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture
+def jobs(make_app: Any) -> rota.App:
+    app: rota.App = make_app()
+
+    @app.job(queue="mail", timeout=30, description="Greets.")
+    async def send(user_id: int = 1) -> None: ...
+
+    assert app.database.url
+    return app
+
+
+def test_nothing_to_list(cli: Cli) -> None:
+    assert cli.done("queues", "list").err == "no queues\n"
+    assert "rota worker" in cli.done("workers", "list").err
+    assert "no jobs" in cli.done("jobs", "list").err
+    for noun in ("queues", "workers", "jobs"):
+        assert cli.done(noun, "list", "--json").json == []
+
+
+def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
+    cli.done("runs", "enqueue", "send")
+    assert cli.done("queues", "pause", "mail", "--reason", "smtp").out == 'queue "mail" paused\n'
+    line = cli.done("queues", "list").out.splitlines()[1]
+    assert line.split()[:3] == ["mail", "paused", "1"]
+    assert "by cli:alice: smtp" in line
+    assert cli("queues", "pause", "mail")[::2] == (1, 'error: queue "mail" is already paused\n')
+    assert cli.done("queues", "resume", "mail", "--reason", "ok").out == 'queue "mail" resumed\n'
+    assert cli("queues", "resume", "mail")[::2] == (1, 'error: queue "mail" is not paused\n')
+    assert "no worker serves it" in cli.done("queues", "list").out
+    rows = conn.execute("SELECT actor, action, reason FROM rota.audit ORDER BY id").fetchall()
+    assert rows[1:] == [
+        ("cli:alice", "queue.paused", "smtp"), ("cli:alice", "queue.resumed", "ok")
+    ]  # fmt: skip
+
+
+def test_pausing_a_queue_that_nobody_uses_says_so(cli: Cli, jobs: rota.App) -> None:
+    result = cli.done("queues", "pause", "mial")
+    assert "did you mean mail?" in result.err
+    assert cli("queues", "pause").code == 2
+
+
+def test_workers(cli: Cli, conn: Connection) -> None:
+    conn.execute("SELECT rota.register_worker('w', 'box', 7, '', '{a,b}', '{send}', 4, 30)")
+    conn.execute("SELECT rota.register_worker('v', 'box', 8, '', '{}', '{}', 4, 30)")
+    conn.execute("UPDATE rota.workers SET is_stuck = true WHERE pid = 8")
+    _, second, first = cli.done("workers", "list").out.splitlines()
+    assert first.split()[1:7] == ["live", "box", "7", "a,", "b", "0/4"]
+    assert second.split()[1:6] == ["stuck", "box", "8", "all", "0/4"]
+    conn.execute("UPDATE rota.workers SET lease_expires_at = clock_timestamp() WHERE pid = 7")
+    assert " silent " in cli.done("workers", "list").out
+    conn.execute(
+        "UPDATE rota.workers SET state = 'gone', ended_at = clock_timestamp() WHERE pid = 7"
+    )
+    assert len(cli.done("workers", "list", "--json").json) == 1
+    assert len(cli.done("workers", "list", "--all", "--json").json) == 2
+
+
+def test_jobs(cli: Cli, jobs: rota.App) -> None:
+    _, line = cli.done("jobs", "list").out.splitlines()
+    assert line.split() == ["send", "mail", "5", "3", "30", "s", "async", "0", "Greets."]
+    text = cli.done("jobs", "show", "send").out
+    assert "30 s" in text
+    assert '"user_id"' in text
+    assert cli.done("jobs", "show", "send", "--json").json["queue"] == "mail"
+    result = cli("jobs", "show", "sned")
+    assert result[::2] == (1, 'error: no job is named "sned"\nhint: did you mean send?\n')
