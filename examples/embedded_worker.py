@@ -20,7 +20,8 @@ async def fetch(ctx: rota.Context, page: int) -> int:
 async def serve() -> list[int]:
     """Answers requests: each is a few runs, waited for."""
     runs = await app.enqueue_many(fetch.call(page) for page in range(5))
-    return await asyncio.gather(*(run.wait(timeout=30) for run in runs))
+    answers: list[int] = await asyncio.gather(*(run.wait(timeout=30) for run in runs))
+    return answers
 
 
 async def main() -> None:
