@@ -38,9 +38,11 @@ CREATE TABLE rota.jobs (
     tags            text[] NOT NULL DEFAULT '{}',
     metadata        jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
     source          text NOT NULL DEFAULT '',
+    is_enabled      boolean NOT NULL DEFAULT true,   -- false: its runs wait
     created_at      timestamptz NOT NULL DEFAULT rota.now(),
     updated_at      timestamptz NOT NULL DEFAULT rota.now()
 );
+CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
 COMMENT ON TABLE rota.jobs IS 'Every job that some process has declared.';
 
 -- A queue needs no row to exist; a row holds what an operator said about it.

@@ -50,6 +50,7 @@ DECLARE
     clock timestamptz := rota.now();
 BEGIN
     PERFORM rota.check_worker(for_worker);
+    known_jobs := rota.enabled_jobs(known_jobs);
     IF start_batch IS NOT NULL THEN
         INSERT INTO rota.batch_starts (worker, batch) VALUES (for_worker, start_batch);
     END IF;
@@ -93,6 +94,15 @@ BEGIN
     END IF;
 END $$;
 
+-- Without those that an operator disabled: one probe while there are none.
+CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) THEN
+        RETURN names;
+    END IF;
+    RETURN ARRAY(SELECT n FROM unnest(names) n WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = n AND NOT j.is_enabled));
+END $$;
+
 -- A run whose worker died with it is taken alone, when nothing else is in flight.
 CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_jobs text[])
 RETURNS TABLE (
@@ -105,6 +115,7 @@ DECLARE
     clock timestamptz := rota.now();
 BEGIN
     PERFORM rota.check_worker(for_worker);
+    known_jobs := rota.enabled_jobs(known_jobs);
     RETURN QUERY
     UPDATE rota.open_runs o
     SET state = 'running', worker = for_worker, attempt = o.attempt + 1, started_at = clock, held_by = NULL

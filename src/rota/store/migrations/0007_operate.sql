@@ -104,6 +104,20 @@ BEGIN
     RETURN old.id;
 END $$;
 
+-- A disabled job's runs wait, new ones too.
+CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE rota.jobs j SET is_enabled = enabled, updated_at = rota.now() WHERE j.name = set_job_enabled.job AND j.is_enabled <> enabled;
+    IF FOUND THEN
+        PERFORM rota.write_audit(set_job_enabled.actor, CASE WHEN enabled THEN 'job.enabled' ELSE 'job.disabled' END, 'job', set_job_enabled.job,
+            jsonb_build_object('is_enabled', NOT enabled), jsonb_build_object('is_enabled', enabled), set_job_enabled.reason);
+        PERFORM rota.wake(ARRAY(SELECT DISTINCT j.queue FROM rota.jobs j WHERE j.name = set_job_enabled.job)) WHERE enabled;
+    ELSIF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
+        PERFORM rota.unknown_job(set_job_enabled.job);
+    END IF;
+END $$;
+
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
