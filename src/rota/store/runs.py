@@ -13,6 +13,7 @@ from rota.model.details import RunDetails
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 from rota.store.audit import write_audit
+from rota.store.clock import read_clock
 from rota.store.plans import Ask, Plan
 
 _USUAL_LIFE = timedelta(days=2)
@@ -57,6 +58,9 @@ def list_runs(
 ) -> Plan[list[RunInfo]]:
     """Newest first, paged by `before_id`. A `since` that is a timedelta counts back from now, by
     the database's clock."""
+    if isinstance(since, timedelta):
+        since = (yield from read_clock()) - since
+    marks = [] if since is None else (yield Ask("runs/id_before", {"at": since}))
     params = {
         "states": None if states is None else list(states),
         "job": job,
@@ -64,8 +68,8 @@ def list_runs(
         "tenant": tenant,
         "tag": tag,
         "key": key,
-        "since": since if isinstance(since, datetime) else None,
-        "age": since if isinstance(since, timedelta) else None,
+        "since": since,
+        "after_id": marks[0]["id"] if marks else None,
         "before_id": before_id,
         "limit": limit,
     }

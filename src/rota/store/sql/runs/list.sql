@@ -9,7 +9,9 @@ WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
   AND (%(tag)s::text IS NULL OR %(tag)s::text = ANY (tags))
   AND (%(key)s::text IS NULL OR key = %(key)s::text)
   AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s::timestamptz)
-  AND (%(age)s::interval IS NULL OR created_at >= rota.now() - %(age)s::interval)
+  -- Follows from the line above, and spares partitions, and what lies further down the index.
+  AND (%(since)s::timestamptz IS NULL OR finished_at IS NULL OR finished_at >= %(since)s::timestamptz)
+  AND (%(after_id)s::bigint IS NULL OR id > %(after_id)s::bigint)
   AND (%(before_id)s::bigint IS NULL OR id < %(before_id)s::bigint)
 ORDER BY id DESC
 LIMIT %(limit)s::integer
