@@ -6,6 +6,7 @@
   * EmbeddedError          the embedded Postgres could not be found, started or stopped
   * SchemaError            the database's schema does not fit this release
   * JobError               a job is declared wrongly
+  * TimingError            a timing or a calendar says something that cannot be followed
   * PayloadError           what was enqueued is refused
   * UnknownJob             no job of that name is registered
   * DuplicateKey           the key is held by another run, and the caller asked to be told
@@ -45,6 +46,7 @@ __all__ = [
     "RunNotFound",
     "SchemaError",
     "Snooze",
+    "TimingError",
     "UnknownJob",
     "UnknownOption",
     "WaitTimeout",
@@ -85,6 +87,10 @@ class SchemaError(RotaError):
 
 class JobError(RotaError):
     """A job is declared wrongly: a bad option, an unusable signature, or a name taken twice."""
+
+
+class TimingError(RotaError):
+    """A cron expression, an interval, a time zone or a calendar cannot be followed as written."""
 
 
 class PayloadError(RotaError):

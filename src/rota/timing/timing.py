@@ -1,0 +1,223 @@
+"""When a schedule runs, as one value: everything else about schedules asks this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
+from itertools import islice, takewhile
+from typing import Final, Literal, Self, get_args
+
+from rota.errors import TimingError
+from rota.timing import interval as intervals
+from rota.timing.cron import CronRule, expand
+from rota.timing.dst import Fold, Gap
+from rota.timing.interval import IntervalRule
+from rota.timing.nominal import EARLIEST, Nominal, in_utc
+from rota.timing.once import OnceRule
+from rota.timing.zones import zone
+
+Kind = Literal["cron", "interval", "once"]
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+# Looked back from the end to find the latest time without listing all before it.
+_LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Exactly one of `cron`, `interval` and `run_at`, in a zone, within optional bounds.
+
+    Make it with `Timing.of`, which checks everything. Two timings are equal if they say the same.
+    All methods take aware instants and give UTC.
+    """
+
+    cron: str | None = None
+    interval: timedelta | None = None
+    run_at: datetime | None = None
+    timezone: str = "UTC"
+    gap: Gap = "run_after"
+    fold: Fold = "first"
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    with_seconds: bool = False
+    anchor: datetime = EPOCH
+    rule: CronRule | IntervalRule | OnceRule = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", self._rule())
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        cron: str | None = None,
+        interval_seconds: float | Decimal | timedelta | None = None,
+        run_at: datetime | None = None,
+        timezone: str = "UTC",
+        gap: Gap = "run_after",
+        fold: Fold = "first",
+        start_at: datetime | None = None,
+        end_at: datetime | None = None,
+        with_seconds: bool = False,
+        anchor: datetime | None = None,
+    ) -> Self:
+        """Read what a schedule says. `@every 90s` in `cron` is an interval.
+
+        An interval counts from `start_at`, else from `anchor` (when the schedule was made), else
+        from the start of 1970 in UTC, so that an hour falls on the hour. Both bounds are included.
+        """
+        _check_one(cron=cron, interval_seconds=interval_seconds, run_at=run_at)
+        _check_word("gap", gap, get_args(Gap))
+        _check_word("fold", fold, get_args(Fold))
+        step = None if interval_seconds is None else intervals.step_of(interval_seconds)
+        if isinstance(cron, str):
+            step = intervals.every(cron)
+            cron = " ".join(cron.split()) if step is None else None
+        start, end = _utc("start_at", start_at), _utc("end_at", end_at)
+        once = _utc("run_at", run_at)
+        _check_bounds(start, once, end)
+        counted_from = start or _utc("anchor", anchor) or EPOCH
+        return cls(
+            cron=cron,
+            interval=step,
+            run_at=once,
+            timezone=timezone,
+            gap=gap,
+            fold=fold,
+            start_at=start,
+            end_at=end,
+            with_seconds=with_seconds,
+            anchor=EPOCH if step is None else counted_from,
+        )
+
+    def _rule(self) -> CronRule | IntervalRule | OnceRule:
+        tz = zone(self.timezone)  # checked for every kind: people are shown times in it
+        if self.cron is not None:
+            return CronRule(self.cron, tz, self.gap, self.fold, self.with_seconds)
+        if self.interval is not None:
+            return IntervalRule(self.interval, self.anchor)
+        if self.run_at is not None:
+            return OnceRule(self.run_at)
+        raise TimingError("a timing needs cron, interval_seconds or run_at")
+
+    @property
+    def kind(self) -> Kind:
+        if self.cron is not None:
+            return "cron"
+        return "once" if self.interval is None else "interval"
+
+    @property
+    def tz(self) -> tzinfo:
+        return zone(self.timezone)
+
+    @property
+    def fields(self) -> str | None:
+        """The cron expression with its macro written out."""
+        return None if self.cron is None else expand(self.cron)
+
+    def anchored(self, at: datetime) -> Timing:
+        """The same, counted from `at`: for intervals that run so long after the last run's end."""
+        return replace(self, anchor=in_utc(at, "anchor"))
+
+    def after(self, instant: datetime) -> datetime | None:
+        """The first nominal time strictly after the instant; None: never again."""
+        for nominal in self.times(instant):
+            if not nominal.is_skipped:
+                return nominal.at
+        return None
+
+    def between(
+        self, after: datetime, until: datetime, limit: int, *, include_skipped: bool = False
+    ) -> list[Nominal]:
+        """The nominal times in (after, until], oldest first, at most `limit`.
+
+        With `include_skipped` also those that `gap="skip"` leaves out, so that they can be
+        recorded; they have no instant of their own, and say when they would have run.
+        """
+        return list(islice(self._within(after, until, include_skipped), max(0, limit)))
+
+    def count_between(self, after: datetime, until: datetime, cap: int = 100_000) -> int:
+        """How many in (after, until]: for intervals by arithmetic, else counted up to `cap`."""
+        if isinstance(self.rule, IntervalRule):
+            return self.rule.count(self._floor(after), self._ceiling(until))
+        return sum(1 for _ in islice(self._within(after, until), cap))
+
+    def latest_between(self, after: datetime, until: datetime) -> Nominal | None:
+        """The last one in (after, until], without listing those before it."""
+        floor, ceiling = self._floor(after), self._ceiling(until)
+        if isinstance(self.rule, IntervalRule):
+            return self.rule.latest(floor, ceiling)
+        for look in _LOOKS:
+            start = max(floor, max(ceiling, EARLIEST + look) - look)
+            last_seen = _last(self._within(start, until))
+            if last_seen or start == floor:
+                return last_seen
+        return _last(self._within(after, until))
+
+    def times(self, after: datetime) -> Iterator[Nominal]:
+        """All nominal times strictly after the instant, skipped ones included; may be endless."""
+        times = self.rule.times(self._floor(after))
+        if self.end_at is None:
+            return times
+        end = self.end_at
+        return takewhile(lambda nominal: nominal.at <= end, times)
+
+    def _within(
+        self, after: datetime, until: datetime, include_skipped: bool = False
+    ) -> Iterator[Nominal]:
+        ceiling = self._ceiling(until)
+        for nominal in self.times(after):
+            if nominal.at > ceiling:
+                return
+            if include_skipped or not nominal.is_skipped:
+                yield nominal
+
+    def _floor(self, after: datetime) -> datetime:
+        """The instant strictly after which times count: `start_at` itself is one of them."""
+        floor = max(in_utc(after, "after"), EARLIEST)
+        return max(floor, self.start_at - _TICK) if self.start_at else floor
+
+    def _ceiling(self, until: datetime) -> datetime:
+        ceiling = in_utc(until, "until")
+        return min(ceiling, self.end_at) if self.end_at else ceiling
+
+
+def _last(times: Iterator[Nominal]) -> Nominal | None:
+    last = None
+    for last in times:  # noqa: B007  the last one seen is the answer
+        pass
+    return last
+
+
+def _utc(name: str, instant: datetime | None) -> datetime | None:
+    if instant is None:
+        return None
+    if not isinstance(instant, datetime):
+        raise TimingError(f"{name} must be a date and time, not {instant!r}")
+    return in_utc(instant, name)
+
+
+def _check_one(**given: object) -> None:
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        found = " and ".join(names) or "none"
+        raise TimingError(f"a timing needs exactly one of {', '.join(given)}, found {found}")
+
+
+def _check_word(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise TimingError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def _check_bounds(start: datetime | None, once: datetime | None, end: datetime | None) -> None:
+    """A timing that can never come is a mistake of whoever wrote it; say so at once."""
+    for earlier, later, text in (
+        (start, end, "end_at {1} is before start_at {0}"),
+        (start, once, "run_at {1} is before start_at {0}"),
+        (once, end, "run_at {0} is after end_at {1}"),
+    ):
+        if earlier and later and earlier > later:
+            raise TimingError(text.format(earlier.isoformat(), later.isoformat()))
