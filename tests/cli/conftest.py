@@ -50,6 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in list(os.environ):
         if name.startswith("ROTA_") and name != "ROTA_TESTS_PLACE":
             monkeypatch.delenv(name)
+    monkeypatch.setenv("ROTA_CONFIG", "")  # --config sets it: put it back afterwards
     monkeypatch.setenv("USER", "alice")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)

@@ -68,4 +68,5 @@ def test_connection_refused(bare_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     result = bare_cli("runs", "list")
     assert result.code == 1
     assert "error: connection" in result.err
+    assert "hint: is the database there?" in result.err
     assert psycopg.__name__ not in result.err

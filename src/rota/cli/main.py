@@ -13,6 +13,8 @@ from rota.cli import config, dev, jobs, migrate, queues, runs, worker, workers
 from rota.cli.failure import Failure
 from rota.cli.session import Session
 
+DATABASE_HINT = "is the database there? `rota config list` says where database_url comes from"
+
 program = typer.Typer(
     name="rota",
     help="The PostgreSQL-native job control plane for Python.",
@@ -115,16 +117,18 @@ def fail(error: Exception) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, str | None, int]:
-    from rota.errors import ConfigError, PayloadError, RotaError
+    from rota.errors import ConfigError, DatabaseError, PayloadError, RotaError
 
     if isinstance(error, Failure):
         return str(error), error.hint, error.code
+    if isinstance(error, DatabaseError):
+        return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
         return str(error), error.hint, 2 if isinstance(error, ConfigError | PayloadError) else 1
     if hasattr(error, "format_message"):  # typer's own, of wrong use
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} --help" if context else None
         return error.format_message(), hint, getattr(error, "exit_code", 2)
-    if type(error).__module__.partition(".")[0] == "psycopg":
-        return f"the database: {error}".strip(), None, 1
+    if type(error).__module__.startswith("psycopg"):
+        return str(error).strip(), DATABASE_HINT, 1
     return f"{type(error).__name__}: {error}", "ROTA_DEBUG=1 shows the traceback", 1

@@ -120,11 +120,7 @@ class Reloader:
         with contextlib.suppress(BlockingIOError, ValueError):
             words = json.loads(self._line.recv(4096) or b"{}")
             if words.get("data_dir"):
-                from rota.embedded import EmbeddedPostgres
-
-                server = EmbeddedPostgres(Path(words["data_dir"]))
-                server.start()
-                self._server = server
+                self._server = _share(Path(words["data_dir"]))
 
     def _end_child(self) -> None:
         """In order; what still runs after a while is cut off, and handed back."""
@@ -157,6 +153,19 @@ class Reloader:
         if self._child is not None and self._child.poll() is None:
             self._child.kill()
             self._child.wait()
+
+
+def _share(data_dir: Path) -> EmbeddedPostgres | None:
+    from rota.embedded import EmbeddedPostgres
+    from rota.errors import EmbeddedError
+
+    server = EmbeddedPostgres(data_dir)
+    try:
+        server.start()
+    except EmbeddedError as error:
+        remark(f"the database will not outlive a reload: {error}")
+        return None
+    return server
 
 
 class Supervisor:
