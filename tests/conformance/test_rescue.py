@@ -83,16 +83,32 @@ def test_without_attempts_left_it_has_failed(engine: Engine) -> None:
 
 
 def test_what_had_not_started_goes_back_free(engine: Engine) -> None:
-    started, waiting = engine.enqueue(max_attempts=1), engine.enqueue(max_attempts=1)
+    started, waiting = engine.enqueue(), engine.enqueue(max_attempts=1)
     worker = engine.worker()
     engine.claim_one(worker, batch=1)
     engine.claim_one(worker, batch=2, start_batch=1)
     engine.lose(worker)
-    assert engine.rescue() == {started: "failed", waiting: "handed back"}
+    assert engine.rescue() == {started: "requeued", waiting: "handed back"}
     shown = engine.run(waiting)
     assert (shown["state"], shown["attempts_used"], shown["held_by"]) == ("queued", 0, None)
     assert engine.attempts(waiting) == []
     assert engine.claim_one(engine.worker())["id"] == waiting
+
+
+def test_a_neighbour_on_its_last_attempt_does_not_end_with_its_batch(engine: Engine) -> None:
+    run = engine.enqueue(max_attempts=1)
+    worker, fresh = engine.worker(), engine.worker()
+    engine.claim_one(worker, batch=1)
+    engine.claim(worker, batch=2, start_batch=1)
+    engine.lose(worker)
+    assert engine.rescue() == {run: "suspected"}
+    assert engine.run(run)["attempts_used"] == 0
+    assert engine.attempt_states(run) == ["lost"]
+
+    # Claimed alone it starts with its claim: now the loss is certainly its own.
+    engine.claim_suspect(fresh)
+    engine.lose(fresh)
+    assert engine.rescue() == {run: "failed"}
 
 
 def test_a_beat_forgets_old_starts_but_not_what_they_mean(engine: Engine) -> None:

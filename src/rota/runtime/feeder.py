@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,7 +21,7 @@ from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.rollups import Rollups
-from rota.runtime.slots import Slots
+from rota.runtime.slots import Slots, take_all
 from rota.runtime.waiting import Waiting
 from rota.store.feed import ClaimRequest, Feed
 from rota.telemetry.logging import get_logger
@@ -58,7 +59,7 @@ class Feeder:
         self._on_later = on_later
         self._log = get_logger("worker")
         self._ends = EndBuffer(feed)
-        self._ahead: list[Claim] = []
+        self._ahead: deque[Claim] = deque()
         self._ahead_batch = 0
         self._is_claiming = True
         self._has_suspects = False
@@ -137,9 +138,13 @@ class Feeder:
             await asyncio.gather(task, return_exceptions=True)
         await self._feed.close()
 
+    def take_unstarted(self) -> list[Claim]:
+        """What is claimed and has not started, also for the heartbeat's thread: see take_all."""
+        return take_all(self._ahead) + take_all(self._slots.ready)
+
     async def hand_back(self) -> int:
         """Give back what was claimed and has not started; no attempt is spent."""
-        claims, self._ahead = self._ahead + self._slots.take_ready(), []
+        claims = self.take_unstarted()
         if claims:
             await self._feed.run(
                 "runs/hand_back",
@@ -241,17 +246,17 @@ class Feeder:
     def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
         is_starved = not self._slots.ready
         if request.start_batch is not None:
-            self._slots.add(self._ahead)
-            self._ahead = []
+            self._slots.add(take_all(self._ahead))
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
         if not self._is_claiming:
             # Somebody said stop while the claim was under way: the next step hands it back.
-            self._ahead += claims
+            self._ahead.extend(claims)
         elif request.batch is None:
             self._slots.add(claims)
         else:
-            self._ahead, self._ahead_batch = claims, request.batch
+            self._ahead.extend(claims)
+            self._ahead_batch = request.batch
 
     async def _recover(self) -> None:
         """After a broken connection: what the database thinks we hold and we do not, goes back."""

@@ -71,7 +71,7 @@ class Identity:
             database,
             worker,
             seconds=config.worker.lease_seconds,
-            watched=_Watch(self.slots, self.runner),
+            watched=_Watch(self.feeder, self.runner),
             on_lost=lambda: loop.call_soon_threadsafe(on_lost),
             on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, weak),
             may_exit=owns_process,
@@ -110,7 +110,7 @@ class Identity:
         """The lease is lost: stop everything, write nothing."""
         self.lease.stop()
         self.feeder.pause_claiming(True)
-        self.slots.take_ready()
+        self.feeder.take_unstarted()
         self.runner.stop_all(Stop("lost"))
         await self.feeder.abandon()
         drained = asyncio.create_task(self.slots.drained())
@@ -171,12 +171,12 @@ def _services(config: Config, database: Database, background: Background) -> Ser
 class _Watch:
     """What the watchdog sees of an identity."""
 
-    def __init__(self, slots: Slots, runner: Runner) -> None:
-        self._slots = slots
+    def __init__(self, feeder: Feeder, runner: Runner) -> None:
+        self._feeder = feeder
         self._runner = runner
 
     def take_unstarted(self) -> list[tuple[int, int]]:
-        return [(claim.id, claim.attempt) for claim in self._slots.take_ready()]
+        return [(claim.id, claim.attempt) for claim in self._feeder.take_unstarted()]
 
     def overdue(self, grace: float) -> list[tuple[int, int, float]]:
         return [

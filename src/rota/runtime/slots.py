@@ -54,17 +54,6 @@ class Slots:
         self.ready.extend(claims)
         self._call_one()
 
-    def take_ready(self) -> list[Claim]:
-        """What has not started. popleft is atomic, so a run is either started or taken here,
-        also when the heartbeat's thread calls this because the loop stands still."""
-        taken = []
-        while self.ready:
-            try:
-                taken.append(self.ready.popleft())
-            except IndexError:
-                break
-        return taken
-
     def start(self) -> None:
         for _ in range(self.size):
             self._open_slot()
@@ -125,3 +114,15 @@ class Slots:
             if turn >= _TURN:
                 turn = 0
                 await asyncio.sleep(0)
+
+
+def take_all(claims: deque[Claim]) -> list[Claim]:
+    """Empties it. popleft is atomic, so that a claim is either started or taken here, also when
+    the heartbeat's thread does this because the loop stands still."""
+    taken = []
+    while claims:
+        try:
+            taken.append(claims.popleft())
+        except IndexError:
+            break
+    return taken

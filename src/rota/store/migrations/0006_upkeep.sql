@@ -42,7 +42,9 @@ $$;
 -- Takes back the runs of workers that are not live. It asks by rows, again and again, because
 -- a claim that was under way when its worker was declared lost commits after that.
 -- What had not started goes back to its place free. What had started has lost an attempt, is
--- a suspect from now on and will be claimed alone; without attempts left it ends as failed.
+-- a suspect from now on and will be claimed alone; without attempts left it ends as failed. Of a
+-- batch that was claimed ahead nobody knows how far it had come: there the last attempt is not
+-- spent, so that no neighbour of a run that kills its worker ends without having started.
 CREATE FUNCTION rota.rescue_runs(max_runs integer, everywhere boolean DEFAULT false)
 RETURNS TABLE (run_id bigint, attempt integer, worker bigint, decision text) LANGUAGE plpgsql VOLATILE
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off AS $$
@@ -56,8 +58,9 @@ BEGIN
     FOR lost IN
         SELECT o.*, CASE WHEN c.run_id IS NOT NULL THEN 'cancelled'
                          WHEN o.claim_batch > coalesce((SELECT max(b.batch) FROM rota.batch_starts b WHERE b.worker = o.worker), 0) THEN 'handed back'
-                         WHEN o.attempts_used + 1 >= o.max_attempts THEN 'failed'
-                         ELSE 'requeued' END AS decision,
+                         WHEN o.attempts_used + 1 < o.max_attempts THEN 'requeued'
+                         WHEN o.claim_batch IS NOT NULL THEN 'suspected'
+                         ELSE 'failed' END AS decision,
                'cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '') AS cancel_reason,
                w.name AS worker_name
         FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)
@@ -80,16 +83,16 @@ BEGIN
                 ARRAY[format('worker %s (%s) was lost during attempt %s', lost.worker, coalesce(lost.worker_name, 'unknown'), lost.attempt)]);
         ELSE
             INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, is_redelivery, is_spent, job, tenant, error_type, error)
-            VALUES (lost.id, lost.attempt, 'lost', lost.worker, lost.started_at, clock, lost.is_suspect, true, lost.job, lost.tenant,
+            VALUES (lost.id, lost.attempt, 'lost', lost.worker, lost.started_at, clock, lost.is_suspect, lost.decision = 'requeued', lost.job, lost.tenant,
                     'WorkerLost', format('worker %s (%s) was lost during attempt %s', lost.worker, coalesce(lost.worker_name, 'unknown'), lost.attempt));
             UPDATE rota.open_runs o
             SET state = 'queued', worker = NULL, started_at = NULL, claim_batch = NULL, enqueued_at = clock_timestamp(), progress = NULL,
-                attempts_used = o.attempts_used + 1, is_suspect = true, held_by = 'suspect',
+                attempts_used = o.attempts_used + (lost.decision = 'requeued')::integer, is_suspect = true, held_by = 'suspect',
                 last_error = format('worker %s (%s) was lost during attempt %s', lost.worker, coalesce(lost.worker_name, 'unknown'), lost.attempt)
             WHERE o.id = lost.id;
         END CASE;
         RETURN NEXT;
-        IF lost.decision IN ('handed back', 'requeued') THEN
+        IF lost.decision IN ('handed back', 'requeued', 'suspected') THEN
             PERFORM rota.wake(ARRAY[lost.queue]);
         END IF;
     END LOOP;
