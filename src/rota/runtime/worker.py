@@ -78,6 +78,14 @@ class Worker:
             )
         self._state = "running"
         self._stopped = asyncio.Event()
+        try:
+            await self._start()
+        except BaseException:
+            self._state = "stopped"
+            self._stopped.set()
+            raise
+
+    async def _start(self) -> None:
         await self._database.open()
         self._background = Background(
             config=self._config,

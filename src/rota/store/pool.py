@@ -62,9 +62,10 @@ class Database:
     def open_sync(self) -> str:
         with self._opening:
             if self._url is None:
-                url = self._prepare()
-                with psycopg.connect(url, **_options("rota")) as conn:
-                    self._on_open(conn)
+                with translate():
+                    url = self._prepare()
+                    with psycopg.connect(url, **_options("rota")) as conn:
+                        self._on_open(conn)
                 self._url = url
             return self._url
 

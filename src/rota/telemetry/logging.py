@@ -7,6 +7,7 @@ calls `configure`; inside somebody's own program its loggers `rota.*` follow wha
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import MutableMapping
 from typing import Any, TextIO
@@ -14,6 +15,7 @@ from typing import Any, TextIO
 import structlog
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)-14s %(message)s"
 
 
@@ -41,7 +43,7 @@ def get_logger(part: str) -> structlog.stdlib.BoundLogger:
 
 
 def _render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    text = str(event.pop("event"))
+    text = printable(str(event.pop("event")))
     exception = event.pop("exception", None)
     fields = " ".join(f"{name}={_show(value)}" for name, value in event.items())
     line = f"{text}  {fields}" if fields else text
@@ -49,5 +51,10 @@ def _render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
 
 
 def _show(value: Any) -> str:
-    text = str(value)
+    text = printable(str(value))
     return repr(text) if " " in text or "\n" in text else text
+
+
+def printable(text: str) -> str:
+    """Control characters become visible: a line from a job must not steer a terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
