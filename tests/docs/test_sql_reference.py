@@ -12,7 +12,7 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 PUBLIC = {
     "enqueue", "enqueue_run", "enqueue_many", "cancel_run", "retry_run",
-    "pause_queue", "resume_queue", "now", "set_clock",
+    "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock",
 }  # fmt: skip
 RELATIONS = ["runs", "attempts", "jobs", "queues", "workers"]
 
