@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from rota.timing.calendar import Calendar
+from rota.timing.describe import describe
 from rota.timing.nominal import Nominal
+from rota.timing.preview import Row, preview
+from rota.timing.templates import TEMPLATES, Template
 from rota.timing.timing import Timing
 
-__all__ = ["Nominal", "Timing"]
+__all__ = [
+    "TEMPLATES",
+    "Calendar",
+    "Nominal",
+    "Row",
+    "Template",
+    "Timing",
+    "describe",
+    "preview",
+]

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from typing import Final
 
 from cronsim import CronSim, CronSimError
@@ -113,6 +114,12 @@ def parse(expression: object, with_seconds: bool = False) -> CronSim:
         raise TimingError(f"cron must be a text of at most {MAX_LENGTH} characters")
     fields = expand(expression)
     _check_count(fields, with_seconds)
+    return _read(fields)
+
+
+@lru_cache(maxsize=4096)
+def _read(fields: str) -> CronSim:
+    """Kept, as every tick asks for the same few; whoever steps one steps a copy."""
     try:
         sim = CronSim(fields, _BASE)
         next(copy.copy(sim))
@@ -147,15 +154,14 @@ def _explained(fields: str, message: str) -> TimingError:
         return TimingError(f"cron {fields!r}: {message}")
     parts = fields.split()
     given = parts[list(_FIELDS).index(name) - (6 - len(parts))]
+    if name == "day-of-month" and re.fullmatch("3[01](,3[01])*", given):
+        return TimingError(f"cron {fields!r} never comes: no month it names has a day {given}")
     text = f"cron {fields!r}: {given!r} is not a {name}; it takes {_FIELDS[name]}"
-    if name == "day-of-month" and given.replace(",", "").isdigit():
-        text = f"cron {fields!r}: no month it names has a day {given}"
     return TimingError(text, hint=_hint(given))
 
 
 def _hint(given: str) -> str | None:
-    ends = re.fullmatch(r"(\w+)-(\w+)", given)
-    if ends:
+    if re.fullmatch(r"\w+-\w+", given):
         return "a range goes up: write FRI-SUN as 5-7, and 22-2 as 22-23,0-2"
     if re.fullmatch(r"[A-Za-z]{3}L", given):
         return "the last weekday of a month goes by number: 5L is the last Friday"

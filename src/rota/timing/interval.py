@@ -77,7 +77,7 @@ def _timedelta(seconds: object) -> timedelta | None:
     if not math.isfinite(seconds):
         return None
     # Bounded first: timedelta overflows on what the caller should be told is too long.
-    return timedelta(seconds=float(min(max(seconds, -1), 10**10)))
+    return timedelta(seconds=float(min(max(seconds, -(10**10)), 10**10)))
 
 
 def every(expression: str) -> timedelta | None:

@@ -107,7 +107,10 @@ def _nearest(name: str, known: list[str]) -> list[str]:
         return ["UTC"] if wanted else []
     full = {it.casefold(): it for it in known}
     cities = {it.casefold().rpartition("/")[2]: it for it in known}
-    found = [table[wanted] for table in (full, cities) if wanted in table]
+    exact = [table[wanted] for table in (full, cities) if wanted in table]
+    if exact:
+        return exact[:1]
+    found: list[str] = []
     for table in (full, cities):
         found += [table[it] for it in get_close_matches(wanted, table, n=3, cutoff=0.75)]
     return list(dict.fromkeys(found))[:3]
