@@ -265,7 +265,7 @@ class TestBadValues:
             ("[worker]\nmax_attempts = 1", "did you mean runs.max_attempts?"),
             ("concurrency = 1", "did you mean worker.concurrency?"),
             ("[workers]\nconcurrency = 1", "did you mean worker?"),
-            ("[zzz]\na = 1", "sections: worker, runs, logs"),
+            ("[zzz]\na = 1", "sections: worker, runs, scheduler, logs"),
             ("zzz = 1", "`rota config list` shows all settings"),
         ],
     )

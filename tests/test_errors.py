@@ -113,6 +113,7 @@ def test_run_failed_tells_run_state_and_reasons() -> None:
         ("RO002", errors.PayloadError),
         ("RO003", errors.DuplicateKey),
         ("RO004", errors.RunNotFound),
+        ("RO007", errors.ScheduleNotFound),
         ("RO005", errors.WrongState),
         ("RO006", errors.LeaseLost),
         ("23505", errors.DatabaseError),

@@ -11,6 +11,7 @@
   * UnknownJob             no job of that name is registered
   * DuplicateKey           the key is held by another run, and the caller asked to be told
   * RunNotFound            no run has that id
+  * ScheduleNotFound       no schedule has that name
   * WrongState             the run's state does not allow the action
   * LeaseLost              the worker no longer owns what it writes about
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
@@ -44,6 +45,7 @@ __all__ = [
     "RotaError",
     "RunFailed",
     "RunNotFound",
+    "ScheduleNotFound",
     "SchemaError",
     "Snooze",
     "TimingError",
@@ -107,6 +109,10 @@ class DuplicateKey(RotaError):
 
 class RunNotFound(RotaError):
     """No run has that id: it never existed, or retention has removed it."""
+
+
+class ScheduleNotFound(RotaError):
+    """No schedule of this tenant has that name."""
 
 
 class WrongState(RotaError):
@@ -226,6 +232,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO004": RunNotFound,
     "RO005": WrongState,
     "RO006": LeaseLost,
+    "RO007": ScheduleNotFound,
 }
 
 

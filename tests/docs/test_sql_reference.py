@@ -12,9 +12,14 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 PUBLIC = {
     "enqueue", "enqueue_run", "enqueue_many", "cancel_run", "retry_run",
-    "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock",
+    "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
+    "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
+    "trigger_schedule", "reschedule", "delete_schedule",
 }  # fmt: skip
-RELATIONS = ["runs", "attempts", "jobs", "queues", "workers"]
+RELATIONS = [
+    "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",
+    "schedule_templates",
+]  # fmt: skip
 
 
 def section(title: str) -> str:
@@ -61,7 +66,7 @@ def test_every_column_has_an_entry_and_every_entry_a_column(
         SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
         WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
     """
-    kind = "View" if name in ("runs", "attempts") else "Table"
+    kind = "View" if name in ("runs", "attempts", "occurrences") else "Table"
     rows = re.findall(
         r"^\| `(\w+)` \| ([\w\[\] ]+) \|", section(f"{kind} `rota.{name}`"), re.MULTILINE
     )

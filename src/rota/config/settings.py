@@ -148,6 +148,17 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """Whether and how often a worker looks at the schedules."""
+
+    enabled: Annotated[bool, Field(description="Whether workers of this process tick.")] = True
+    tick_seconds: Annotated[
+        float,
+        Field(ge=1, le=3600, description="Longest wait between ticks when no wake-up comes."),
+    ] = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """What is stored of the lines that handlers write with `ctx.log`."""
 
@@ -226,4 +237,5 @@ class Settings:
 
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     runs: RunSettings = field(default_factory=RunSettings)
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     logs: LogSettings = field(default_factory=LogSettings)

@@ -141,7 +141,17 @@ class Context:
     @property
     def lateness(self) -> timedelta:
         """How long after the time it was meant for this attempt started."""
-        return max(self.started_at - (self.scheduled_for or self.queued_at), timedelta())
+        text = self._rest.get("run_at")
+        meant_for = datetime.fromisoformat(text) if text else self.queued_at
+        return max(self.started_at - meant_for, timedelta())
+
+    @property
+    def data_interval(self) -> tuple[datetime | None, datetime] | None:
+        """From the last nominal time that succeeded to this one; None without a schedule."""
+        until, since = self.scheduled_for, self.triggered_by.get("since")
+        if until is None:
+            return None
+        return (datetime.fromisoformat(since) if since else None), until
 
     @property
     def queued_at(self) -> datetime:

@@ -11,6 +11,7 @@ from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
 from rota.runtime.rollups import Rollups
+from rota.runtime.scheduler import Scheduler
 from rota.runtime.suspects import Suspects
 from rota.runtime.upkeep import Upkeep
 from rota.store.pool import Database
@@ -40,6 +41,8 @@ class Background:
         self.rollups = Rollups(database)
         self.promoter = Promoter(database, poll_seconds=worker.poll_seconds)
         self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
+        self.scheduler = Scheduler(database, tick_seconds=config.scheduler.tick_seconds)
+        self._is_ticking = config.scheduler.enabled
         self._others: list[Loop] = [
             Rescuer(database, lease_seconds=worker.lease_seconds),
             Suspects(
@@ -59,10 +62,17 @@ class Background:
         """What is written from now on is about this identity."""
         self.progress.worker = worker
         self.rollups.worker = worker
+        self.scheduler.worker = worker
 
     def start(self) -> None:
         for loop in [*self._writers, self.promoter, self.upkeep, *self._others]:
             loop.start()
+        if self._is_ticking:
+            self.scheduler.start()
+
+    async def stop_ticking(self) -> None:
+        """First of all at a shutdown: enqueue nothing new."""
+        await self.scheduler.stop()
 
     async def stop(self) -> None:
         for loop in [*self._others, self.upkeep, self.promoter, *self._writers]:

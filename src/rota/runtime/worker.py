@@ -206,6 +206,8 @@ class Worker:
                 identity.feeder.called(what)
         elif kind == "due":
             self._background.promoter.wake()
+        elif kind == "schedules":
+            self._background.scheduler.wake()
         elif kind == "cancel" and what == str(identity.worker):
             self._spawn_cancel_check()
 
@@ -284,6 +286,7 @@ class Worker:
         if self._renewal is not None:
             await asyncio.gather(self._renewal, return_exceptions=True)
         identity = self._identity
+        await self._background.stop_ticking()
         await self._listener.stop()
         if identity is not None:
             await identity.finish_running()

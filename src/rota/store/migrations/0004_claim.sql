@@ -83,7 +83,7 @@ BEGIN
         -- What only some runs carry is one value, NULL for the others.
         CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
             jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
-                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for) END;
+                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for, 'run_at', o.run_at) END;
 END $$;
 
 CREATE FUNCTION rota.check_worker(for_worker bigint) RETURNS void LANGUAGE plpgsql STABLE AS $$
@@ -130,7 +130,7 @@ BEGIN
         -- What only some runs carry is one value, NULL for the others.
         CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
             jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
-                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for) END;
+                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for, 'run_at', o.run_at) END;
 END $$;
 
 -- The queues that hold work: one index probe for each, however many rows wait in them.

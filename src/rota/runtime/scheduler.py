@@ -1,0 +1,178 @@
+"""The tick: decides every nominal time that has come, and writes it down.
+
+Any worker may tick, and many do. What one of them takes is marked for a moment, so that two do
+not think about the same schedule; no lock is held while it thinks, and what it writes counts only
+for schedules that are still as they were read. A ticker that stops in between holds nobody up.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from psycopg import errors
+
+from rota.model.schedule import Schedule
+from rota.runtime.loop import Loop
+from rota.store.pool import AsyncConn, Database
+from rota.timing.calendar_json import from_json
+from rota.timing.decisions import Due, Occurrence, Tick, decide
+
+_BATCH = 500
+_HOLD_SECONDS = 5.0
+_ERROR_LENGTH = 1000
+
+
+class Scheduler(Loop):
+    """Sleeps until the next schedule is due, at most for `tick_seconds`, and wakes on changes."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        tick_seconds: float,
+        random_number: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._tick_seconds = tick_seconds
+        self._random = random_number
+        self.worker = 0
+
+    async def run_once(self) -> float:
+        while await self.tick() >= _BATCH:
+            pass
+        async with self._database.connection() as conn:
+            cursor = await conn.execute(self._database.statements.get("schedules/next_due"))
+            row = await cursor.fetchone()
+        seconds = row[0] if row else None
+        return self._tick_seconds if seconds is None else min(seconds, self._tick_seconds)
+
+    async def tick(self) -> int:
+        """One pass. Answers how many schedules it looked at."""
+        async with self._database.connection() as conn:
+            params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
+            cursor = await conn.execute(self._database.statements.get("schedules/take_due"), params)
+            rows = await cursor.fetchall()
+            if rows:
+                ticks = [one for row in rows if (one := await self._decide(conn, row))]
+                await self._write(conn, ticks)
+        return len(rows)
+
+    # Thinking.
+
+    async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> tuple[Schedule, Tick] | None:
+        """One bad schedule is parked with its error and stops no other."""
+        stored, clock, unfinished, is_job_enabled, calendar = row
+        try:
+            schedule = Schedule.read(stored)
+            due = Due(
+                schedule,
+                clock,
+                unfinished,
+                is_job_enabled,
+                from_json({"name": schedule.calendar} | calendar) if calendar else None,
+                await self._unmet(conn, schedule, clock),
+            )
+            return schedule, decide(due, self._random)
+        except Exception as error:
+            self._log.error("a schedule is parked", schedule=stored.get("name"), error=error)
+            await self._park(conn, stored, str(error))
+            return None
+
+    async def _unmet(self, conn: AsyncConn, schedule: Schedule, clock: datetime) -> tuple[str, ...]:
+        if not schedule.requires:
+            return ()
+        names = [one.name for one in schedule.requires]
+        cursor = await conn.execute(
+            self._database.statements.get("schedules/requirements"),
+            {"names": names, "tenant": schedule.tenant},
+        )
+        facts = {name: (at, was_ok) for name, at, was_ok in await cursor.fetchall()}
+        unmet = []
+        for one in schedule.requires:
+            succeeded_at, was_ok = facts[one.name]
+            if one.within_seconds is None:
+                is_met = bool(was_ok)
+            else:
+                oldest = clock - timedelta(seconds=one.within_seconds)
+                is_met = succeeded_at is not None and succeeded_at >= oldest
+            if not is_met:
+                unmet.append(one.name)
+        return tuple(unmet)
+
+    async def _park(self, conn: AsyncConn, stored: dict[str, Any], error: str) -> None:
+        params = {"id": stored["id"], "version": stored["version"], "error": error[:_ERROR_LENGTH]}
+        await conn.execute(self._database.statements.get("schedules/park"), params)
+
+    # Writing.
+
+    async def _write(self, conn: AsyncConn, ticks: list[tuple[Schedule, Tick]]) -> None:
+        try:
+            await self._write_together(conn, ticks)
+        except errors.DatabaseError as error:
+            if len(ticks) == 1:
+                await self._park_unwritable(conn, ticks[0][0], error)
+                return
+            self._log.warning("a tick could not be written, trying one by one", error=error)
+            for one in ticks:
+                await self._write(conn, [one])
+
+    async def _write_together(self, conn: AsyncConn, ticks: list[tuple[Schedule, Tick]]) -> None:
+        get = self._database.statements.get
+        data = msgspec.json.encode([_as_json(*one) for one in ticks]).decode()
+        params = {"worker": self.worker, "ticks": data}
+        try:
+            cursor = await conn.execute(get("schedules/write_ticks"), params)
+        except errors.CheckViolation as error:
+            if "no partition" not in str(error):
+                raise
+            since = min(one.nominal_at for _, tick in ticks for one in tick.occurrences)
+            await conn.execute(get("schedules/ensure_ledger"), {"since": since})
+            cursor = await conn.execute(get("schedules/write_ticks"), params)
+        written = {row[0] for row in await cursor.fetchall()}
+        crowded = [s.id for s, tick in ticks if tick.cancels_running and s.id in written]
+        if crowded:
+            await conn.execute(get("schedules/cancel_others"), {"ids": crowded})
+
+    async def _park_unwritable(
+        self, conn: AsyncConn, schedule: Schedule, error: errors.DatabaseError
+    ) -> None:
+        if isinstance(error, errors.OperationalError):
+            raise error
+        self._log.error("a schedule is parked", schedule=schedule.name, error=error)
+        stored = {"id": schedule.id, "version": schedule.version}
+        await self._park(conn, stored, f"its runs could not be enqueued: {error}")
+
+
+def _as_json(schedule: Schedule, tick: Tick) -> dict[str, Any]:
+    return {
+        "id": schedule.id,
+        "version": schedule.version,
+        "cursor_at": schedule.cursor_at,
+        "new_cursor_at": tick.cursor_at,
+        "next_run_at": "infinity" if tick.waits_for_end else tick.next_run_at,
+        "is_resumed": tick.is_resumed,
+        "is_finished": tick.is_finished,
+        "is_moved": tick.is_moved,
+        "occurrences": [_occurrence_json(one) for one in tick.occurrences],
+    }
+
+
+def _occurrence_json(one: Occurrence) -> dict[str, Any]:
+    return {
+        "nominal_at": one.nominal_at,
+        "through_at": one.through_at or one.nominal_at,
+        "count": one.count,
+        "decision": one.decision,
+        "reason": one.reason,
+        "is_moved": one.is_moved,
+        "start_at": one.start_at,
+        "is_held": one.is_held,
+        "details": one.details,
+    }

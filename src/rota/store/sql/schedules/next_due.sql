@@ -1,0 +1,1 @@
+SELECT rota.next_schedule_seconds()

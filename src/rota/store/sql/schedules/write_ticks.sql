@@ -1,0 +1,1 @@
+SELECT rota.write_ticks(for_worker => %(worker)s::bigint, ticks => %(ticks)s::jsonb)
