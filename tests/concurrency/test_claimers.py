@@ -100,9 +100,17 @@ class Claimer:
         done = [claim for claim in claims if claim not in failed]
         self._random.shuffle(done)
         for claim in failed:
-            self._engine.requeue(self._worker, claim)
+            self._again(lambda claim=claim: self._engine.requeue(self._worker, claim))
         if done:
-            self._crowd.count(self._engine.succeed(self._worker, *done))
+            self._crowd.count(self._again(lambda: self._engine.succeed(self._worker, *done)))
+
+    def _again(self, write: Callable[[], list[int]]) -> list[int]:
+        """A rescue holds a row of the batch: as the feed does, ask until it is known whose."""
+        while True:
+            try:
+                return write()
+            except psycopg.errors.LockNotAvailable:
+                continue
 
 
 def rescue_until_over(engine: Engine, crowd: Crowd) -> None:
