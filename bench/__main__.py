@@ -40,11 +40,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = found.add_argument
     add("--only", type=_names(PHASES), default=list(PHASES), help=f"phases: {', '.join(PHASES)}")
-    add(
-        "--rows",
-        type=_names(SYSTEMS),
-        help=f"of {', '.join(SYSTEMS)}; without: {','.join(DEFAULT)}",
-    )
+    add("--rows", type=_names(SYSTEMS), help=f"of {', '.join(SYSTEMS)} (all but the last)")
     add("--rounds", type=int, default=3, help="medians are taken over these (%(default)s)")
     add("--runs", type=int, help=f"runs of a drain and of a bulk ({Sizes.runs:,})")
     add("--memory-runs", type=int, help=f"runs of the memory phase ({Sizes.memory_runs:,})")
@@ -91,8 +87,6 @@ def sizes_of(arguments: argparse.Namespace) -> Sizes:
 
 def main(argv: list[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
-    # A plain kill must still stop the server and remove its data.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     figures, quiet = Figures(), Quiet(0 if arguments.quick else arguments.idle_seconds)
     rounds = 1 if arguments.quick else arguments.rounds
     rows = arguments.rows or (OURS if arguments.quick else DEFAULT)
@@ -125,4 +119,6 @@ def conditions(
 
 
 if __name__ == "__main__":
+    # A plain kill must still stop the server and remove its data.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     main()

@@ -19,6 +19,7 @@ class Pipe:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._rest = b""
+        self._ready = 0
 
     def __enter__(self) -> Pipe:
         os.mkfifo(self.path)
@@ -45,8 +46,10 @@ class Pipe:
         while self.lines(0):
             pass
 
-    def wait_ready(self, seconds: float) -> bool:
-        return any(line == "ready" for line in self.lines(seconds))
+    def count_ready(self, seconds: float) -> int:
+        """How many workers have said so up to now."""
+        self._ready += sum(line == "ready" for line in self.lines(seconds))
+        return self._ready
 
     def wait_for(self, n: int, seconds: float) -> bool:
         """Until the body with this n has started; False when there was nothing for so long."""

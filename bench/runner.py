@@ -36,7 +36,7 @@ class Runner:
             except Missing as why:
                 self._note(f"{system.name} is left out: {why}")
             except RuntimeError as error:
-                self._note(f"{system.name} is left out, it could not be prepared: {error}")
+                self._note(f"{system.name} is left out, it could not be prepared: {_end_of(error)}")
         self._systems = ready
 
     def run(self, phase: Phase) -> None:
@@ -63,7 +63,7 @@ class Runner:
         try:
             values = case.measure(system)
         except (RuntimeError, TimeoutError) as error:
-            self._note(f"{what} failed in round {number}: {error}")
+            self._note(f"{what} failed in round {number}: {_end_of(error)}")
             return
         self._figures.add(phase.name, case.name, system.name, values)
         shown = ", ".join(f"{value:.4g} {metric}" for metric, value in values.items())
@@ -72,6 +72,11 @@ class Runner:
     def _note(self, text: str) -> None:
         self._figures.notes.append(text)
         _say(text)
+
+
+def _end_of(error: Exception) -> str:
+    """The last lines: of a program's last words those say what was wrong."""
+    return " ".join(str(error).strip().splitlines()[-3:])
 
 
 def _say(text: str) -> None:

@@ -7,13 +7,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import psutil  # type: ignore[import-untyped]
-
-from bench.pipe import Pipe
 
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 60.0
@@ -23,8 +21,15 @@ _STOP_SECONDS = 30.0
 class Workers:
     """Some processes of one program; on exit they are stopped, by force if need be."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], count: int, pipe: Pipe) -> None:
-        self._argv, self._env, self._count, self._pipe = argv, env, count, pipe
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        count: int,
+        ready: Callable[[float], int],
+    ) -> None:
+        """`ready` waits at most so many seconds and says how many of them are ready by now."""
+        self._argv, self._env, self._count, self._ready = argv, env, count, ready
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Workers:
@@ -32,6 +37,7 @@ class Workers:
         try:
             for _ in range(self._count):
                 self._start_one()
+            self._wait_ready()
         except BaseException:
             self._stop()
             raise
@@ -50,8 +56,10 @@ class Workers:
             self._argv, env=self._env, cwd=ROOT, stdout=self._errors, stderr=self._errors
         )
         self._running.append(one)
+
+    def _wait_ready(self) -> None:
         limit = time.monotonic() + _START_SECONDS
-        while not self._pipe.wait_ready(0.2):
+        while self._ready(0.2) < self._count:
             self.check()
             if time.monotonic() > limit:
                 raise RuntimeError(f"{self._argv} was not ready in time:\n{self._last_words()}")

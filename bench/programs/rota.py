@@ -1,18 +1,17 @@
-"""Rota with its defaults."""
+"""Rota with its defaults. Its workers are `rota worker`, so there is no `work` here."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
 
 import uvloop
 
 from bench.apps import noop as jobs
-from bench.programs.marks import numbers, ready
+from bench.programs.marks import numbers
 from rota.jobs.batch import Call
 
 WARM_UP = 200
@@ -65,14 +64,6 @@ async def paced(count: int, milliseconds: int) -> None:
     print(json.dumps({"sent": sent}))
 
 
-async def work() -> None:
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with app.worker(owns_process=True, app_ref="bench.apps.noop:app"):
-        ready()
-        await stop.wait()
-
-
 async def main(command: str, *numbers: str) -> None:
     async with app:
         match command:
@@ -82,8 +73,6 @@ async def main(command: str, *numbers: str) -> None:
                 await bulk(int(numbers[0]))
             case "paced":
                 await paced(int(numbers[0]), int(numbers[1]))
-            case "work":
-                await work()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +70,15 @@ class System:
     def command(self) -> Sequence[str]:
         raise NotImplementedError
 
+    @property
+    def work_command(self) -> Sequence[str]:
+        """What starts a worker process."""
+        return [*self.command, "work"]
+
+    def readiness(self, pipe: Pipe) -> Callable[[float], int]:
+        """What waits so many seconds and says how many workers are ready."""
+        return pipe.count_ready
+
     def version(self) -> str:
         return ""
 
@@ -114,7 +123,8 @@ class System:
         with tempfile.TemporaryDirectory(prefix="rota-bench-") as place, ExitStack() as stack:
             pipe = stack.enter_context(Pipe(Path(place) / "marks"))
             env = self.environment({**options, "BENCH_MARKS": str(pipe.path)})
-            workers = stack.enter_context(Workers([*self.command, "work"], env, processes, pipe))
+            ready = self.readiness(pipe)
+            workers = stack.enter_context(Workers(self.work_command, env, processes, ready))
             warm = WarmWorkers(self, workers, pipe, options)
             if "BENCH_STAMPS" not in options:
                 warm.drain(self.warm_up_runs)

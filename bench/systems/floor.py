@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from bench.systems.rota import Rota
+import sys
+from collections.abc import Sequence
+
+from bench.systems.base import System
+from bench.systems.rota import OPEN, PLACE
 
 
-class Floor(Rota):
+class Floor(System):
     name = "floor"
-    program = "bench.programs.floor"
+    place_sql = PLACE
+    open_sql = OPEN
+    schema = "rota"
+    has_sync = True
     has_bodies = False
+
+    @property
+    def command(self) -> Sequence[str]:
+        return [sys.executable, "-m", "bench.programs.floor"]

@@ -1,25 +1,43 @@
-"""Rota as a user gets it: all settings at their defaults."""
+"""Rota as a user gets it: `rota worker`, all settings at their defaults."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
+from bench.pipe import Pipe
 from bench.systems.base import System
 from rota.app import release
+
+PLACE = "SELECT last_value FROM rota.run_ids"
+OPEN = "SELECT EXISTS (SELECT FROM rota.open_runs WHERE id > %s)"
+_LIVE = "SELECT count(*) FROM rota.workers WHERE state = 'live'"
 
 
 class Rota(System):
     name = "rota"
-    program = "bench.programs.rota"
-    place_sql = "SELECT last_value FROM rota.run_ids"
-    open_sql = "SELECT EXISTS (SELECT FROM rota.open_runs WHERE id > %s)"
+    place_sql = PLACE
+    open_sql = OPEN
     schema = "rota"
     has_sync = True
 
     @property
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", self.program]
+        return [sys.executable, "-m", "bench.programs.rota"]
+
+    @property
+    def work_command(self) -> Sequence[str]:
+        return [sys.executable, "-m", "rota", "worker", "--app", "bench.apps.noop:app"]
+
+    def readiness(self, pipe: Pipe) -> Callable[[float], int]:
+        def live(seconds: float) -> int:
+            time.sleep(seconds)
+            with self.server.connect(self.database) as conn:
+                row = conn.execute(_LIVE).fetchone()
+            return int(row[0]) if row else 0
+
+        return live
 
     def version(self) -> str:
         return release()
