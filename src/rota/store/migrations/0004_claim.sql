@@ -134,7 +134,8 @@ BEGIN
 END $$;
 
 -- The queues that hold work: one index probe for each, however many rows wait in them.
-CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
     WITH RECURSIVE found AS (
         (SELECT queue FROM rota.open_runs WHERE is_ready AND worker IS NULL ORDER BY queue LIMIT 1)
         UNION ALL
