@@ -65,6 +65,10 @@ class Lifecycle(RuleBasedStateMachine):
             "TRUNCATE rota.open_runs, rota.ended_runs, rota.past_attempts, rota.keys, rota.workers,"
             " rota.cancel_requests, rota.batch_starts, rota.audit"
         )
+        # The same numbers and the same time again: an example must be repeatable.
+        for sequence in ("run_ids", "worker_ids"):
+            self.engine.conn.execute(f"SELECT setval('rota.{sequence}', 1)".encode())
+        self.engine.conn.execute("SELECT rota.set_clock(NULL)")
         self.workers = [self.engine.worker(lease=600) for _ in range(2)]
 
     # Choosing.

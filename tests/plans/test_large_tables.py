@@ -1,0 +1,123 @@
+"""The queue's own statements on large tables: they read what they take, and little more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.engine import Engine
+from tests.plans.plans import Watch
+
+pytestmark = [pytest.mark.plans, pytest.mark.slow]
+
+# As claims are made: a few hundred at most. Anything that grows with the tables is far above.
+FEW = 1500
+
+Statistics = Callable[[psycopg.Connection[Any]], None]
+
+
+def fresh(conn: psycopg.Connection[Any]) -> None:
+    conn.execute("ANALYZE rota.open_runs")
+
+
+def none_at_all(conn: psycopg.Connection[Any]) -> None:
+    """As after a bulk into a new table, before anybody has analysed it."""
+    conn.execute("DELETE FROM pg_statistic WHERE starelid = 'rota.open_runs'::regclass")
+    conn.execute(
+        "UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE oid = 'rota.open_runs'::regclass"
+    )
+
+
+def empty(conn: psycopg.Connection[Any]) -> None:
+    """As after a vacuum that saw only dead rows: the planner takes the table for empty."""
+    fresh(conn)
+    conn.execute(
+        "UPDATE pg_class SET reltuples = 0, relpages = 1 WHERE oid = 'rota.open_runs'::regclass"
+    )
+
+
+@pytest.fixture(params=[fresh, none_at_all, empty], ids=lambda it: it.__name__)
+def engine(large: psycopg.Connection[Any], request: pytest.FixtureRequest) -> Iterator[Engine]:
+    request.param(large)
+    # A new session: plans of functions are kept in the old one.
+    with psycopg.connect(large.info.dsn, password=large.info.password, autocommit=True) as conn:
+        yield Engine(conn)
+
+
+def watch(engine: Engine) -> Watch:
+    return Watch(engine.conn)
+
+
+def test_claim_and_finish(engine: Engine) -> None:
+    worker = engine.worker()
+    seen = watch(engine)
+    claims = engine.claim(worker, 200, ["default", "mail"], quota=100)
+    assert len(claims) == 200
+    assert seen.indexes("open_runs") == {"open_runs_claim", "Tid Scan"}
+    assert seen.rows_read("open_runs") < FEW
+    seen.plans.clear()
+    assert len(engine.succeed(worker, *claims)) == 200
+    assert seen.indexes("open_runs") == {"open_runs_pkey"}
+    assert seen.rows_read("open_runs") < FEW
+    assert seen.nodes("ended_runs") == []
+
+
+def test_requeue_and_hand_back(engine: Engine) -> None:
+    worker = engine.worker()
+    claims = engine.claim(worker, 2)
+    seen = watch(engine)
+    engine.requeue(worker, claims[0])
+    engine.hand_back(worker, claims[1])
+    assert seen.indexes("open_runs") <= {"open_runs_pkey"}
+    assert seen.rows_read("open_runs") < 20
+
+
+def test_promote(engine: Engine) -> None:
+    engine.advance(1100)
+    seen = watch(engine)
+    assert engine.promote(500) == 500
+    assert seen.indexes("open_runs") == {"open_runs_due", "Tid Scan"}
+    assert seen.rows_read("open_runs") < FEW
+
+
+def test_enqueue_with_a_key_and_cancel(engine: Engine) -> None:
+    seen = watch(engine)
+    run = engine.enqueue(key="k")
+    assert engine.enqueue(key="k", on_conflict="replace") == run
+    engine.cancel(run)
+    assert seen.indexes("open_runs") <= {"open_runs_pkey"}
+    assert seen.rows_read("open_runs") < 20
+
+
+def test_busy_queues(engine: Engine) -> None:
+    seen = watch(engine)
+    assert {row["q"] for row in engine.rows("SELECT rota.busy_queues() AS q")} == {
+        "default",
+        "mail",
+    }
+    assert seen.indexes("open_runs") == {"open_runs_claim"}
+    assert seen.rows_read("open_runs") < FEW
+
+
+def test_suspects(engine: Engine) -> None:
+    run, worker = engine.enqueue(queue="rare"), engine.worker()
+    engine.claim_one(worker, queues=["rare"])
+    engine.lose(worker)
+    engine.rescue()
+    fresh_worker = engine.worker()
+    seen = watch(engine)
+    (claim,) = engine.claim_suspect(fresh_worker)
+    assert claim["id"] == run
+    assert seen.rows_read("open_runs") < 20
+    engine.succeed(fresh_worker, claim)
+
+
+def test_a_full_queue_of_other_jobs_is_no_obstacle_for_the_count_of_rows(engine: Engine) -> None:
+    """A claim that finds nothing reads nothing: the queue is empty, the tables are not."""
+    worker = engine.worker()
+    seen = watch(engine)
+    assert engine.claim(worker, 100, ["nothing here"]) == []
+    assert seen.rows_read("open_runs") == 0
