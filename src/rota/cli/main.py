@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from rota.cli import config, dev, jobs, migrate, queues, runs, worker, workers
+from rota.cli import bench, config, dev, jobs, migrate, queues, runs, worker, workers
 from rota.cli.failure import Failure
 from rota.cli.session import Session
 
@@ -26,6 +26,7 @@ program = typer.Typer(
 program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("migrate")(migrate.migrate)
+program.command("bench")(bench.bench)
 for noun in (runs, queues, workers, jobs, config):
     program.add_typer(noun.commands)
 

@@ -1,0 +1,52 @@
+"""`rota bench`: how fast is it here?"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.flags import Json
+from rota.cli.output import print_json, remark, table
+from rota.cli.session import session
+
+if TYPE_CHECKING:
+    from rota.trial import Figure
+
+
+def bench(
+    ctx: typer.Context,
+    runs: Annotated[int, typer.Option(min=100, max=1_000_000, help="Runs to drain.")] = 20_000,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="The median of so many.")] = 3,
+    json: Json = False,
+) -> None:
+    """Measure Rota on the configured server, in a schema of its own that is dropped at the end.
+
+    The floor is the same statements with no product round them.
+    """
+    from rota.trial import try_out
+
+    config = session(ctx).config()
+    figures = asyncio.run(try_out(config, runs=runs, rounds=rounds, say=remark))
+    if json:
+        print_json([{**asdict(one), "ratio": one.ratio} for one in figures])
+        return
+    table(
+        ["FIGURE", "ROTA", "FLOOR", "RATIO", "UNIT"],
+        [
+            (one.name, _number(one.rota), _number(one.floor), _share(one), one.unit)
+            for one in figures
+        ],
+    )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def _share(figure: Figure) -> str:
+    return "" if figure.ratio is None else f"{figure.ratio:.2f}"

@@ -1,0 +1,33 @@
+"""One measured figure of Rota, beside that of the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    unit: str
+    rota: float
+    floor: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How much of the floor's rate Rota reaches."""
+        return self.rota / self.floor if self.floor else None
+
+
+def middle(rounds: Sequence[Sequence[Figure]]) -> list[Figure]:
+    """The median of each figure over all rounds."""
+    return [
+        Figure(
+            name=same[0].name,
+            unit=same[0].unit,
+            rota=median(one.rota for one in same),
+            floor=None if same[0].floor is None else median(one.floor or 0.0 for one in same),
+        )
+        for same in zip(*rounds, strict=True)
+    ]
