@@ -20,7 +20,7 @@ from cronsim import CronSim, CronSimError
 
 from rota.errors import TimingError
 from rota.timing.dst import Fold, Gap, fixed_times, real_times
-from rota.timing.nominal import Nominal
+from rota.timing.nominal import LATEST, Nominal
 
 MACROS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -72,6 +72,8 @@ class CronRule:
         return not any(part.startswith("*") for part in self.sim.parts[:3])
 
     def times(self, after: datetime) -> Iterator[Nominal]:
+        if after >= LATEST:
+            return iter(())
         if self.is_fixed:
             return fixed_times(self.walls, self.tz, after, self.gap, self.fold)
         return real_times(self.walls, self.tz, after)
@@ -156,7 +158,8 @@ def _explained(fields: str, message: str) -> TimingError:
     given = parts[list(_FIELDS).index(name) - (6 - len(parts))]
     if name == "day-of-month" and re.fullmatch("3[01](,3[01])*", given):
         return TimingError(f"cron {fields!r} never comes: no month it names has a day {given}")
-    text = f"cron {fields!r}: {given!r} is not a {name}; it takes {_FIELDS[name]}"
+    article = "an" if name == "hour" else "a"
+    text = f"cron {fields!r}: {given!r} is not {article} {name}; it takes {_FIELDS[name]}"
     return TimingError(text, hint=_hint(given))
 
 

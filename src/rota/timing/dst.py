@@ -46,8 +46,6 @@ def fixed_times(
     walls: Walls, tz: tzinfo, after: datetime, gap: Gap, fold: Fold
 ) -> Iterator[Nominal]:
     """Each local time of the expression once, moved or repeated as the policies say."""
-    if after >= LATEST:
-        return iter(())
     days = takewhile(_is_near, walls(_wall_to_start(after, tz)))
     return (it for it in _single(_placed(days, tz, gap, fold)) if it.at > after)
 

@@ -74,7 +74,7 @@ def _timedelta(seconds: object) -> timedelta | None:
         return seconds
     if isinstance(seconds, bool) or not isinstance(seconds, int | float | Decimal):
         return None
-    if not math.isfinite(seconds):
+    if not isinstance(seconds, int) and not math.isfinite(seconds):
         return None
     # Bounded first: timedelta overflows on what the caller should be told is too long.
     return timedelta(seconds=float(min(max(seconds, -(10**10)), 10**10)))
