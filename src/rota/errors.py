@@ -240,6 +240,9 @@ def from_sqlstate(
     code: str | None, message: str, detail: str | None = None, hint: str | None = None
 ) -> RotaError:
     """The exception for an error of the database: one of ours by its code, else DatabaseError."""
-    text = f"{message}: {detail}" if detail else message
     known = BY_SQLSTATE.get(code or "")
-    return known(text, hint=hint) if known else DatabaseError(text, sqlstate=code, hint=hint)
+    if known:
+        # Ours say all in the message; the detail is for programs in plain SQL.
+        return known(message, hint=hint)
+    text = f"{message}: {detail}" if detail else message
+    return DatabaseError(text, sqlstate=code, hint=hint)
