@@ -74,16 +74,19 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(row, cls, strict=False)
 
     @property
+    def stored_timing(self) -> dict[str, Any]:
+        """What says when, by the names of the columns, as a segment keeps it."""
+        return {name: getattr(self, name) for name in _TIMING}
+
+    @property
     def timing(self) -> dict[str, Any]:
         """What `Timing.of` takes."""
-        return timing_arguments(
-            {name: getattr(self, name) for name in _TIMING} | {"anchor_at": self.anchor_at}
-        )
+        return timing_arguments(self.stored_timing)
 
 
 _TIMING = (
-    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
-    "has_seconds",
+    "cron", "interval_seconds", "run_at", "has_seconds", "timezone", "gap", "fold", "every_from",
+    "start_at", "end_at", "anchor_at",
 )  # fmt: skip
 _INSTANTS = ("run_at", "start_at", "end_at", "anchor_at")
 
@@ -96,4 +99,5 @@ def timing_arguments(stored: Mapping[str, Any]) -> dict[str, Any]:
             values[name] = datetime.fromisoformat(values[name])
     values["with_seconds"] = values.pop("has_seconds", False)
     values["anchor"] = values.pop("anchor_at", None)
+    values.pop("every_from", None)
     return values

@@ -7,7 +7,9 @@ for schedules that are still as they were read. A ticker that stops in between h
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,14 +17,19 @@ from typing import Any
 import msgspec
 from psycopg import errors
 
+from rota.errors import TimingError
 from rota.model.schedule import Schedule
 from rota.runtime.loop import Loop
 from rota.store.pool import AsyncConn, Database
+from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
-from rota.timing.decisions import Due, Occurrence, Tick, decide
+from rota.timing.decisions import Tick, decide
+from rota.timing.judging import Due, Occurrence
 
 _BATCH = 500
 _HOLD_SECONDS = 5.0
+# What is decided is written before the hold runs out, however much there is to decide.
+_THINK_SECONDS = 1.0
 _ERROR_LENGTH = 1000
 
 
@@ -59,9 +66,16 @@ class Scheduler(Loop):
             params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
             cursor = await conn.execute(self._database.statements.get("schedules/take_due"), params)
             rows = await cursor.fetchall()
-            if rows:
-                ticks = [one for row in rows if (one := await self._decide(conn, row))]
-                await self._write(conn, ticks)
+            ticks, began = [], time.monotonic()
+            for row in rows:
+                if one := await self._decide(conn, row):
+                    ticks.append(one)
+                if time.monotonic() - began > _THINK_SECONDS:
+                    await self._write(conn, ticks)
+                    ticks, began = [], time.monotonic()
+                # A long backlog is a long thought; leases and slots want their turn.
+                await asyncio.sleep(0)
+            await self._write(conn, ticks)
         return len(rows)
 
     # Thinking.
@@ -76,7 +90,7 @@ class Scheduler(Loop):
                 clock,
                 unfinished,
                 is_job_enabled,
-                from_json({"name": schedule.calendar} | calendar) if calendar else None,
+                _calendar(schedule, calendar),
                 await self._unmet(conn, schedule, clock),
             )
             return schedule, decide(due, self._random)
@@ -113,6 +127,8 @@ class Scheduler(Loop):
     # Writing.
 
     async def _write(self, conn: AsyncConn, ticks: list[tuple[Schedule, Tick]]) -> None:
+        if not ticks:
+            return
         try:
             await self._write_together(conn, ticks)
         except errors.DatabaseError as error:
@@ -132,8 +148,8 @@ class Scheduler(Loop):
         except errors.CheckViolation as error:
             if "no partition" not in str(error):
                 raise
-            since = min(one.nominal_at for _, tick in ticks for one in tick.occurrences)
-            await conn.execute(get("schedules/ensure_ledger"), {"since": since})
+            instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
+            await conn.execute(get("schedules/ensure_ledger"), {"instants": list(instants)})
             cursor = await conn.execute(get("schedules/write_ticks"), params)
         written = {row[0] for row in await cursor.fetchall()}
         crowded = [s.id for s, tick in ticks if tick.cancels_running and s.id in written]
@@ -150,6 +166,14 @@ class Scheduler(Loop):
         await self._park(conn, stored, f"its runs could not be enqueued: {error}")
 
 
+def _calendar(schedule: Schedule, definition: dict[str, Any] | None) -> Calendar | None:
+    if schedule.calendar is None:
+        return None
+    if definition is None:
+        raise TimingError(f"there is no calendar {schedule.calendar!r}")
+    return from_json({"name": schedule.calendar} | definition)
+
+
 def _as_json(schedule: Schedule, tick: Tick) -> dict[str, Any]:
     return {
         "id": schedule.id,
@@ -157,6 +181,7 @@ def _as_json(schedule: Schedule, tick: Tick) -> dict[str, Any]:
         "cursor_at": schedule.cursor_at,
         "new_cursor_at": tick.cursor_at,
         "next_run_at": "infinity" if tick.waits_for_end else tick.next_run_at,
+        "segments": tick.segments,
         "is_resumed": tick.is_resumed,
         "is_finished": tick.is_finished,
         "is_moved": tick.is_moved,

@@ -7,51 +7,25 @@ span, so that a one-second schedule paused for a week is one row and not 604,800
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
 
-from rota.model.schedule import Schedule, Segment, timing_arguments
-from rota.timing.calendar import Calendar
+from rota.errors import TimingError
+from rota.model.schedule import Segment, timing_arguments
+from rota.timing.judging import Decision, Due, Judge, Occurrence
+from rota.timing.nominal import Nominal
 from rota.timing.timing import Timing
-from rota.timing.zones import zone
 
-Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
-
-# Oldest first; what is over this waits for the next tick, which comes at once.
+# Oldest first; what is over this waits for the next tick, which comes at once. Times are bounded
+# as well as rows: stepping through cron takes a while, and the loop has more to do.
 MOST_DECISIONS = 1000
+MOST_TIMES = 5000
 
-
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """One row of the ledger."""
-
-    nominal_at: datetime
-    decision: Decision
-    reason: str | None = None
-    through_at: datetime | None = None
-    count: int = 1
-    is_moved: bool = False
-    start_at: datetime | None = None
-    is_held: bool = False
-    details: dict[str, Any] | None = None
-
-    @property
-    def is_run(self) -> bool:
-        return self.decision in ("ran", "caught_up")
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A schedule as the tick read it, and what else its policies ask."""
-
-    schedule: Schedule
-    clock: datetime
-    unfinished: int = 0
-    is_job_enabled: bool = True
-    calendar: Calendar | None = None
-    unmet: tuple[str, ...] = ()
+_INSTANT = timedelta(microseconds=1)
+# Looked back from the end to find the newest times without listing all before them.
+_LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
+_NO_LIMIT = 10**9
 
 
 @dataclass(slots=True)
@@ -61,6 +35,7 @@ class Tick:
     occurrences: list[Occurrence] = field(default_factory=list)
     cursor_at: datetime | None = None
     next_run_at: datetime | None = None
+    segments: tuple[Segment, ...] = ()
     is_resumed: bool = False
     is_moved: bool = False
     is_finished: bool = False
@@ -75,194 +50,183 @@ def decide(due: Due, random: Callable[[], float]) -> Tick:
 
 class _Deciding:
     def __init__(self, due: Due, random: Callable[[], float]) -> None:
-        self._due = due
         self._schedule = due.schedule
-        self._random = random
+        self._clock = due.clock
+        self._unfinished = due.unfinished
+        self._judge = Judge(due, random)
         self._tick = Tick()
         self._cursor = due.schedule.cursor_at
-        self._unfinished = due.unfinished
-        self._runs = due.schedule.run_count
+        self._seen = 0
 
     def run(self) -> Tick:
-        schedule, clock = self._schedule, self._due.clock
-        for segment in schedule.segments:
-            self._decide_segment(segment)
-        if schedule.paused_until is not None and schedule.paused_until <= clock:
-            until, timing = schedule.paused_until, Timing.of(**schedule.timing)
-            if until > self._cursor:
-                self._add_span(timing, self._cursor, until, "skipped", "paused")
-                self._cursor = until
-            self._tick.is_resumed = True
-        if schedule.every_from == "end":
+        self._decide_stretches()
+        if self._tick.segments:
+            self._tick.next_run_at = self._clock
+        elif self._schedule.every_from == "end":
             self._decide_counted_from_end()
-        elif schedule.moved_to is not None:
-            self._decide_moved(schedule.moved_to)
         else:
-            self._decide_regular(clock)
-            self._plan_next(schedule.timing)
+            self._decide_by_timing(Timing.of(**self._schedule.timing))
         self._tick.cursor_at = self._cursor
+        self._tick.cancels_running = self._judge.cancels_running
         return self._tick
 
-    # Stretches of the past.
-
-    def _decide_segment(self, segment: Segment) -> None:
-        """All of a stretch has one decision: one span, however long."""
-        until = min(segment.until, self._due.clock)
-        if until > self._cursor:
-            timing = Timing.of(**timing_arguments(segment.timing))
-            self._add_span(timing, self._cursor, until, segment.decision, segment.reason)
-            self._cursor = until
-
-    def _add_span(
-        self, timing: Timing, after: datetime, until: datetime, decision: Decision, reason: str
-    ) -> None:
-        first = timing.between(after, until, 1)
-        last = timing.latest_between(after, until)
-        if not first or last is None:
+    def _decide_by_timing(self, timing: Timing) -> None:
+        moved_to = self._schedule.moved_to
+        if moved_to is not None and moved_to > self._clock:
+            self._tick.next_run_at = moved_to
             return
-        count = timing.count_between(after, until)
-        span = Occurrence(first[0].at, decision, reason, last.at, count)
-        self._add(replace(span, through_at=None) if count == 1 else span)
+        if moved_to is not None and not self._decide_moved(timing, moved_to):
+            self._tick.next_run_at = self._clock
+            return
+        self._decide_regular(timing)
+        self._plan(timing.after(self._cursor))
+
+    # Stretches of the past that are decided already: before an edit, disabled, paused.
+
+    def _decide_stretches(self) -> None:
+        """What does not fit into this tick is left for the next."""
+        stretches = [*self._schedule.segments, *self._pause()]
+        while stretches and not self._is_full:
+            self._decide_stretch(stretches[0])
+            if self._cursor >= min(stretches[0].until, self._clock):
+                stretches.pop(0)
+        self._tick.segments = tuple(stretches)
+
+    def _pause(self) -> list[Segment]:
+        """A pause that is over by itself is such a stretch too."""
+        schedule, until = self._schedule, self._schedule.paused_until
+        if until is None or until > self._clock:
+            return []
+        self._tick.is_resumed = True
+        return [Segment(schedule.stored_timing, until, "skipped", "paused")]
+
+    def _decide_stretch(self, stretch: Segment) -> None:
+        until = min(stretch.until, self._clock)
+        timing = _readable(stretch)
+        if timing is None:
+            self._cursor = max(self._cursor, until)
+        else:
+            self._add_span(timing, until, stretch.decision, stretch.reason)
 
     # A time that an operator moved.
 
-    def _decide_moved(self, moved_to: datetime) -> None:
-        clock = self._due.clock
-        timing = Timing.of(**self._schedule.timing)
-        if moved_to > clock:
-            self._tick.next_run_at = moved_to
-            return
-        before = moved_to - timedelta(microseconds=1)
-        self._add_span(timing, self._cursor, before, "superseded", "rescheduled")
-        self._add(replace(self._judge(moved_to, "ran"), is_moved=True))
-        self._cursor = max(self._cursor, moved_to)
+    def _decide_moved(self, timing: Timing, moved_to: datetime) -> bool:
+        """Whether this tick got as far as that."""
+        self._add_span(timing, moved_to - _INSTANT, "superseded", "rescheduled")
+        if self._is_full:
+            return False
         self._tick.is_moved = True
-        self._decide_regular(clock)
-        self._plan_next(self._schedule.timing)
+        self._add(replace(self._judge.judge_late(moved_to), is_moved=True))
+        self._cursor = max(self._cursor, moved_to)
+        if timing.run_at is not None:
+            # It has one time only, and this was it.
+            self._add_span(timing, timing.run_at, "superseded", "rescheduled")
+        return True
 
     # Intervals that count from the end of the last run.
 
     def _decide_counted_from_end(self) -> None:
-        schedule, clock = self._schedule, self._due.clock
+        schedule, clock = self._schedule, self._clock
         step = timedelta(seconds=schedule.interval_seconds or 1)
-        at = schedule.next_run_at or max(schedule.anchor_at, self._cursor) + step
+        at = schedule.moved_to or schedule.next_run_at
+        if at is None and self._unfinished:
+            self._tick.waits_for_end = True
+            return
+        at = at or max(schedule.anchor_at, self._cursor) + step
         if at <= clock:
-            occurrence = self._judge(at, "ran")
+            is_moved = schedule.moved_to is not None
+            occurrence = replace(self._judge.judge_late(at), is_moved=is_moved)
             self._add(occurrence)
             self._cursor = max(self._cursor, at)
+            self._tick.is_moved = is_moved
             # The end of its run will say when the next one is due.
             self._tick.waits_for_end = occurrence.is_run
             at = clock + step
-        self._tick.next_run_at = at
-        self._finish_if_over(at)
+        self._plan(at)
 
     # The regular times.
 
-    def _decide_regular(self, clock: datetime) -> None:
-        schedule = self._schedule
-        timing = Timing.of(**schedule.timing)
-        on_time_from = clock - timedelta(seconds=schedule.grace_seconds)
-        self._decide_missed(timing, min(on_time_from, clock), clock)
-        for nominal in timing.between(self._cursor, clock, self._room + 1, include_skipped=True):
-            if self._room == 0:
-                return
-            if nominal.is_skipped:
-                self._add(Occurrence(nominal.at, "skipped", "dst_gap"))
-            else:
-                self._add(self._judge(nominal.at, "ran"))
-            self._cursor = nominal.at
-        self._cursor = max(self._cursor, clock)
+    def _decide_regular(self, timing: Timing) -> None:
+        """Those older than the grace were missed: nobody ticked when they were due."""
+        self._decide_missed(timing, self._clock - timedelta(seconds=self._schedule.grace_seconds))
+        if not self._is_full:
+            self._decide_each(timing, self._clock, "ran")
 
-    def _decide_missed(self, timing: Timing, until: datetime, clock: datetime) -> None:
-        """Times older than the grace: nobody ticked when they were due."""
-        if until <= self._cursor or not timing.between(self._cursor, until, 1):
-            return
+    def _decide_missed(self, timing: Timing, until: datetime) -> None:
         schedule = self._schedule
         if schedule.catch_up == "none":
-            self._add_span(timing, self._cursor, until, "missed", "policy none")
-            self._cursor = until
+            self._add_span(timing, until, "missed", "policy none")
             return
-        window = clock - timedelta(seconds=schedule.catch_up_seconds)
-        if window > self._cursor:
-            stop = min(window, until)
-            self._add_span(timing, self._cursor, stop, "missed", "window")
-            self._cursor = stop
+        window = self._clock - timedelta(seconds=schedule.catch_up_seconds)
+        self._add_span(timing, min(window, until), "missed", "window")
+        if self._is_full:
+            return
         if schedule.catch_up == "latest":
-            self._coalesce(timing, until, clock)
+            self._coalesce(timing, until)
         else:
             self._catch_up_all(timing, until)
 
-    def _coalesce(self, timing: Timing, until: datetime, clock: datetime) -> None:
+    def _coalesce(self, timing: Timing, until: datetime) -> None:
         """Only the latest of all that is due runs; where that one is on time, no missed one."""
+        next_one = timing.after(max(until, self._cursor))
         last = timing.latest_between(self._cursor, until)
-        if last is None:
+        if next_one is not None and next_one <= self._clock:
+            self._add_span(timing, until, "skipped", "coalesced")
             return
-        if timing.between(until, clock, 1):
-            self._add_span(timing, self._cursor, until, "skipped", "coalesced")
-        else:
-            before = last.at - timedelta(microseconds=1)
-            self._add_span(timing, self._cursor, before, "skipped", "coalesced")
-            self._add(self._judge(last.at, "caught_up"))
-        self._cursor = until
+        if last is not None:
+            self._add_span(timing, last.at - _INSTANT, "skipped", "coalesced")
+        if not self._is_full:
+            self._decide_each(timing, until, "caught_up")
 
     def _catch_up_all(self, timing: Timing, until: datetime) -> None:
         """The newest ones up to the cap; those before them are written off."""
-        excess = timing.count_between(self._cursor, until) - self._schedule.catch_up_limit
-        if excess > 0:
-            dropped = timing.between(self._cursor, until, excess)
-            self._add_span(timing, self._cursor, dropped[-1].at, "missed", "cap")
-            self._cursor = dropped[-1].at
-        for nominal in timing.between(self._cursor, until, self._room):
-            self._add(self._judge(nominal.at, "caught_up"))
-            self._cursor = nominal.at
+        first = _first_of_newest(timing, self._cursor, until, self._schedule.catch_up_limit)
+        if first is not None:
+            self._add_span(timing, first - _INSTANT, "missed", "cap")
+        if not self._is_full:
+            self._decide_each(timing, until, "caught_up")
 
-    # One time.
-
-    def _judge(self, at: datetime, decision: Decision) -> Occurrence:
-        """Whether this time starts a run, by every policy in turn."""
-        schedule, due = self._schedule, self._due
-        start_at = at
-        if schedule.max_runs is not None and self._runs >= schedule.max_runs:
-            return Occurrence(at, "skipped", "max_runs")
-        if not due.is_job_enabled:
-            return Occurrence(at, "skipped", "job_disabled")
-        if due.calendar is not None and not due.calendar.is_allowed(at):
-            if schedule.on_closed == "skip":
-                return Occurrence(at, "skipped", "calendar")
-            open_at = due.calendar.next_allowed_day(at, zone(schedule.timezone))
-            if open_at is None:
-                return Occurrence(at, "skipped", "calendar")
-            start_at = open_at
-        if due.unmet:
-            return Occurrence(at, "skipped", "requirement", details={"unmet": list(due.unmet)})
-        is_held = self._unfinished >= schedule.max_concurrent_runs and schedule.overlap != "allow"
-        if is_held and not self._may_wait():
-            return Occurrence(at, "skipped", "overlap")
-        if schedule.is_shadow:
-            return Occurrence(at, "skipped", "shadow")
-        if is_held and schedule.overlap == "cancel_running":
-            self._tick.cancels_running = True
-        self._unfinished += 1
-        self._runs += 1
-        if schedule.jitter_seconds:
-            start_at = max(start_at, due.clock if decision == "caught_up" else start_at)
-            start_at += timedelta(seconds=schedule.jitter_seconds * self._random())
-        return Occurrence(at, decision, start_at=start_at, is_held=is_held)
-
-    def _may_wait(self) -> bool:
-        match self._schedule.overlap:
-            case "queue_all" | "cancel_running":
-                return True
-            case "queue_one":
-                return self._unfinished <= self._schedule.max_concurrent_runs
-            case _:
-                return False
-
-    # What is written.
+    # Walking.
 
     @property
-    def _room(self) -> int:
-        return MOST_DECISIONS - len(self._tick.occurrences)
+    def _is_full(self) -> bool:
+        return len(self._tick.occurrences) >= MOST_DECISIONS or self._seen >= MOST_TIMES
+
+    def _walk(self, timing: Timing, until: datetime) -> Iterator[Nominal]:
+        """Time by time; the cursor follows, and reaches `until` unless the tick is full before."""
+        for nominal in timing.times(self._cursor):
+            if nominal.at > until:
+                break
+            if self._is_full:
+                return
+            self._seen += 1
+            yield nominal
+            self._cursor = nominal.at
+        self._cursor = max(self._cursor, until)
+
+    def _decide_each(self, timing: Timing, until: datetime, decision: Decision) -> None:
+        for nominal in self._walk(timing, until):
+            if nominal.is_skipped:
+                self._add(Occurrence(nominal.at, "skipped", "dst_gap"))
+            else:
+                self._add(self._judge.judge(nominal.at, decision))
+
+    def _add_span(self, timing: Timing, until: datetime, decision: Decision, reason: str) -> None:
+        """One decision for all up to `until`: intervals by arithmetic, however long it is."""
+        if timing.interval is None:
+            for nominal in self._walk(timing, until):
+                gap: tuple[Decision, str] = ("skipped", "dst_gap")
+                self._add(
+                    Occurrence(nominal.at, *(gap if nominal.is_skipped else (decision, reason)))
+                )
+            return
+        last = timing.latest_between(self._cursor, until)
+        if last is not None:
+            count = timing.count_between(self._cursor, until)
+            first = last.at - (count - 1) * timing.interval
+            through = None if count == 1 else last.at
+            self._add(Occurrence(first, decision, reason, through, count))
+        self._cursor = max(self._cursor, until)
 
     def _add(self, occurrence: Occurrence) -> None:
         rows = self._tick.occurrences
@@ -276,19 +240,44 @@ class _Deciding:
         else:
             rows.append(occurrence)
 
-    def _plan_next(self, timing_data: dict[str, Any]) -> None:
-        timing = Timing.of(**timing_data)
-        after = timing.after(self._cursor)
-        self._tick.next_run_at = after
-        self._finish_if_over(after)
+    # What comes next.
 
-    def _finish_if_over(self, at: datetime | None) -> None:
-        schedule = self._schedule
-        used_up = schedule.max_runs is not None and self._runs >= schedule.max_runs
-        past_end = schedule.end_at is not None and at is not None and at > schedule.end_at
-        self._tick.is_finished = at is None or used_up or past_end
-        if self._tick.is_finished:
-            self._tick.next_run_at = None
+    def _plan(self, at: datetime | None) -> None:
+        end_at = self._schedule.end_at
+        is_past_end = end_at is not None and at is not None and at > end_at
+        is_over = at is None or is_past_end or self._judge.is_used_up
+        self._tick.is_finished = is_over and not self._is_full
+        self._tick.next_run_at = None if self._tick.is_finished else at
+
+
+def _readable(stretch: Segment) -> Timing | None:
+    """The timing of a stretch; None: it had no times. Such a one was never in force: it was
+    written past the edge and corrected, or its times depended on the ends of runs."""
+    if stretch.timing.get("every_from") == "end":
+        return None
+    try:
+        return Timing.of(**timing_arguments(stretch.timing))
+    except TimingError:
+        return None
+
+
+def _first_of_newest(
+    timing: Timing, after: datetime, until: datetime, count: int
+) -> datetime | None:
+    """Where the newest `count` times in (after, until] begin; None: there are no more of them."""
+    if timing.interval is not None:
+        last = timing.latest_between(after, until)
+        if last is None or timing.count_between(after, until) <= count:
+            return None
+        return last.at - (count - 1) * timing.interval
+    for look in _LOOKS:
+        found = timing.between(max(after, until - look), until, _NO_LIMIT)
+        if len(found) > count:
+            return found[-count].at
+        if until - look <= after:
+            return None
+    found = timing.between(after, until, _NO_LIMIT)
+    return found[-count].at if len(found) > count else None
 
 
 def _is_span(last: Occurrence, this: Occurrence) -> bool:

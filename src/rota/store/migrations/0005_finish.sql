@@ -42,7 +42,7 @@ BEGIN
             max_attempts, priority, is_suspect, state, attempt_state, queue, job, tenant, payload, result, expires_at,
             timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, progress, message,
             error_type, error, traceback, end_reason
-        FROM ended
+        FROM ended ORDER BY schedule_id -- the order in which the ends of scheduled runs lock their schedules
     ), freed AS (
         DELETE FROM rota.keys k
         USING (SELECT tenant, job, key, id FROM ended WHERE key IS NOT NULL AND key_seconds IS NULL ORDER BY tenant, job, key COLLATE "C") e

@@ -179,7 +179,7 @@ BEGIN
             max_attempts, priority, is_suspect, new_state, queue, job, tenant, payload, expires_at,
             timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, message,
             failure_type, coalesce(failure, last_error), reason
-        FROM ended
+        FROM ended ORDER BY schedule_id
     ), freed AS (
         DELETE FROM rota.keys k
         USING (SELECT tenant, job, key, id FROM ended WHERE key IS NOT NULL AND key_seconds IS NULL ORDER BY tenant, job, key COLLATE "C") e

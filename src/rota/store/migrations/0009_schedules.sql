@@ -93,13 +93,16 @@ CREATE TABLE rota.schedules (
     last_success_for     timestamptz,
     is_ticking           boolean NOT NULL GENERATED ALWAYS AS (is_enabled AND finished_at IS NULL AND parked_at IS NULL
                                                                AND (paused_at IS NULL OR paused_until IS NOT NULL)) STORED,
+    -- When a tick has something to do: at the end of the pause, at the next time, or at once.
+    due_at               timestamptz GENERATED ALWAYS AS (CASE WHEN paused_at IS NULL THEN coalesce(next_run_at, '-infinity')
+                                                               ELSE paused_until END) STORED,
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
     CONSTRAINT schedules_bounds CHECK (end_at > start_at),
     CONSTRAINT schedules_every_from CHECK (every_from = 'start' OR interval_seconds IS NOT NULL)
 ) WITH (fillfactor = 70);
-CREATE INDEX schedules_due ON rota.schedules (coalesce(next_run_at, '-infinity')) WHERE is_ticking;
+CREATE INDEX schedules_due ON rota.schedules (due_at) WHERE is_ticking AND init IS NULL;
 CREATE INDEX schedules_job ON rota.schedules (job);
 
 CREATE INDEX open_runs_schedule ON rota.open_runs (schedule_id) WHERE schedule_id IS NOT NULL;
@@ -135,6 +138,23 @@ CREATE TABLE rota.ledger (
 INSERT INTO rota.partitioned VALUES ('ledger', 7);
 SELECT rota.ensure_partitions(rota.now() - interval '8 days', rota.now() + interval '7 days');
 
+-- Times far back have a decision too (a schedule enabled again after years): partitions for the weeks of these
+-- instants only.
+CREATE FUNCTION rota.ensure_ledger(instants timestamptz[]) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    monday date;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('rota.partitions', 0));
+    FOR monday IN SELECT DISTINCT date_trunc('week', at AT TIME ZONE 'UTC')::date FROM unnest(instants) AS at LOOP
+        CONTINUE WHEN to_regclass('rota.ledger_' || to_char(monday, 'YYYYMMDD')) IS NOT NULL;
+        EXECUTE format('CREATE TABLE rota.%I (LIKE rota.ledger INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE)',
+                       'ledger_' || to_char(monday, 'YYYYMMDD'));
+        EXECUTE format('ALTER TABLE rota.ledger ATTACH PARTITION rota.%I FOR VALUES FROM (%L) TO (%L)',
+                       'ledger_' || to_char(monday, 'YYYYMMDD'),
+                       monday::timestamp AT TIME ZONE 'UTC', (monday + 7)::timestamp AT TIME ZONE 'UTC');
+    END LOOP;
+END $$;
+
 CREATE TABLE rota.backfills (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     schedule_id bigint NOT NULL,
@@ -166,7 +186,8 @@ COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with t
 CREATE FUNCTION rota.timing_of(s rota.schedules) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
         'cron', s.cron, 'interval_seconds', s.interval_seconds, 'run_at', s.run_at, 'has_seconds', s.has_seconds,
-        'timezone', s.timezone, 'gap', s.gap, 'fold', s.fold, 'start_at', s.start_at, 'end_at', s.end_at, 'anchor_at', s.anchor_at)
+        'timezone', s.timezone, 'gap', s.gap, 'fold', s.fold, 'every_from', s.every_from,
+        'start_at', s.start_at, 'end_at', s.end_at, 'anchor_at', s.anchor_at)
 $$;
 
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
@@ -174,32 +195,46 @@ BEGIN
     RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002', HINT = coalesce(hint, '');
 END $$;
 
--- Checks what SQL can check; the tick parks the rest with its error. Cron cannot be computed here:
--- next_run_at becomes NULL and the tick, woken at once, fills it in.
+-- Checks what SQL can check; the tick parks the rest with its error.
+CREATE FUNCTION rota.check_schedule_words(s rota.schedules) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    fields constant integer := CASE WHEN s.has_seconds THEN 6 ELSE 5 END;
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = s.job) THEN
+        PERFORM rota.unknown_job(s.job);
+    END IF;
+    IF s.calendar IS NOT NULL AND NOT EXISTS (SELECT FROM rota.calendars c WHERE c.name = s.calendar) THEN
+        PERFORM rota.bad_schedule(s.name, format('there is no calendar "%s"', s.calendar));
+    END IF;
+    -- Postgres reads "EST+3" and any word with a digit as a zone of its own; names alone are IANA's.
+    IF s.timezone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' THEN
+        PERFORM rota.bad_schedule(s.name, format('unknown time zone "%s"', s.timezone), 'Use an IANA name such as Europe/Paris.');
+    END IF;
+    BEGIN
+        PERFORM now() AT TIME ZONE s.timezone;
+    EXCEPTION WHEN invalid_parameter_value THEN
+        PERFORM rota.bad_schedule(s.name, format('unknown time zone "%s"', s.timezone), 'Use an IANA name such as Europe/Paris.');
+    END;
+    IF s.cron IS NOT NULL AND s.cron !~ '^\s*@' AND array_length(regexp_split_to_array(btrim(s.cron), '\s+'), 1) <> fields THEN
+        PERFORM rota.bad_schedule(s.name, format('cron "%s" does not have %s fields', s.cron, fields),
+            'Six fields, seconds first, need has_seconds.');
+    END IF;
+END $$;
+
+-- Cron cannot be computed here: next_run_at becomes NULL and the tick, woken at once, fills it in.
 CREATE FUNCTION rota.check_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     clock timestamptz := rota.now();
     told  text;
 BEGIN
-    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = NEW.job) THEN
-        PERFORM rota.unknown_job(NEW.job);
+    -- The tick counts the version up itself: what it writes is no edit.
+    IF TG_OP = 'UPDATE' AND NEW.version <> OLD.version THEN
+        RETURN NEW;
     END IF;
-    IF NEW.calendar IS NOT NULL AND NOT EXISTS (SELECT FROM rota.calendars c WHERE c.name = NEW.calendar) THEN
-        PERFORM rota.bad_schedule(NEW.name, format('there is no calendar "%s"', NEW.calendar));
-    END IF;
-    -- Postgres reads "EST+3" and any word with a digit as a zone of its own; names alone are IANA's.
-    IF NEW.timezone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' THEN
-        PERFORM rota.bad_schedule(NEW.name, format('unknown time zone "%s"', NEW.timezone), 'Use an IANA name such as Europe/Paris.');
-    END IF;
-    BEGIN
-        PERFORM now() AT TIME ZONE NEW.timezone;
-    EXCEPTION WHEN invalid_parameter_value THEN
-        PERFORM rota.bad_schedule(NEW.name, format('unknown time zone "%s"', NEW.timezone), 'Use an IANA name such as Europe/Paris.');
-    END;
-    IF NEW.cron IS NOT NULL AND NEW.cron !~ '^\s*@' AND array_length(regexp_split_to_array(btrim(NEW.cron), '\s+'), 1)
-            <> (CASE WHEN NEW.has_seconds THEN 6 ELSE 5 END) THEN
-        PERFORM rota.bad_schedule(NEW.name, format('cron "%s" does not have %s fields', NEW.cron, CASE WHEN NEW.has_seconds THEN 6 ELSE 5 END),
-            'Six fields, seconds first, need has_seconds.');
+    -- Only what is new: the end of a run may pause a schedule whose calendar is gone, and must not fail.
+    IF TG_OP = 'INSERT' OR (NEW.job, NEW.calendar, NEW.timezone, NEW.cron, NEW.has_seconds)
+       IS DISTINCT FROM (OLD.job, OLD.calendar, OLD.timezone, OLD.cron, OLD.has_seconds) THEN
+        PERFORM rota.check_schedule_words(NEW);
     END IF;
 
     IF TG_OP = 'INSERT' THEN
@@ -220,17 +255,21 @@ BEGIN
     END IF;
     IF rota.timing_of(OLD) <> rota.timing_of(NEW) OR NEW.init IS DISTINCT FROM OLD.init
        OR (NOT OLD.is_enabled AND NEW.is_enabled) OR (OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL) THEN
-        IF OLD.init IS NULL AND OLD.finished_at IS NULL THEN
+        IF OLD.init IS NULL AND OLD.finished_at IS NULL AND clock > OLD.cursor_at THEN
             NEW.segments := OLD.segments || jsonb_build_object('timing', rota.timing_of(OLD), 'until', clock,
                 'decision', CASE WHEN told IS NULL THEN 'superseded' ELSE 'skipped' END, 'reason', coalesce(told, 'edited'));
         ELSE
             NEW.cursor_at := greatest(OLD.cursor_at, clock);
         END IF;
-        NEW.finished_at := NULL;
         NEW.moved_to := NULL;
     END IF;
-    IF NEW.end_at IS DISTINCT FROM OLD.end_at OR NEW.max_runs IS DISTINCT FROM OLD.max_runs THEN
+    -- Any edit revives; if there is nothing left to do, the tick finishes it again. It owes nothing meanwhile.
+    IF OLD.finished_at IS NOT NULL THEN
         NEW.finished_at := NULL;
+        NEW.cursor_at := greatest(OLD.cursor_at, clock);
+    END IF;
+    IF OLD.paused_at IS NOT NULL AND NEW.paused_at IS NULL THEN
+        NEW.failures_in_a_row := 0;
     END IF;
     IF NEW.next_run_at IS NOT DISTINCT FROM OLD.next_run_at THEN
         NEW.next_run_at := NULL;
@@ -251,7 +290,7 @@ ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.check_schedule();
 -- Who changed what; and the tick wakes up.
 CREATE FUNCTION rota.audit_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    hidden constant text[] := '{version,anchor_at,cursor_at,next_run_at,segments,ticking_until,moved_to,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,updated_at,updated_by,created_at,id}';
+    hidden constant text[] := '{version,anchor_at,cursor_at,next_run_at,segments,ticking_until,moved_to,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,id}';
     before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - hidden END;
     after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - hidden END;
 BEGIN

@@ -46,7 +46,8 @@ BEGIN
     WHERE s.id = found.id;
     IF resume_schedule.catch_up THEN
         -- The trigger has noted the stretch of the pause as skipped; it is owed after all.
-        UPDATE rota.schedules s SET segments = s.segments - -1 WHERE s.id = found.id;
+        UPDATE rota.schedules s SET segments = s.segments - -1
+        WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
     END IF;
 END $$;
 
@@ -98,6 +99,8 @@ BEGIN
     UPDATE rota.schedules s SET moved_to = greatest(reschedule.at, s.cursor_at + interval '1 microsecond'), next_run_at = reschedule.at,
         version = s.version + 1, ticking_until = NULL, finished_at = NULL
     WHERE s.id = found.id;
+    PERFORM rota.write_audit(NULL, 'schedule.rescheduled', 'schedule', found.name, jsonb_build_object('next_run_at', found.next_run_at),
+        jsonb_build_object('next_run_at', reschedule.at), NULL, found.tenant);
 END $$;
 
 CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '', actor text DEFAULT NULL)

@@ -1,3 +1,6 @@
--- Overlap policy cancel_running: what has not ended makes room for the run that waits.
+-- Overlap policy cancel_running: the newest stay, as many as may run at once; what is older makes room.
 SELECT rota.cancel_run(o.id, 'the next run of its schedule is due', 'rota')
-FROM rota.open_runs o WHERE o.schedule_id = ANY (%(ids)s::bigint[]) AND o.held_by IS DISTINCT FROM 'overlap'
+FROM rota.schedules s CROSS JOIN LATERAL (
+    SELECT w.id FROM rota.open_runs w WHERE w.schedule_id = s.id
+    ORDER BY w.scheduled_for DESC, w.id DESC OFFSET s.max_concurrent_runs
+) o WHERE s.id = ANY (%(ids)s::bigint[])

@@ -1,2 +1,2 @@
--- For decisions about times that lie far back.
-SELECT rota.ensure_partitions(%(since)s::timestamptz, rota.now() + interval '7 days')
+-- For decisions about times that lie outside of the partitions that upkeep makes.
+SELECT rota.ensure_ledger(%(instants)s::timestamptz[])

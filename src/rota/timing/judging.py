@@ -1,0 +1,131 @@
+"""Whether one nominal time of a schedule starts a run: every policy, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from rota.model.schedule import Schedule
+from rota.timing.calendar import Calendar
+from rota.timing.zones import zone
+
+Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One row of the ledger."""
+
+    nominal_at: datetime
+    decision: Decision
+    reason: str | None = None
+    through_at: datetime | None = None
+    count: int = 1
+    is_moved: bool = False
+    start_at: datetime | None = None
+    is_held: bool = False
+    details: dict[str, Any] | None = None
+
+    @property
+    def is_run(self) -> bool:
+        return self.decision in ("ran", "caught_up")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A schedule as the tick read it, and what else its policies ask."""
+
+    schedule: Schedule
+    clock: datetime
+    unfinished: int = 0
+    is_job_enabled: bool = True
+    calendar: Calendar | None = None
+    unmet: tuple[str, ...] = ()
+
+
+class Judge:
+    """Decides time by time, and remembers the runs that its own decisions start."""
+
+    def __init__(self, due: Due, random: Callable[[], float]) -> None:
+        self._due = due
+        self._schedule = due.schedule
+        self._random = random
+        self._unfinished = due.unfinished
+        self._runs = due.schedule.run_count
+        self.cancels_running = False
+
+    @property
+    def is_used_up(self) -> bool:
+        """As many runs as the schedule may start have been started."""
+        most = self._schedule.max_runs
+        return most is not None and self._runs >= most
+
+    def judge(self, at: datetime, decision: Decision) -> Occurrence:
+        open_at = self._open_at(at)
+        if open_at is None or (reason := self._reason_against()):
+            return self._skipped(at, "calendar" if open_at is None else str(reason))
+        is_held = self._is_crowded
+        self.cancels_running |= is_held and self._schedule.overlap == "cancel_running"
+        self._unfinished += 1
+        self._runs += 1
+        start_at = self._with_jitter(open_at, decision)
+        return Occurrence(at, decision, start_at=start_at, is_held=is_held)
+
+    def judge_late(self, at: datetime) -> Occurrence:
+        """A time that stands alone: on time within the grace, else as the catch-up policy says."""
+        schedule, lateness = self._schedule, (self._due.clock - at).total_seconds()
+        if lateness < schedule.grace_seconds:
+            return self.judge(at, "ran")
+        if schedule.catch_up == "none":
+            return Occurrence(at, "missed", "policy none")
+        if lateness >= schedule.catch_up_seconds:
+            return Occurrence(at, "missed", "window")
+        return self.judge(at, "caught_up")
+
+    def _reason_against(self) -> str | None:
+        reasons = {
+            "max_runs": self.is_used_up,
+            "job_disabled": not self._due.is_job_enabled,
+            "requirement": bool(self._due.unmet),
+            "overlap": self._is_crowded and not self._may_wait,
+            "shadow": self._schedule.is_shadow,
+        }
+        return next((reason for reason, is_so in reasons.items() if is_so), None)
+
+    def _skipped(self, at: datetime, reason: str) -> Occurrence:
+        details = {"unmet": list(self._due.unmet)} if reason == "requirement" else None
+        return Occurrence(at, "skipped", reason, details=details)
+
+    def _open_at(self, at: datetime) -> datetime | None:
+        """When the calendar lets it start; None: not at all."""
+        calendar = self._due.calendar
+        if calendar is None or calendar.is_allowed(at):
+            return at
+        if self._schedule.on_closed == "skip":
+            return None
+        return calendar.next_allowed_day(at, zone(self._schedule.timezone))
+
+    def _with_jitter(self, start_at: datetime, decision: Decision) -> datetime:
+        jitter = self._schedule.jitter_seconds
+        if not jitter:
+            return start_at
+        # What is caught up is late anyway: spread from now, not from a time long gone.
+        base = max(start_at, self._due.clock) if decision == "caught_up" else start_at
+        return base + timedelta(seconds=jitter * self._random())
+
+    @property
+    def _is_crowded(self) -> bool:
+        schedule = self._schedule
+        return schedule.overlap != "allow" and self._unfinished >= schedule.max_concurrent_runs
+
+    @property
+    def _may_wait(self) -> bool:
+        match self._schedule.overlap:
+            case "queue_all" | "cancel_running":
+                return True
+            case "queue_one":
+                return self._unfinished <= self._schedule.max_concurrent_runs
+            case _:
+                return False
