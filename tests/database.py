@@ -71,6 +71,8 @@ class Server:
     def _ensure_template(self) -> None:
         found = self.admin.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE])
         if found.fetchone() is None:
+            # Left by a runner that failed here: its error shall be seen again, not this one.
+            self.admin.execute("DROP DATABASE IF EXISTS rota_tests_making WITH (FORCE)")
             self.admin.execute("CREATE DATABASE rota_tests_making")
             migrate(make_conninfo(self.url, dbname="rota_tests_making"), "rota")
             self._retry("ALTER DATABASE rota_tests_making RENAME TO rota_tests_template", "")
