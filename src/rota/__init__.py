@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rota.config import Config
     from rota.errors import (
         AttemptTimeout,
+        CalendarNotFound,
         Cancel,
         ConfigError,
         Control,
@@ -44,6 +45,7 @@ __all__ = [
     "AttemptInfo",
     "AttemptTimeout",
     "Backoff",
+    "CalendarNotFound",
     "Cancel",
     "Config",
     "ConfigError",
@@ -79,6 +81,7 @@ _HOMES = {
     "AttemptInfo": "rota.model.attempt",
     "AttemptTimeout": "rota.errors",
     "Backoff": "rota.model.backoff",
+    "CalendarNotFound": "rota.errors",
     "Cancel": "rota.errors",
     "Config": "rota.config",
     "ConfigError": "rota.errors",

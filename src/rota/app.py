@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import psycopg
 
+from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
+from rota.admin.declared_schedules import DeclaredSchedules
 from rota.admin.jobs import Jobs
 from rota.admin.queues import Queues
 from rota.admin.runs import Runs
+from rota.admin.schedules import Schedules
 from rota.admin.workers import Workers
 from rota.config import Config
 from rota.embedded import EmbeddedPostgres, default_data_dir
 from rota.errors import ConfigError
 from rota.jobs.batch import Call
-from rota.jobs.decorator import JobDecorator
+from rota.jobs.decorator import BoundJob, JobDecorator
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import Run
 from rota.jobs.registry import Registry
+from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
 from rota.runtime.parent import Parent
 from rota.runtime.worker import Worker
@@ -59,6 +63,9 @@ class App:
         self.queues = Queues(self.database)
         self.runs = Runs(self.database, self.registry)
         self.workers = Workers(self.database)
+        self.schedules = Schedules(self.database, self.registry)
+        self.calendars = Calendars(self.database)
+        self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
         self._server: EmbeddedPostgres | None = None
@@ -71,6 +78,28 @@ class App:
 
     def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
         return self._enqueuer.send_many_sync(calls, connection)
+
+    # Schedules.
+
+    def schedule(
+        self,
+        name: str,
+        job: BoundJob[...] | str,
+        *,
+        tenant: str = "",
+        **arguments: Unpack[ScheduleArguments],
+    ) -> None:
+        """Say when a job runs: `app.schedule("digest", send, cron="0 8 * * 1-5")`. Exactly one of
+        `cron`, `every`, `at` and `init`. Stored when the database is opened, or at once if it is;
+        again and again is an upsert. To await it: `await app.schedules.put(…)`."""
+        if self.database.is_open and self.registry.has_new:
+            with self.database.connection_sync() as conn:
+                self._store_jobs(conn)
+        self._declared.add(name, job, tenant, arguments)
+
+    def unschedule(self, name: str, *, tenant: str = "") -> None:
+        """Remove a schedule; ScheduleNotFound if there is none."""
+        self._declared.remove(name, tenant)
 
     # Running.
 
@@ -135,6 +164,10 @@ class App:
         return self._server.url
 
     def _register(self, conn: Conn) -> None:
+        self._store_jobs(conn)
+        self._declared.store(conn)
+
+    def _store_jobs(self, conn: Conn) -> None:
         store_new_sync(conn, self.database.statements, self.registry, self.config)
 
     async def close(self) -> None:

@@ -12,6 +12,7 @@
   * DuplicateKey           the key is held by another run, and the caller asked to be told
   * RunNotFound            no run has that id
   * ScheduleNotFound       no schedule has that name
+  * CalendarNotFound       no calendar has that name
   * WrongState             the run's state does not allow the action
   * LeaseLost              the worker no longer owns what it writes about
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
@@ -32,6 +33,7 @@ from datetime import timedelta
 
 __all__ = [
     "AttemptTimeout",
+    "CalendarNotFound",
     "Cancel",
     "ConfigError",
     "Control",
@@ -113,6 +115,10 @@ class RunNotFound(RotaError):
 
 class ScheduleNotFound(RotaError):
     """No schedule of this tenant has that name."""
+
+
+class CalendarNotFound(RotaError):
+    """No calendar has that name."""
 
 
 class WrongState(RotaError):

@@ -15,7 +15,7 @@ from rota.jobs.options import OptionArguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
-NOT_COMMANDS = {"by", "sync", "close", "registry"}
+NOT_COMMANDS = {"by", "sync", "close", "registry", "checked"}
 
 
 def section(title: str) -> str:
@@ -84,7 +84,7 @@ def test_every_command_of_the_managing_faces_has_an_entry() -> None:
     app = rota.App(embedded=False)
     actual = {
         f"app.{noun}.{name}"
-        for noun in ("runs", "jobs", "queues", "workers", "clock")
+        for noun in ("runs", "jobs", "schedules", "calendars", "queues", "workers", "clock")
         for name in public(type(getattr(app, noun)))
         if not name.endswith(("_run", "_run_sync")) and name not in NOT_COMMANDS
     }

@@ -15,10 +15,11 @@ PUBLIC = {
     "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",
+    "cleanup", "allow_run_as",
 }  # fmt: skip
 RELATIONS = [
     "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",
-    "schedule_templates",
+    "schedule_templates", "schedule_status", "job_status",
 ]  # fmt: skip
 
 
@@ -66,7 +67,8 @@ def test_every_column_has_an_entry_and_every_entry_a_column(
         SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
         WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
     """
-    kind = "View" if name in ("runs", "attempts", "occurrences") else "Table"
+    is_view = name in ("runs", "attempts", "occurrences") or name.endswith("_status")
+    kind = "View" if is_view else "Table"
     rows = re.findall(
         r"^\| `(\w+)` \| ([\w\[\] ]+) \|", section(f"{kind} `rota.{name}`"), re.MULTILINE
     )

@@ -50,6 +50,10 @@ class Database:
         self._sync_pool: ConnectionPool[Conn] | None = None
 
     @property
+    def is_open(self) -> bool:
+        return self._url is not None
+
+    @property
     def url(self) -> str:
         """Where the database is; opens it where that has not happened yet."""
         return self.open_sync()
@@ -89,6 +93,11 @@ class Database:
 
     def run_sync(self, plan: Plan[T]) -> T:
         with translate(), self.connection_sync() as conn, conn.transaction():
+            return self._drive_sync(conn, plan)
+
+    def run_on(self, conn: Conn, plan: Plan[T]) -> T:
+        """The same on a connection that the caller has, for use while the database is opened."""
+        with conn.transaction():
             return self._drive_sync(conn, plan)
 
     async def _drive(self, conn: AsyncConn, plan: Plan[T]) -> T:

@@ -1,0 +1,76 @@
+"""What one can do with calendars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.errors import TimingError
+from rota.model.schedule_info import CalendarInfo
+from rota.store import calendars
+from rota.store.plans import Plan
+from rota.timing.calendar_json import from_json, to_json
+
+Found = list[CalendarInfo]
+
+
+class CalendarCommands(Face):
+    """A definition is `{"timezone", "holidays", "weekends", "windows"}`; TimingError names what
+    cannot be read in it."""
+
+    @command
+    def list(self) -> Plan[Found]:
+        """By name, with how many schedules follow each."""
+        return calendars.list_calendars()
+
+    @command
+    def get(self, name: str) -> Plan[CalendarInfo]:
+        """CalendarNotFound if there is none."""
+        return calendars.find_calendar(name)
+
+    @command
+    def create(self, name: str, definition: Mapping[str, Any], description: str = "") -> Plan[None]:
+        """WrongState if the name is taken."""
+        return calendars.create_calendar(
+            name, description, _checked(name, definition), actor=self.actor
+        )
+
+    @command
+    def update(
+        self,
+        name: str,
+        definition: Mapping[str, Any] | None = None,
+        description: str | None = None,
+    ) -> Plan[None]:
+        """Holds from the next tick on, for every schedule that follows it."""
+        checked = None if definition is None else _checked(name, definition)
+        return calendars.update_calendar(name, description, checked, actor=self.actor)
+
+    @command
+    def delete(self, name: str) -> Plan[None]:
+        """WrongState while a schedule follows it."""
+        return calendars.delete_calendar(name, actor=self.actor)
+
+
+class Calendars(CalendarCommands, AsyncFace):
+    """`app.calendars`"""
+
+    @property
+    def sync(self) -> SyncCalendars:
+        return SyncCalendars(self.database, self.actor)
+
+
+class SyncCalendars(CalendarCommands, SyncFace):
+    """`app.calendars.sync`"""
+
+
+def _checked(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is stored: without the name, which is a column."""
+    if not isinstance(definition, Mapping):
+        raise TimingError(f"a calendar's definition is an object, not {definition!r}")
+    if len(str(name)) > 100:
+        raise TimingError("a calendar's name has at most 100 characters")
+    stored = to_json(from_json(dict(definition) | {"name": name}))
+    del stored["name"]
+    return stored

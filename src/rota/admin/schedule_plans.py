@@ -1,0 +1,227 @@
+"""Commands about schedules that need the clock, a calendar or the ledger."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal, TypedDict
+
+from rota.admin import schedule_times as times
+from rota.errors import TimingError
+from rota.jobs.schedule_options import Seconds
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo
+from rota.store import calendars, schedules
+from rota.store.clock import read_clock
+from rota.store.plans import Plan
+from rota.timing.calendar import Calendar
+from rota.timing.load import MOST_DAYS, Load
+from rota.timing.load import simulate as simulate_load
+from rota.timing.nominal import in_utc
+from rota.timing.preview import Row
+from rota.timing.timing import Timing
+
+_DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
+
+
+class Unsaved(TypedDict, total=False):
+    """A timing to look at before it is saved."""
+
+    cron: str | None
+    every: Seconds | None
+    at: datetime | None
+    timezone: str
+    gap: Literal["run_after", "skip"]
+    fold: Literal["first", "second", "both"]
+    with_seconds: bool
+    start_at: datetime | None
+    end_at: datetime | None
+    calendar: str | None
+    on_closed: Literal["skip", "next_day"]
+
+
+class Window(TypedDict):
+    """Which times, and for whom."""
+
+    count: int | None
+    after: datetime | None
+    until: datetime | None
+    viewer_zone: str | None
+
+
+class BackfillOptions(TypedDict):
+    dry_run: bool
+    rate: float | None
+    priority: int | None
+    again: bool
+    reason: str | None
+
+
+def pause(
+    name: str,
+    tenant: str,
+    reason: str | None,
+    until: datetime | timedelta | None,
+    *,
+    actor: str | None,
+) -> Plan[None]:
+    end = None if until is None else (yield from _instant(until, "until"))
+    yield from schedules.pause_schedule(name, tenant, reason=reason, until=end, actor=actor)
+
+
+def reschedule(
+    name: str, tenant: str, at: datetime | timedelta, *, actor: str | None
+) -> Plan[None]:
+    instant = yield from _instant(at, "at")
+    yield from schedules.reschedule(name, tenant, at=instant, actor=actor)
+
+
+def _instant(at: datetime | timedelta, what: str) -> Plan[datetime]:
+    """So long from now, by the database's clock, or an instant."""
+    if isinstance(at, timedelta):
+        return (yield from read_clock()) + at
+    return in_utc(at, what)
+
+
+def unsaved_timing(given: Unsaved) -> Timing:
+    """What a preview is of; TimingError if it cannot be followed."""
+    return Timing.of(
+        cron=given.get("cron"),
+        interval_seconds=given.get("every"),
+        run_at=given.get("at"),
+        timezone=given.get("timezone") or "UTC",
+        gap=given.get("gap") or "run_after",
+        fold=given.get("fold") or "first",
+        start_at=given.get("start_at"),
+        end_at=given.get("end_at"),
+        with_seconds=bool(given.get("with_seconds")),
+    )
+
+
+def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Plan[list[Row]]:
+    if name is not None:
+        if any(value is not None for value in given.values()):
+            raise TimingError("a preview is of a schedule by name, or of a timing, not of both")
+        return (yield from _preview_stored(name, tenant, window))
+    timing = unsaved_timing(given)
+    calendar = yield from _calendar(given.get("calendar"))
+    after = window["after"] or (yield from read_clock())
+    return times.coming(
+        timing,
+        after,
+        count=window["count"],
+        until=window["until"],
+        viewer_zone=window["viewer_zone"],
+        calendar=calendar,
+        on_closed=given.get("on_closed") or "skip",
+    )
+
+
+def _preview_stored(name: str, tenant: str, window: Window) -> Plan[list[Row]]:
+    schedule = yield from schedules.find_schedule(name, tenant)
+    calendar = yield from _calendar(schedule.calendar)
+    after = window["after"] or (yield from read_clock())
+    rows = times.coming(
+        times.timing(schedule),
+        after,
+        count=window["count"],
+        until=window["until"],
+        viewer_zone=window["viewer_zone"],
+        calendar=calendar,
+        on_closed=schedule.on_closed,
+    )
+    return rows if window["after"] else times.moved_first(rows, schedule, window["viewer_zone"])
+
+
+def _calendar(name: str | None) -> Plan[Calendar | None]:
+    return None if name is None else times.calendar_of((yield from calendars.find_calendar(name)))
+
+
+def backfill(
+    name: str,
+    tenant: str,
+    from_at: datetime,
+    until_at: datetime,
+    options: BackfillOptions,
+    *,
+    actor: str | None,
+) -> Plan[BackfillInfo]:
+    first, last = in_utc(from_at, "from_at"), in_utc(until_at, "until_at")
+    _check_backfill(first, last, options)
+    schedule = yield from schedules.find_schedule(name, tenant)
+    now = yield from read_clock()
+    if last > now:
+        raise TimingError("a backfill is about the past: until lies in the future")
+    calendar = yield from _calendar(schedule.calendar)
+    wanted = times.to_fill(schedule, first, last, calendar)
+    ran = set() if options["again"] else (
+        yield from schedules.times_that_ran(schedule.id, first, last)
+    )  # fmt: skip
+    found = [at for at in wanted if at not in ran]
+    answer = BackfillInfo(name, first, last, found, len(wanted) - len(found), True)
+    if options["dry_run"]:
+        return answer
+    return (yield from _fill(schedule, answer, now, options, actor))
+
+
+def _fill(
+    schedule: ScheduleInfo,
+    answer: BackfillInfo,
+    now: datetime,
+    options: BackfillOptions,
+    actor: str | None,
+) -> Plan[BackfillInfo]:
+    step = timedelta(minutes=1 / options["rate"]) if options["rate"] else timedelta()
+    number, runs = yield from schedules.backfill_schedule(
+        schedule.name,
+        schedule.tenant,
+        times=answer.times,
+        since=times.intervals(schedule, answer.times),
+        starts=[now + step * n for n in range(len(answer.times))],
+        from_at=answer.from_at,
+        until_at=answer.until_at,
+        priority=options["priority"],
+        reason=options["reason"],
+        actor=actor,
+    )
+    return BackfillInfo(
+        answer.schedule, answer.from_at, answer.until_at, answer.times, answer.left_out, False,
+        number, runs,
+    )  # fmt: skip
+
+
+def _check_backfill(first: datetime, last: datetime, options: BackfillOptions) -> None:
+    if last < first:
+        raise TimingError(f"until {last.isoformat()} is before from {first.isoformat()}")
+    rate, priority = options["rate"], options["priority"]
+    if rate is not None and not 0 < rate <= 1_000_000:
+        raise TimingError(f"rate must be more than 0 runs a minute, not {rate!r}")
+    if priority is not None and not 0 <= priority <= 9:
+        raise TimingError(f"priority must be from 0 to 9, not {priority!r}")
+
+
+def history(
+    name: str,
+    tenant: str,
+    decision: str | None,
+    since: datetime | None,
+    before: datetime | None,
+    limit: int,
+) -> Plan[list[OccurrenceInfo]]:
+    if decision is not None and decision not in _DECISIONS:
+        raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")
+    schedule = yield from schedules.find_schedule(name, tenant)
+    return (
+        yield from schedules.list_history(
+            schedule.id, decision=decision, since=since, before=before, limit=limit
+        )
+    )
+
+
+def simulate(days: int, timezone: str, tenant: str | None, system: bool, least: int) -> Plan[Load]:
+    if not 1 <= days <= MOST_DAYS:
+        raise TimingError(f"days must be from 1 to {MOST_DAYS}, not {days!r}")
+    known = {one.name: times.calendar_of(one) for one in (yield from calendars.list_calendars())}
+    found = yield from schedules.list_schedules(tenant=tenant, system=system)
+    now = yield from read_clock()
+    lines = [times.line(one, known.get(one.calendar or "")) for one in found]
+    return simulate_load([one for one in lines if one], now, days, timezone, least)

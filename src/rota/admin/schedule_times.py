@@ -1,0 +1,113 @@
+"""The times of a schedule as operators ask for them: coming ones, and those to fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+
+from rota.errors import TimingError
+from rota.model.schedule_info import CalendarInfo, ScheduleInfo
+from rota.store.schedules import timing_of
+from rota.timing.calendar import Calendar
+from rota.timing.calendar_json import from_json
+from rota.timing.load import Line
+from rota.timing.preview import Row, preview
+from rota.timing.timing import Timing
+from rota.timing.zones import zone
+
+MOST_BACKFILLED = 10_000
+_TICK = timedelta(microseconds=1)
+_YEAR = timedelta(days=366)
+
+
+def timing(schedule: ScheduleInfo) -> Timing:
+    """TimingError for one that has no nominal times."""
+    if schedule.init is not None:
+        raise TimingError(f'schedule "{schedule.name}" runs at starts, not at times')
+    return timing_of(asdict(schedule))
+
+
+def calendar_of(stored: CalendarInfo | None) -> Calendar | None:
+    return None if stored is None else from_json({"name": stored.name} | stored.definition)
+
+
+def coming(
+    rows_of: Timing,
+    after: datetime,
+    *,
+    count: int | None,
+    until: datetime | None,
+    viewer_zone: str | None,
+    calendar: Calendar | None = None,
+    on_closed: str = "skip",
+) -> list[Row]:
+    """The next times, those on which the calendar is closed marked."""
+    wanted = 10 if count is None and until is None else count
+    rows = preview(rows_of, after, wanted, until, viewer_zone)
+    if calendar is None:
+        return rows
+    return [_closed(row, rows_of, calendar, on_closed) for row in rows]
+
+
+def _closed(row: Row, timing: Timing, calendar: Calendar, on_closed: str) -> Row:
+    reason = calendar.reason_against(row.at)
+    if reason is None:
+        return row
+    moved = calendar.next_allowed_day(row.at, timing.tz) if on_closed == "next_day" else None
+    what = "skipped" if moved is None else f"runs at {moved.astimezone(timing.tz):%Y-%m-%d %H:%M}"
+    note = "; ".join(part for part in (row.note, f"{reason}, {what}") if part)
+    return replace(row, note=note, is_skipped=moved is None)
+
+
+def moved_first(rows: list[Row], schedule: ScheduleInfo, viewer_zone: str | None) -> list[Row]:
+    """An instant that an operator set comes before the regular times after it."""
+    if schedule.moved_to is None:
+        return rows
+    at, tz = schedule.moved_to, zone(schedule.timezone)
+    viewer = at.astimezone(zone(viewer_zone)) if viewer_zone else None
+    first = Row(at, at.astimezone(tz), viewer, "set by an operator")
+    return [first, *(row for row in rows if row.at > at)][: max(1, len(rows))]
+
+
+def to_fill(
+    schedule: ScheduleInfo, from_at: datetime, until_at: datetime, calendar: Calendar | None
+) -> list[datetime]:
+    """The nominal times of a stretch of the past that the calendar allows."""
+    if schedule.every_from == "end":
+        raise TimingError(
+            f'schedule "{schedule.name}" counts from the end of its last run: '
+            "it has no times to fill"
+        )
+    found = timing(schedule).between(from_at - _TICK, until_at, MOST_BACKFILLED + 1)
+    if len(found) > MOST_BACKFILLED:
+        raise TimingError(
+            f"the range holds more than {MOST_BACKFILLED:,} times of {schedule.name}",
+            hint="fill it in several parts",
+        )
+    return [one.at for one in found if calendar is None or calendar.is_allowed(one.at)]
+
+
+def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetime | None]:
+    """For each time the nominal one before it: what its data begins at."""
+    rule = timing(schedule)
+    before: list[datetime | None] = []
+    for at in times:
+        known = rule.latest_between(at - _YEAR, at - _TICK)
+        before.append(known.at if known else None)
+    return before
+
+
+def line(schedule: ScheduleInfo, calendar: Calendar | None) -> Line | None:
+    """For the simulation; None for what has no times to come."""
+    if schedule.init is not None or schedule.state not in ("active", "pending"):
+        return None
+    try:
+        rule = timing(schedule)
+    except TimingError:
+        return None
+    longest = schedule.max_duration_ms_7d or schedule.max_duration_ms
+    closed = calendar if schedule.on_closed == "skip" else None
+    return Line(
+        schedule.name, rule, schedule.jitter_seconds, closed, schedule.avg_duration_ms, longest
+    )

@@ -1,0 +1,287 @@
+"""What one can do with schedules. The same functions serve Python, the CLI and the API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+from rota.admin import schedule_edits as edits
+from rota.admin import schedule_plans as plans
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.schedule_plans import Unsaved
+from rota.errors import WrongState
+from rota.jobs.registry import Registry
+from rota.jobs.schedule_options import ScheduleArguments
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
+from rota.store import calendars, schedules
+from rota.store.plans import Plan
+from rota.store.pool import Database
+from rota.timing.load import Load
+from rota.timing.preview import Row
+
+Found = list[ScheduleInfo]
+Templates = list[TemplateInfo]
+History = list[OccurrenceInfo]
+Rows = list[Row]
+
+
+class ScheduleCommands(Face):
+    """A schedule belongs to a tenant; without one, to the application as a whole."""
+
+    registry: Registry | None = None
+
+    @command
+    def list(
+        self,
+        *,
+        job: str | None = None,
+        tag: str | None = None,
+        tenant: str | None = None,
+        state: str | None = None,
+        system: bool = False,
+    ) -> Plan[Found]:
+        """By tenant and name; Rota's own ones only with `system`."""
+        return schedules.list_schedules(job=job, tag=tag, tenant=tenant, state=state, system=system)
+
+    @command
+    def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:
+        """ScheduleNotFound if there is none."""
+        return schedules.find_schedule(name, tenant)
+
+    @command
+    def create(
+        self,
+        name: str,
+        job: str,
+        *,
+        tenant: str = "",
+        template: str | None = None,
+        **arguments: Unpack[ScheduleArguments],
+    ) -> Plan[ScheduleInfo]:
+        """A new one; WrongState if the name is taken. A template stands for its cron."""
+        return edits.create(
+            name, job, tenant, self.checked(job, arguments), actor=self.actor, template=template
+        )
+
+    @command
+    def put(
+        self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleArguments]
+    ) -> Plan[bool]:
+        """Make it, or bring it up to this; answers whether anything had to be written."""
+        return edits.put(name, job, tenant, self.checked(job, arguments), actor=self.actor)
+
+    @command
+    def update(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        job: str | None = None,
+        version: int | None = None,
+        **arguments: Unpack[ScheduleArguments],
+    ) -> Plan[ScheduleInfo]:
+        """Change what is given, at once. WrongState if it is not at `version` any more."""
+        return self._update(name, tenant, job, version, arguments)
+
+    @command
+    def delete(self, name: str, *, tenant: str = "", cancel_waiting: bool = False) -> Plan[int]:
+        """Its future is gone; ledger, history and audit stay. Answers how many runs were
+        cancelled."""
+        return schedules.delete_schedule(
+            name, tenant, cancel_waiting=cancel_waiting, actor=self.actor
+        )
+
+    @command
+    def enable(self, name: str, *, tenant: str = "") -> Plan[None]:
+        """It goes on from now."""
+        return self._set_enabled(name, tenant, True)
+
+    @command
+    def disable(self, name: str, *, tenant: str = "") -> Plan[None]:
+        """Its times are skipped until it is enabled."""
+        return self._set_enabled(name, tenant, False)
+
+    @command
+    def pause(
+        self,
+        name: str,
+        reason: str | None = None,
+        until: datetime | timedelta | None = None,
+        *,
+        tenant: str = "",
+    ) -> Plan[None]:
+        """Its times are skipped until it is resumed, or `until` has come (or so long from now)."""
+        return plans.pause(name, tenant, reason, until, actor=self.actor)
+
+    @command
+    def resume(self, name: str, *, catch_up: bool = False, tenant: str = "") -> Plan[None]:
+        """It goes on from now; with `catch_up` the policy decides about what the pause left out."""
+        return schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=self.actor)
+
+    @command
+    def trigger(
+        self, name: str, payload: Mapping[str, Any] | None = None, *, tenant: str = ""
+    ) -> Plan[Triggered]:
+        """One run now, also while it is paused; the next time stays what it is."""
+        return self._trigger(name, payload, tenant)
+
+    @command
+    def reschedule(self, name: str, at: datetime | timedelta, *, tenant: str = "") -> Plan[None]:
+        """Its next time is this instant (or so long from now); the timing goes on after it."""
+        return plans.reschedule(name, tenant, at, actor=self.actor)
+
+    @command
+    def preview(
+        self,
+        name: str | None = None,
+        *,
+        tenant: str = "",
+        count: int | None = None,
+        after: datetime | None = None,
+        until: datetime | None = None,
+        viewer_zone: str | None = None,
+        **timing: Unpack[Unsaved],
+    ) -> Plan[Rows]:
+        """The next times of a schedule, or of a timing that is not saved: ten of them, or `count`,
+        or all up to `until`; after now, or `after`."""
+        window: plans.Window = {
+            "count": count, "after": after, "until": until, "viewer_zone": viewer_zone,
+        }  # fmt: skip
+        return plans.preview(name, tenant, timing, window)
+
+    @command
+    def backfill(
+        self,
+        name: str,
+        from_at: datetime,
+        until_at: datetime,
+        *,
+        dry_run: bool = False,
+        rate: float | None = None,
+        priority: int | None = None,
+        again: bool = False,
+        reason: str | None = None,
+        tenant: str = "",
+    ) -> Plan[BackfillInfo]:
+        """Runs for the nominal times of a stretch of the past, at most `rate` a minute. Times that
+        ran already are left out unless `again`."""
+        options: plans.BackfillOptions = {
+            "dry_run": dry_run, "rate": rate, "priority": priority, "again": again,
+            "reason": reason,
+        }  # fmt: skip
+        return plans.backfill(name, tenant, from_at, until_at, options, actor=self.actor)
+
+    @command
+    def history(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        decision: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 50,
+    ) -> Plan[History]:
+        """What was decided about its times, the newest first; the next page is that `before` the
+        last one's `nominal_at`."""
+        return plans.history(name, tenant, decision, since, before, limit)
+
+    @command
+    def simulate(
+        self,
+        days: int = 7,
+        *,
+        timezone: str = "UTC",
+        tenant: str | None = None,
+        system: bool = False,
+        least: int = 5,
+    ) -> Plan[Load]:
+        """How many runs the coming days bring, where they pile up, and which may overlap."""
+        return plans.simulate(days, timezone, tenant, system, least)
+
+    @command
+    def templates(self) -> Plan[Templates]:
+        """Timings to start from."""
+        return calendars.list_templates()
+
+    @command
+    def add_template(self, name: str, cron: str, description: str = "") -> Plan[None]:
+        """One more, or another cron for one that is there."""
+        return edits.add_template(name, cron, description, actor=self.actor)
+
+    @command
+    def remove_template(self, name: str) -> Plan[None]:
+        return calendars.remove_template(name, actor=self.actor)
+
+    def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[None]:
+        found = yield from schedules.find_schedule(name, tenant)
+        if found.is_enabled == enabled:
+            raise WrongState(f'schedule "{name}" is already {"enabled" if enabled else "disabled"}')
+        yield from schedules.set_enabled(name, tenant, enabled=enabled, actor=self.actor)
+
+    def _update(
+        self,
+        name: str,
+        tenant: str,
+        job: str | None,
+        version: int | None,
+        arguments: ScheduleArguments,
+    ) -> Plan[ScheduleInfo]:
+        changes = edits.changes(arguments, job)
+        stored = yield from schedules.lock_schedule(name, tenant)
+        if version is not None and stored.version != version:
+            raise WrongState(
+                f'schedule "{name}" has changed: it is at version {stored.version}, not {version}',
+                hint="look at it again, then decide",
+            )
+        if changes.get("payload") is not None:
+            changes["payload"] = self._payload(job or stored.job, changes["payload"])
+        return (yield from edits.update(stored, changes, actor=self.actor))
+
+    def _trigger(
+        self, name: str, payload: Mapping[str, Any] | None, tenant: str
+    ) -> Plan[Triggered]:
+        found = yield from schedules.find_schedule(name, tenant)
+        text = None if payload is None else json.dumps(self._payload(found.job, payload))
+        return (yield from schedules.trigger_schedule(name, tenant, payload=text, actor=self.actor))
+
+    def checked(self, job: str, arguments: ScheduleArguments) -> ScheduleArguments:
+        """With the payload as the job's types store it."""
+        payload = arguments.get("payload")
+        if payload is None:
+            return arguments
+        checked: ScheduleArguments = {**arguments, "payload": self._payload(job, payload)}
+        return checked
+
+    def _payload(self, job: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """As the job's types store it, if this process declares the job."""
+        if self.registry is None or job not in self.registry or not isinstance(payload, Mapping):
+            return payload
+        schema = self.registry.get(job).schema
+        checked: dict[str, Any] = json.loads(schema.encode(schema.bind((), payload)))
+        return checked
+
+
+class Schedules(ScheduleCommands, AsyncFace):
+    """`app.schedules`"""
+
+    def __init__(
+        self, database: Database, registry: Registry | None = None, actor: str | None = None
+    ) -> None:
+        super().__init__(database, actor)
+        self.registry = registry
+
+    @property
+    def sync(self) -> SyncSchedules:
+        return SyncSchedules(self)
+
+
+class SyncSchedules(ScheduleCommands, SyncFace):
+    """`app.schedules.sync`"""
+
+    def __init__(self, schedules: Schedules) -> None:
+        super().__init__(schedules.database, schedules.actor)
+        self.registry = schedules.registry

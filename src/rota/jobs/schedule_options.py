@@ -1,0 +1,255 @@
+"""From the short arguments of a schedule to the columns of `rota.schedules`, checked on the way."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypedDict, get_args
+
+from rota.errors import TimingError
+from rota.jobs.encoding import encode_value
+from rota.model.schedule import CatchUp, Overlap, Requirement, timing_arguments
+from rota.timing.interval import every
+from rota.timing.timing import Timing
+
+Seconds = float | timedelta
+Required = str | tuple[str, Seconds] | Mapping[str, Any] | Requirement
+
+
+class ScheduleArguments(TypedDict, total=False):
+    """What `app.schedule`, `app.schedules.create`, `put` and `update` take beside name and job.
+
+    Exactly one of `cron`, `every`, `at` and `init` says when.
+    """
+
+    cron: str | None
+    every: Seconds | None
+    at: datetime | None
+    init: Literal["once", "release", "start"] | None
+    timezone: str
+    gap: Literal["run_after", "skip"]
+    fold: Literal["first", "second", "both"]
+    with_seconds: bool
+    every_from: Literal["start", "end"]
+    start_at: datetime | None
+    end_at: datetime | None
+    max_runs: int | None
+    jitter: Seconds
+    calendar: str | None
+    on_closed: Literal["skip", "next_day"]
+    catch_up: CatchUp
+    catch_up_window: Seconds
+    catch_up_limit: int
+    grace: Seconds
+    overlap: Overlap
+    max_concurrent_runs: int
+    pause_after_failures: int | None
+    requires: Iterable[Required]
+    shadow: bool
+    delete_when_finished: bool
+    payload: Mapping[str, Any] | None
+    queue: str | None
+    priority: int | None
+    max_attempts: int | None
+    timeout: Seconds | None
+    run_tags: Iterable[str] | None
+    run_metadata: Mapping[str, Any] | None
+    description: str
+    tags: Iterable[str]
+    metadata: Mapping[str, Any]
+    enabled: bool | None
+
+
+def columns(arguments: ScheduleArguments) -> dict[str, Any]:
+    """The columns that are given, in the form of JSON. A value that cannot be is a TimingError.
+
+    None means what the table has without it: nothing, or its default.
+    """
+    given: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if name not in _READ:
+            known = ", ".join(_READ)
+            raise TimingError(f"a schedule has no {name}", hint=f"it has {known}")
+        column, default, read = _READ[name]
+        given[column] = default if value is None else read(name, value)
+    return _without_every(given)
+
+
+def complete(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All columns of a whole schedule; those that are not given have their default."""
+    return DEFAULTS | dict(given)
+
+
+def check_timing(stored: Mapping[str, Any]) -> None:
+    """The columns of a whole schedule say when it runs, and can be followed."""
+    kinds = ("cron", "interval_seconds", "run_at", "init")
+    found = [name for name in kinds if stored.get(name) is not None]
+    if len(found) != 1:
+        said = " and ".join(_SHORT[name] for name in found) or "none"
+        raise TimingError(f"a schedule needs exactly one of cron, every, at and init, found {said}")
+    if stored.get("every_from") == "end" and "interval_seconds" not in found:
+        raise TimingError("every_from = end belongs to every: it counts from the end of a run")
+    if found != ["init"]:
+        Timing.of(**timing_arguments({name: stored.get(name) for name in TIMING}))
+
+
+TIMING: Final = (
+    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
+    "has_seconds",
+)  # fmt: skip
+_SHORT = {"cron": "cron", "interval_seconds": "every", "run_at": "at", "init": "init"}
+
+
+def _without_every(given: dict[str, Any]) -> dict[str, Any]:
+    """`@every 90s` is an interval, and stored as one."""
+    cron = given.get("cron")
+    step = None if cron is None else every(cron)
+    if step is not None:
+        given |= {"cron": None, "interval_seconds": step.total_seconds()}
+    return given
+
+
+# Reading one value each; the name is for the error.
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise TimingError(f"{name} must be a text, not {value!r}")
+    return " ".join(value.split()) if name == "cron" else value
+
+
+def _any_text(name: str, value: Any) -> str:
+    return value if value == "" else _text(name, value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TimingError(f"{name} must be true or false, not {value!r}")
+    return value
+
+
+def _seconds(least: float, is_open: bool = False) -> Callable[[str, Any], float]:
+    def read(name: str, value: Any) -> float:
+        number = value.total_seconds() if isinstance(value, timedelta) else value
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not math.isfinite(number):
+            raise TimingError(f"{name} must be seconds or a timedelta, not {value!r}")
+        if number < least or (is_open and number == least):
+            bound = "more than" if is_open else "at least"
+            raise TimingError(f"{name} must be {bound} {least:g} seconds, not {number:g}")
+        return float(number)
+
+    return read
+
+
+def _count(least: int, most: int = 2**31 - 1) -> Callable[[str, Any], int]:
+    def read(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TimingError(f"{name} must be a whole number, not {value!r}")
+        if not least <= value <= most:
+            bound = f"from {least} to {most}" if most < 2**31 - 1 else f"at least {least}"
+            raise TimingError(f"{name} must be {bound}, not {value}")
+        return value
+
+    return read
+
+
+def _word(*allowed: str) -> Callable[[str, Any], str]:
+    def read(name: str, value: Any) -> str:
+        if value not in allowed:
+            raise TimingError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        return str(value)
+
+    return read
+
+
+def _instant(name: str, value: Any) -> str:
+    if not isinstance(value, datetime):
+        raise TimingError(f"{name} must be a date and time, not {value!r}")
+    if value.utcoffset() is None:
+        raise TimingError(
+            f"{name} {value.isoformat(sep=' ')} has no time zone",
+            hint="give an offset, as in 2026-03-08T09:00:00+01:00 or …Z",
+        )
+    return value.isoformat()
+
+
+def _mapping(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise TimingError(f"{name} must be an object, not {value!r}")
+    return json.loads(encode_value(dict(value), name))
+
+
+def _words(name: str, value: Any) -> list[str]:
+    listed = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
+    if listed is None or not all(isinstance(one, str) and one for one in listed):
+        raise TimingError(f"{name} must be a list of texts, not {value!r}")
+    return listed
+
+
+def _requires(name: str, value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TimingError(f"{name} must be a list of names, not {value!r}")
+    return [_requirement(one) for one in value]
+
+
+def _requirement(one: Any) -> dict[str, Any]:
+    match one:
+        case str():
+            name, within = one, None
+        case (str(name), within):
+            pass
+        case Mapping():
+            name, within = one.get("name"), one.get("within_seconds")
+        case Requirement():
+            name, within = one.name, one.within_seconds
+        case _:
+            name, within = None, None
+    found = {"name": _text("requires", name)}
+    return found if within is None else found | {"within_seconds": _POSITIVE("within", within)}
+
+
+_POSITIVE = _seconds(0, is_open=True)
+# Argument: column, what None means, and how a value is read.
+_READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
+    "job": ("job", None, _text),
+    "cron": ("cron", None, _text),
+    "every": ("interval_seconds", None, _seconds(1)),
+    "at": ("run_at", None, _instant),
+    "init": ("init", None, _word("once", "release", "start")),
+    "timezone": ("timezone", "UTC", _text),
+    "gap": ("gap", "run_after", _word("run_after", "skip")),
+    "fold": ("fold", "first", _word("first", "second", "both")),
+    "with_seconds": ("has_seconds", False, _flag),
+    "every_from": ("every_from", "start", _word("start", "end")),
+    "start_at": ("start_at", None, _instant),
+    "end_at": ("end_at", None, _instant),
+    "max_runs": ("max_runs", None, _count(1)),
+    "jitter": ("jitter_seconds", 0.0, _seconds(0)),
+    "calendar": ("calendar", None, _text),
+    "on_closed": ("on_closed", "skip", _word("skip", "next_day")),
+    "catch_up": ("catch_up", "latest", _word(*get_args(CatchUp))),
+    "catch_up_window": ("catch_up_seconds", 86_400.0, _seconds(0)),
+    "catch_up_limit": ("catch_up_limit", 100, _count(1)),
+    "grace": ("grace_seconds", 60.0, _seconds(0)),
+    "overlap": ("overlap", "skip", _word(*get_args(Overlap))),
+    "max_concurrent_runs": ("max_concurrent_runs", 1, _count(1)),
+    "pause_after_failures": ("pause_after_failures", None, _count(1)),
+    "requires": ("requires", [], _requires),
+    "shadow": ("is_shadow", False, _flag),
+    "delete_when_finished": ("delete_when_finished", False, _flag),
+    "payload": ("payload", None, _mapping),
+    "queue": ("queue", None, _text),
+    "priority": ("priority", None, _count(0, 9)),
+    "max_attempts": ("max_attempts", None, _count(1, 100)),
+    "timeout": ("timeout_seconds", None, _POSITIVE),
+    "run_tags": ("run_tags", None, _words),
+    "run_metadata": ("run_metadata", None, _mapping),
+    "description": ("description", "", _any_text),
+    "tags": ("tags", [], _words),
+    "metadata": ("metadata", {}, _mapping),
+    "enabled": ("is_enabled", None, _flag),
+}
+DEFAULTS: Final = {column: default for column, default, _ in _READ.values() if column != "job"}

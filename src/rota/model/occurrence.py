@@ -1,0 +1,31 @@
+"""One row of the ledger, as a reader sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceInfo:
+    """A nominal time, or a span of them, and the decision taken about it."""
+
+    schedule: str
+    nominal_at: datetime
+    through_at: datetime
+    count: int
+    decision: str
+    reason: str | None
+    decided_at: datetime
+    decided_by: int | None
+    enqueued_at: datetime | None
+    run_id: int | None
+    backfill_run_id: int | None
+    state: str | None
+    success: bool | None
+    duration_ms: float | None
+    lateness_ms: float | None
+    error: str | None
+    is_moved: bool
+    details: dict[str, Any] | None

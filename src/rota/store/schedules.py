@@ -1,0 +1,195 @@
+"""Reading schedules and changing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from rota.errors import ScheduleNotFound, TimingError
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule import timing_arguments
+from rota.model.schedule_info import ScheduleInfo, Triggered
+from rota.store.plans import Ask, Plan, Rows
+from rota.timing.describe import describe
+from rota.timing.timing import Timing
+
+_TIMING = (
+    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
+    "has_seconds", "anchor_at",
+)  # fmt: skip
+_INITS = {
+    "once": "once ever, at the first start",
+    "release": "once for each release",
+    "start": "whenever the first worker starts",
+}
+
+
+def timing_of(stored: Mapping[str, Any]) -> Timing:
+    """Of a row, whatever else it holds."""
+    return Timing.of(**timing_arguments({name: stored.get(name) for name in _TIMING}))
+
+
+def in_words(stored: Mapping[str, Any]) -> str:
+    """When it runs; a timing that cannot be read is shown as it is written."""
+    if stored["init"] is not None:
+        return _INITS[stored["init"]]
+    try:
+        words = describe(timing_of(stored))
+    except TimingError:
+        return str(stored["cron"] or stored["timezone"])
+    is_from_end = stored["every_from"] == "end"
+    return f"{words}, counted from the end of the last run" if is_from_end else words
+
+
+def list_schedules(
+    *,
+    name: str | None = None,
+    tenant: str | None = None,
+    job: str | None = None,
+    tag: str | None = None,
+    state: str | None = None,
+    system: bool = False,
+) -> Plan[list[ScheduleInfo]]:
+    params = {"name": name, "tenant": tenant, "job": job, "tag": tag, "state": state}
+    rows = yield Ask("schedules/list", params | {"system": system})
+    return [ScheduleInfo(timing=in_words(row), **row) for row in rows]
+
+
+def find_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
+    found = yield from list_schedules(name=name, tenant=tenant, system=True)
+    if not found:
+        yield from _not_found(name, tenant)
+    return found[0]
+
+
+def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
+    """To be changed in this transaction."""
+    rows = yield Ask("schedules/lock", {"name": name, "tenant": tenant})
+    if not rows:
+        yield from _not_found(name, tenant)
+    return (yield from find_schedule(name, tenant))
+
+
+def _not_found(name: str, tenant: str) -> Plan[None]:
+    known = yield Ask("schedules/names", {"tenant": tenant})
+    near = get_close_matches(name, [row["name"] for row in known], 1)
+    hint = f"did you mean {near[0]}?" if near else "`rota schedules list` shows those that are"
+    raise ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
+
+
+def act_as(actor: str | None) -> Plan[None]:
+    """The audit names this actor for what follows in the transaction."""
+    yield Ask("schedules/act_as", {"actor": actor})
+
+
+def put_schedule(
+    name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None, only_new: bool
+) -> Plan[bool]:
+    """Insert or bring up to date; answers whether anything was written."""
+    yield from act_as(actor)
+    params = {"name": name, "tenant": tenant, "only_new": only_new}
+    rows = yield Ask("schedules/put", params | {"columns": _json(columns)})
+    return bool(rows)
+
+
+def update_schedule(
+    schedule_id: int, columns: Mapping[str, Any], *, actor: str | None
+) -> Plan[bool]:
+    """Change the given columns; answers whether anything was written."""
+    yield from act_as(actor)
+    rows = yield Ask("schedules/update", {"id": schedule_id, "columns": _json(columns)})
+    return bool(rows)
+
+
+def read_requirements(tenant: str) -> Plan[Rows]:
+    """Name, job and required names of each schedule."""
+    return (yield Ask("schedules/requiring", {"tenant": tenant}))
+
+
+def pause_schedule(
+    name: str, tenant: str, *, reason: str | None, until: datetime | None, actor: str | None
+) -> Plan[None]:
+    params = {"name": name, "tenant": tenant, "reason": reason, "until": until, "actor": actor}
+    yield Ask("schedules/pause", params)
+
+
+def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[None]:
+    params = {"name": name, "tenant": tenant, "catch_up": catch_up, "actor": actor}
+    yield Ask("schedules/resume", params)
+
+
+def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[None]:
+    params = {"name": name, "tenant": tenant, "enabled": enabled, "actor": actor}
+    yield Ask("schedules/set_enabled", params)
+
+
+def trigger_schedule(
+    name: str, tenant: str, *, payload: str | None, actor: str | None
+) -> Plan[Triggered]:
+    params = {"name": name, "tenant": tenant, "payload": payload, "actor": actor}
+    rows = yield Ask("schedules/trigger", params)
+    answer = rows[0]["answer"]
+    return Triggered(answer["run_id"], answer["job"], answer["schedule"])
+
+
+def reschedule(name: str, tenant: str, *, at: datetime, actor: str | None) -> Plan[None]:
+    yield Ask("schedules/reschedule", {"name": name, "tenant": tenant, "at": at, "actor": actor})
+
+
+def delete_schedule(
+    name: str, tenant: str, *, cancel_waiting: bool, actor: str | None
+) -> Plan[int]:
+    """Answers how many waiting runs were cancelled."""
+    params = {"name": name, "tenant": tenant, "cancel_waiting": cancel_waiting, "actor": actor}
+    rows = yield Ask("schedules/delete", params)
+    return int(rows[0]["cancelled"])
+
+
+def list_history(
+    schedule_id: int,
+    *,
+    decision: str | None,
+    since: datetime | None,
+    before: datetime | None,
+    limit: int,
+) -> Plan[list[OccurrenceInfo]]:
+    params = {"id": schedule_id, "decision": decision, "since": since, "before": before}
+    rows = yield Ask("schedules/history", params | {"limit": limit})
+    return [OccurrenceInfo(**row) for row in rows]
+
+
+def times_that_ran(schedule_id: int, from_at: datetime, until_at: datetime) -> Plan[set[datetime]]:
+    params = {"id": schedule_id, "from_at": from_at, "until_at": until_at}
+    rows = yield Ask("schedules/ran", params)
+    return {row["nominal_at"] for row in rows}
+
+
+def backfill_schedule(
+    name: str,
+    tenant: str,
+    *,
+    times: Sequence[datetime],
+    since: Sequence[datetime | None],
+    starts: Sequence[datetime],
+    from_at: datetime,
+    until_at: datetime,
+    priority: int | None,
+    reason: str | None,
+    actor: str | None,
+) -> Plan[tuple[int, list[int]]]:
+    """The backfill's number and its runs, in the order of their times."""
+    params = {
+        "name": name, "tenant": tenant, "times": list(times), "since": list(since),
+        "starts": list(starts), "from_at": from_at, "until_at": until_at, "priority": priority,
+        "reason": reason, "actor": actor,
+    }  # fmt: skip
+    rows = yield Ask("schedules/backfill", params)
+    answer = rows[0]["answer"]
+    return answer["backfill_id"], answer["run_ids"]
+
+
+def _json(columns: Mapping[str, Any]) -> str:
+    return json.dumps(dict(columns), ensure_ascii=False)

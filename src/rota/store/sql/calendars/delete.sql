@@ -1,0 +1,1 @@
+DELETE FROM rota.calendars WHERE name = %(name)s::text RETURNING name

@@ -1,0 +1,17 @@
+-- Schedules with their status, by tenant and name. next_run_at is the view's: the column may hold infinity.
+SELECT s.id, s.tenant, s.name, s.job, v.state, s.description, s.tags, s.metadata, s.cron, s.interval_seconds, s.run_at, s.init,
+       s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar,
+       s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs,
+       s.pause_after_failures, s.requires, s.is_shadow, s.delete_when_finished, s.payload, s.queue, s.priority, s.max_attempts,
+       s.timeout_seconds, s.run_tags, s.run_metadata, s.is_enabled, s.paused_at, s.paused_by, s.pause_reason, s.paused_until,
+       s.is_system, s.created_at, s.updated_at, s.updated_by, s.version, s.anchor_at, v.next_run_at, s.moved_to, s.finished_at,
+       s.parked_at, s.error, s.run_count, s.failures_in_a_row, s.last_enqueued_at, s.last_run_at, s.last_run_success,
+       s.last_success_at, v.total_runs, v.success_rate_percent, v.avg_duration_ms, v.max_duration_ms, v.max_duration_ms_7d
+FROM rota.schedules s JOIN rota.schedule_status v ON v.schedule_id = s.id
+WHERE (%(name)s::text IS NULL OR s.name = %(name)s::text)
+  AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+  AND (%(job)s::text IS NULL OR s.job = %(job)s::text)
+  AND (%(tag)s::text IS NULL OR s.tags @> ARRAY[%(tag)s::text])
+  AND (%(state)s::text IS NULL OR v.state = %(state)s::text)
+  AND (%(system)s::boolean OR NOT s.is_system)
+ORDER BY s.tenant, s.name

@@ -1,0 +1,1 @@
+DELETE FROM rota.schedule_templates WHERE name = %(name)s::text RETURNING name
