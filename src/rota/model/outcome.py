@@ -24,13 +24,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over."""
+    """The run is over; `result` and `details` are JSON."""
 
     state: Literal["succeeded", "failed", "cancelled"]
     attempt_state: Literal["succeeded", "failed", "cancelled", "timed_out", "lost"]
     end_reason: str | None = None
     message: str | None = None
     failure: Failure | None = None
+    result: str | None = None
+    details: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Again:
     is_spent: bool
     message: str | None = None
     failure: Failure | None = None
+    details: str | None = None
 
 
 Outcome = Ended | Again

@@ -19,6 +19,7 @@ from rota.jobs.definition import JobDefinition
 from rota.model.run import Claim
 from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.progress import ProgressBoard
+from rota.runtime.sql_jobs import SqlJob
 from rota.store.pool import Database
 from rota.telemetry.logging import LEVELS, get_logger
 
@@ -52,7 +53,7 @@ class RunningAttempt:
     )  # fmt: skip
 
     def __init__(
-        self, claim: Claim, definition: JobDefinition, worker: int, timeout: float | None,
+        self, claim: Claim, definition: JobDefinition | SqlJob, worker: int, timeout: float | None,
         services: Services, task: asyncio.Task[None],
     ) -> None:  # fmt: skip
         self.claim = claim

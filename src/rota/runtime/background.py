@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rota.config import Config
 from rota.runtime.log_buffer import LogBuffer
@@ -12,6 +12,7 @@ from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
 from rota.runtime.rollups import Rollups
 from rota.runtime.scheduler import Scheduler
+from rota.runtime.sql_jobs import SqlJobs
 from rota.runtime.suspects import Suspects
 from rota.runtime.upkeep import Upkeep
 from rota.store.pool import Database
@@ -26,8 +27,9 @@ class Background:
         *,
         config: Config,
         database: Database,
-        jobs: Sequence[str],
+        jobs: Callable[[], Sequence[str]],
         on_suspects: Callable[[], None],
+        on_sql_jobs: Callable[[], Awaitable[None]],
     ) -> None:
         worker, logs = config.worker, config.logs
         self._log = get_logger("worker")
@@ -43,7 +45,9 @@ class Background:
         self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
         self.scheduler = Scheduler(database, tick_seconds=config.scheduler.tick_seconds)
         self._is_ticking = config.scheduler.enabled
+        self.sql_jobs = SqlJobs(database, on_sql_jobs)
         self._others: list[Loop] = [
+            self.sql_jobs,
             Rescuer(database, lease_seconds=worker.lease_seconds),
             Suspects(
                 database,

@@ -81,9 +81,9 @@ class Feeder:
         self._rollups.count(claim.job, claim.queue, outcome.attempt_state, duration_ms)
         self.wake()
 
-    def already_ended(self, claim: Claim, duration_ms: float) -> None:
-        """Its own transaction has written the end of this run."""
-        self._rollups.count(claim.job, claim.queue, "succeeded", duration_ms)
+    def already_ended(self, claim: Claim, duration_ms: float, state: str = "succeeded") -> None:
+        """Its own transaction has written the end of this attempt."""
+        self._rollups.count(claim.job, claim.queue, state, duration_ms)
         self.wake()
 
     def wake(self) -> None:
@@ -96,6 +96,12 @@ class Feeder:
         self._plan.add_queue(queue)
         if self._waiting.called():
             self.wake()
+
+    def know(self, jobs: Sequence[str]) -> None:
+        """What it can run has changed: there may be runs of it already."""
+        self._feed.set_jobs(jobs)
+        self._waiting.look_now()
+        self.wake()
 
     def suspects_wait(self) -> None:
         self._has_suspects = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rota.config import Config
 from rota.executors.threads import ThreadExecutor
@@ -39,6 +39,7 @@ class Identity:
         config: Config,
         database: Database,
         registry: Registry,
+        jobs: Sequence[str],
         background: Background,
         threads: ThreadExecutor,
         app_ref: str | None,
@@ -59,11 +60,12 @@ class Identity:
             worker=worker,
             app_ref=app_ref,
             threads=threads,
+            sql_jobs=background.sql_jobs,
         )
         if parent is not None:
             self.runner.running = parent.show()
         self.slots = Slots(config.worker.concurrency, self.runner.run)
-        self.feed = Feed(database, worker, registry.names())
+        self.feed = Feed(database, worker, jobs)
         self.feeder = self._make_feeder(registry, background, on_lost)
         self.runner.feeder = self.feeder
         loop = asyncio.get_running_loop()
@@ -105,6 +107,11 @@ class Identity:
             self.lease.start()
         else:
             self._parent.registered(self.worker)
+
+    async def know(self, jobs: Sequence[str]) -> None:
+        """What it can run has changed: say so, that such runs are not taken for unknown."""
+        self.feeder.know(jobs)
+        await self.feed.run("workers/set_jobs", jobs=list(jobs))
 
     async def drop(self) -> None:
         """The lease is lost: stop everything, write nothing."""

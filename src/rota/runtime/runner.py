@@ -6,25 +6,39 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from rota.config import Config
-from rota.errors import AttemptTimeout, LeaseLost, PayloadError
+from rota.errors import AttemptTimeout, LeaseLost, PayloadError, RotaError
 from rota.executors.location import locate
 from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor, Work
+from rota.executors.sql_answer import Answer, BadAnswer
+from rota.executors.sql_function import SqlFunctionCall
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_result
 from rota.jobs.registry import Registry
-from rota.model.outcome import CUT_OFF, EXPIRED, Ended, Outcome, cancelled_by, decide
+from rota.model.outcome import (
+    CUT_OFF,
+    EXPIRED,
+    Ended,
+    Failure,
+    Outcome,
+    Policy,
+    cancelled_by,
+    decide,
+)
 from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt, Services, Stop
 from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
-from rota.telemetry.logging import get_logger
+from rota.runtime.sql_jobs import SqlJob, SqlJobs
+from rota.telemetry.logging import LEVELS, get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
 _THREAD_GRACE = 5.0
@@ -32,11 +46,12 @@ _NUDGE_SECONDS = 1.0
 
 
 class Runner:
-    """Knows how to run the jobs of a registry; one for each worker identity."""
+    """Knows how to run the jobs of a registry, and those of the database that are SQL; one for
+    each worker identity."""
 
     def __init__(
         self, *, config: Config, registry: Registry, services: Services, worker: int,
-        app_ref: str | None, threads: ThreadExecutor,
+        app_ref: str | None, threads: ThreadExecutor, sql_jobs: SqlJobs,
         random_number: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
         self._config = config
@@ -46,6 +61,7 @@ class Runner:
         self._app_ref = app_ref
         self._definitions = {definition.name: definition for definition in registry}
         self._threads = threads
+        self._sql_jobs = sql_jobs
         self._processes: ProcessExecutor | None = None
         self._result_bytes = config.runs.result_bytes
         self._default_timeout = config.runs.timeout_seconds
@@ -55,13 +71,16 @@ class Runner:
 
     async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
         """The body of a slot. Nothing that a handler raises leaves this function."""
-        definition = self._definitions[claim.job]
+        definition = self._definitions.get(claim.job) or self._sql_jobs.get(claim.job)
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
         attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services, task)
         self.running[claim.id] = attempt
         try:
             if claim.is_expired:
                 self.feeder.ended(claim, 0.0, EXPIRED)
+                return
+            if isinstance(definition, SqlJob):
+                await self._run_sql(attempt)
                 return
             if definition.executor == "async":
                 result = await definition.function(**self._arguments(definition, attempt))
@@ -155,6 +174,44 @@ class Runner:
             await transaction.complete(duration_ms, result)
         self.feeder.already_ended(attempt.claim, duration_ms)
 
+    async def _run_sql(self, attempt: RunningAttempt) -> None:
+        """The end is written by the call itself, except of what commits by itself."""
+        database, claim = self._services.database, attempt.claim
+        call = SqlFunctionCall(
+            claim,
+            self._worker,
+            url=database.url,
+            schema=database.schema,
+            started=attempt.started,
+            timeout=attempt.timeout,
+            lease_seconds=self._services.lease_seconds,
+            is_debug=self._services.stored_level <= LEVELS["debug"],
+            write_log=attempt.write_log,
+        )
+        attempt.tell_instead(call.stop)
+        end = await call.run(partial(self._answered, attempt))
+        self._say(attempt, end.outcome)
+        if end.is_written:
+            self.feeder.already_ended(claim, end.duration_ms, end.outcome.attempt_state)
+        else:
+            self.feeder.ended(claim, end.duration_ms, end.outcome)
+
+    def _answered(self, attempt: RunningAttempt, answer: Answer) -> Outcome:
+        """What a function said about itself, as an outcome."""
+        if len(answer.text or "") > self._result_bytes:
+            raise BadAnswer.of(f"the answer is over {self._result_bytes} bytes", answer.text)
+        message, details = answer.message, answer.details
+        if answer.success:
+            return Ended(
+                "succeeded", "succeeded", message=message, result=answer.text, details=details
+            )
+        claim, failure = attempt.claim, Failure("ReportedFailure", message or "")
+        error = RotaError(failure.error)
+        outcome = decide(
+            error, failure, self._policy(attempt), claim.attempts_used, claim.max_attempts
+        )
+        return replace(outcome, message=message, details=details)
+
     async def _failed(
         self, attempt: RunningAttempt, error: BaseException, task: asyncio.Task[None]
     ) -> None:
@@ -185,10 +242,13 @@ class Runner:
             # No later attempt would find another payload.
             failure = describe(error.cause, self._config.runs.error_bytes)
             return Ended("failed", "failed", "payload refused", failure=failure)
-        rest = msgspec.json.decode(claim.rest) if claim.rest else {}
-        policy = attempt.definition.policy(self._config, self._random, rest.get("backoff"))
         failure = describe(error, self._config.runs.error_bytes)
+        policy = self._policy(attempt)
         return decide(error, failure, policy, claim.attempts_used, claim.max_attempts)
+
+    def _policy(self, attempt: RunningAttempt) -> Policy:
+        rest = msgspec.json.decode(attempt.claim.rest) if attempt.claim.rest else {}
+        return attempt.definition.policy(self._config, self._random, rest.get("backoff"))
 
     def _say(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         if outcome.failure is not None:

@@ -15,21 +15,23 @@ class Suspects(Loop):
         self,
         database: Database,
         *,
-        jobs: Sequence[str],
+        jobs: Callable[[], Sequence[str]],
         queues: Sequence[str],
         on_found: Callable[[], None],
         poll_seconds: float,
     ) -> None:
         super().__init__()
         self._database = database
-        self._params = {"jobs": list(jobs), "queues": list(queues)}
+        self._jobs = jobs
+        self._queues = list(queues)
         self._on_found = on_found
         self._poll = poll_seconds
 
     async def run_once(self) -> float:
         sql = self._database.statements.get("runs/has_suspects")
+        params = {"jobs": list(self._jobs()), "queues": self._queues}
         async with self._database.connection() as conn:
-            row = await (await conn.execute(sql, self._params)).fetchone()
+            row = await (await conn.execute(sql, params)).fetchone()
         if row and row[0]:
             self._on_found()
         return self._poll

@@ -90,8 +90,9 @@ class Worker:
         self._background = Background(
             config=self._config,
             database=self._database,
-            jobs=self._registry.names(),
+            jobs=self._known_jobs,
             on_suspects=self._suspects_wait,
+            on_sql_jobs=self._sql_jobs_changed,
         )
         self._listener = Listener(
             self._database, on_call=self._called, on_change=self._listening_changed
@@ -129,12 +130,15 @@ class Worker:
 
     async def _take_identity(self) -> None:
         config = self._config.worker
-        worker = await self._register()
+        await self._background.sql_jobs.refresh()
+        jobs = self._known_jobs()
+        worker = await self._register(jobs)
         identity = Identity(
             worker,
             config=self._config,
             database=self._database,
             registry=self._registry,
+            jobs=jobs,
             background=self._background,
             threads=self._threads,
             app_ref=self._app_ref,
@@ -150,17 +154,17 @@ class Worker:
         self._background.upkeep.wake()
         self._log.info(
             "worker started", worker=worker, concurrency=config.concurrency,
-            queues=",".join(config.queues) or "all", jobs=len(self._registry),
+            queues=",".join(config.queues) or "all", jobs=len(jobs),
         )  # fmt: skip
 
-    async def _register(self) -> int:
+    async def _register(self, jobs: list[str]) -> int:
         params = {
             "name": f"{socket.gethostname()}:{os.getpid()}",
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": self._version,
             "queues": list(self._config.worker.queues),
-            "jobs": self._registry.names(),
+            "jobs": jobs,
             "concurrency": self._config.worker.concurrency,
             "lease_seconds": self._config.worker.lease_seconds,
         }
@@ -208,12 +212,24 @@ class Worker:
             self._background.promoter.wake()
         elif kind == "schedules":
             self._background.scheduler.wake()
+        elif kind == "jobs":
+            self._background.sql_jobs.wake()
         elif kind == "cancel" and what == str(identity.worker):
             self._spawn_cancel_check()
 
     def _listening_changed(self, is_listening: bool) -> None:
         if self._identity is not None:
             self._identity.feeder.set_listening(is_listening)
+            self._background.sql_jobs.wake()
+
+    def _known_jobs(self) -> list[str]:
+        """Those of the code, and the SQL jobs of the database."""
+        return sorted({*self._registry.names(), *self._background.sql_jobs.names})
+
+    async def _sql_jobs_changed(self) -> None:
+        if self._identity is not None:
+            await self._identity.know(self._known_jobs())
+            self._background.upkeep.wake()
 
     def _suspects_wait(self) -> None:
         if self._identity is not None:

@@ -20,6 +20,9 @@ from rota.model.run import Claim
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn, Database
 
+# Run, attempt, duration in ms, and what becomes of it.
+Other = tuple[int, int, float, Outcome]
+
 
 class _RawJson(Loader):
     """Leaves JSON as bytes: what is done with it is the job's business, often nothing."""
@@ -38,7 +41,7 @@ class Ends:
     attempts: list[int] = field(default_factory=list)
     durations: list[float] = field(default_factory=list)
     results: list[str | None] = field(default_factory=list)
-    others: list[tuple[int, int, float, Outcome]] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.others)
@@ -109,6 +112,10 @@ class Feed:
             self._conn = conn
         return self._conn
 
+    def set_jobs(self, jobs: Sequence[str]) -> None:
+        """What the next claims may bring."""
+        self._jobs = list(jobs)
+
     async def close(self) -> None:
         conn, self._conn = self._conn, None
         if conn is not None:
@@ -159,10 +166,11 @@ class Feed:
             written.append(await conn.execute(self._finish_sql, params))
         over = [one for one in ends.others if isinstance(one[3], Ended)]
         if over:
-            written.append(await conn.execute(self._end_sql, self._ended(over)))
+            written.append(await conn.execute(self._end_sql, ended_columns(self._worker, over)))
         again = [one for one in ends.others if isinstance(one[3], Again)]
         if again:
-            written.append(await conn.execute(self._requeue_sql, self._again(again)))
+            columns = again_columns(self._worker, again)
+            written.append(await conn.execute(self._requeue_sql, columns))
         return written
 
     async def _claim(self, conn: AsyncConn, request: ClaimRequest) -> psycopg.AsyncCursor[Any]:
@@ -206,31 +214,40 @@ class Feed:
                 cursor = await conn.execute(sql, {"worker": self._worker, **params}, binary=binary)
                 return await cursor.fetchall() if cursor.description else []
 
-    def _columns(self, rows: list[tuple[int, int, float, Outcome]]) -> dict[str, Any]:
-        failures = [outcome.failure for *_, outcome in rows]
-        return {
-            "worker": self._worker,
-            "ids": [row[0] for row in rows],
-            "attempts": [row[1] for row in rows],
-            "durations": [row[2] for row in rows],
-            "attempt_states": [outcome.attempt_state for *_, outcome in rows],
-            "messages": [outcome.message for *_, outcome in rows],
-            "error_types": [one and one.error_type for one in failures],
-            "errors": [one and one.error for one in failures],
-            "tracebacks": [one and one.traceback for one in failures],
-        }
 
-    def _ended(self, rows: list[tuple[int, int, float, Any]]) -> dict[str, Any]:
-        return self._columns(rows) | {
-            "states": [outcome.state for *_, outcome in rows],
-            "end_reasons": [outcome.end_reason for *_, outcome in rows],
-        }
+def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    """What `runs/end` takes; every outcome is an Ended."""
+    outcomes: list[Any] = [outcome for *_, outcome in rows]
+    return _columns(worker, rows) | {
+        "results": [outcome.result for outcome in outcomes],
+        "states": [outcome.state for outcome in outcomes],
+        "end_reasons": [outcome.end_reason for outcome in outcomes],
+    }
 
-    def _again(self, rows: list[tuple[int, int, float, Any]]) -> dict[str, Any]:
-        return self._columns(rows) | {
-            "delays": [outcome.delay for *_, outcome in rows],
-            "spent": [outcome.is_spent for *_, outcome in rows],
-        }
+
+def again_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    """What `runs/requeue` takes; every outcome is an Again."""
+    outcomes: list[Any] = [outcome for *_, outcome in rows]
+    return _columns(worker, rows) | {
+        "delays": [outcome.delay for outcome in outcomes],
+        "spent": [outcome.is_spent for outcome in outcomes],
+    }
+
+
+def _columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    failures = [outcome.failure for *_, outcome in rows]
+    return {
+        "worker": worker,
+        "ids": [row[0] for row in rows],
+        "attempts": [row[1] for row in rows],
+        "durations": [row[2] for row in rows],
+        "attempt_states": [outcome.attempt_state for *_, outcome in rows],
+        "messages": [outcome.message for *_, outcome in rows],
+        "error_types": [one and one.error_type for one in failures],
+        "errors": [one and one.error for one in failures],
+        "tracebacks": [one and one.traceback for one in failures],
+        "details": [outcome.details for *_, outcome in rows],
+    }
 
 
 def _array(numbers: list[int] | list[float]) -> str:

@@ -9,4 +9,5 @@ SELECT count(*) FROM rota.requeue_runs(
     messages => %(messages)s::text[],
     error_types => %(error_types)s::text[],
     errors => %(errors)s::text[],
-    tracebacks => %(tracebacks)s::text[])
+    tracebacks => %(tracebacks)s::text[],
+    details => %(details)s::text[]::jsonb[])

@@ -1,0 +1,223 @@
+"""Calls a SQL function as the body of a run: its effect and the run's end commit together.
+
+The order on the attempt's own connection: BEGIN, the timeout as a statement of its own (inside the
+statement of the call it would do nothing), the call, SET CONSTRAINTS ALL IMMEDIATE, the fenced
+end, COMMIT. The connection is closed afterwards: a function leaves settings, temporary tables and
+advisory locks behind. A procedure that commits by itself has no such transaction: at least once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, errors
+from psycopg.adapt import Buffer, Loader
+
+from rota.errors import AttemptTimeout, LeaseLost
+from rota.executors.sql_answer import Answer, SqlFailure, read_answer
+from rota.model.outcome import Ended, Outcome
+from rota.model.run import Claim
+from rota.store.feed import again_columns, ended_columns
+from rota.store.statements import Statements
+
+WriteLog = Callable[[str, str, Mapping[str, Any]], None]
+
+_SET = "SELECT set_config('client_min_messages', %s, %s), set_config(%s, %s, %s)"
+_LIMIT = "SELECT set_config('statement_timeout', %s, %s)"
+# After the body: deferred constraints would otherwise fail in COMMIT, after an end that looked
+# written; and what the body set must not reach the statements that end the run.
+_CLOSE_UP = (
+    "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL search_path = pg_catalog, pg_temp;"
+    " SET LOCAL statement_timeout = 0"
+)
+_LOCKED_PAUSE = 0.05
+_CANCEL_AGAIN = 0.2
+_QUIET_STATES = (None, "00000", "01000")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlEnd:
+    """How the attempt ended, and whether that is already written."""
+
+    outcome: Outcome
+    duration_ms: float
+    is_written: bool
+
+
+class SqlFunctionCall:
+    """One call, on a connection of its own.
+
+    `started` and `timeout` are the attempt's; `is_debug` asks for RAISE DEBUG too. `stop` may be
+    called at any time: the server is told to cancel until the call has ended.
+    """
+
+    def __init__(
+        self, claim: Claim, worker: int, *, url: str, schema: str, started: float,
+        timeout: float | None, lease_seconds: float, is_debug: bool, write_log: WriteLog,
+    ) -> None:  # fmt: skip
+        self._claim = claim
+        self._worker = worker
+        self._url = url
+        self._statements = Statements(schema)
+        self._started = started
+        self._timeout = timeout
+        self._lease_seconds = lease_seconds
+        self._is_debug = is_debug
+        self._write_log = write_log
+        self._told = asyncio.Event()
+
+    def stop(self) -> None:
+        self._told.set()
+
+    async def run(self, decide: Callable[[Answer], Outcome]) -> SqlEnd:
+        """Call it, and end the run by what `decide` makes of its answer. What the function raised
+        is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
+        conn = await AsyncConnection.connect(
+            self._url,
+            autocommit=True,
+            prepare_threshold=None,
+            # Rescue ends the backend of a lost worker by this name.
+            application_name=f"rota run {self._claim.id} worker {self._worker}",
+            connect_timeout=10,
+            tcp_user_timeout=10_000,
+        )
+        conn.add_notice_handler(self._hear)
+        conn.adapters.register_loader("jsonb", _Text)
+        canceller = asyncio.create_task(self._cancel_when_told(conn))
+        try:
+            return await self._call(conn, decide)
+        except psycopg.Error as error:
+            raise self._explained(error) from error
+        finally:
+            canceller.cancel()
+            await conn.close()
+
+    async def _call(
+        self, conn: AsyncConnection[Any], decide: Callable[[Answer], Outcome]
+    ) -> SqlEnd:
+        sql = self._statements.get("jobs/sql_call")
+        row = await (await conn.execute(sql, {"job": self._claim.job})).fetchone()
+        assert row is not None
+        call, mode, is_answering = row
+        if mode == "none":
+            answer = await self._ask(conn, call, is_answering, is_local=False)
+            return SqlEnd(decide(answer), self._duration_ms, is_written=False)
+        async with conn.transaction():
+            answer = await self._ask(conn, call, is_answering, is_local=True)
+            await conn.execute(_CLOSE_UP)
+            if self._told.is_set():
+                raise asyncio.CancelledError
+            end = SqlEnd(decide(answer), self._duration_ms, is_written=True)
+            await self._write(conn, end)
+        return end
+
+    async def _ask(
+        self, conn: AsyncConnection[Any], call: str, is_answering: bool, is_local: bool
+    ) -> Answer:
+        level = "debug1" if self._is_debug else "log"
+        # A stopped process must not keep its transaction, and with it its successor, for ever.
+        idle = ("idle_in_transaction_session_timeout", f"{int(self._lease_seconds * 10)}s")
+        await conn.execute(_SET, [level, is_local, *idle, is_local])
+        if self._timeout is not None:
+            left = self._timeout - (time.monotonic() - self._started)
+            await conn.execute(_LIMIT, [f"{max(1, int(left * 1000))}ms", is_local])
+        if self._told.is_set():
+            raise asyncio.CancelledError
+        cursor = psycopg.AsyncRawCursor(conn)
+        takes_payload = call.endswith("$1::jsonb)")
+        await cursor.execute(
+            call.encode(), [self._claim.payload.decode()] if takes_payload else None
+        )
+        if not is_answering:
+            return Answer(True)
+        row = await cursor.fetchone()
+        return read_answer(row[0] if row else None)
+
+    async def _write(self, conn: AsyncConnection[Any], end: SqlEnd) -> None:
+        """The fence, last: a lock from the start would keep cancel and rescue waiting."""
+        rows = [(self._claim.id, self._claim.attempt, end.duration_ms, end.outcome)]
+        if isinstance(end.outcome, Ended):
+            sql, columns = self._statements.get("runs/end"), ended_columns(self._worker, rows)
+        else:
+            sql, columns = self._statements.get("runs/requeue"), again_columns(self._worker, rows)
+        deadline = time.monotonic() + self._lease_seconds
+        while True:
+            try:
+                async with conn.transaction():
+                    row = await (await conn.execute(sql, columns)).fetchone()
+                    if row is None or row[0] != 1:
+                        raise LeaseLost(f"run {self._claim.id} belongs to another worker by now")
+                    return
+            except errors.LockNotAvailable:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_LOCKED_PAUSE)
+            except errors.CheckViolation as error:
+                if "no partition" not in str(error) or time.monotonic() > deadline:
+                    raise
+                await conn.execute(self._statements.get("upkeep/partitions"))
+
+    @property
+    def _duration_ms(self) -> float:
+        return (time.monotonic() - self._started) * 1000
+
+    async def _cancel_when_told(self, conn: AsyncConnection[Any]) -> None:
+        """Again and again: a cancel that comes between two statements cancels nothing."""
+        await self._told.wait()
+        while True:
+            with suppress(psycopg.Error, OSError):
+                await conn.cancel_safe(timeout=5)
+            await asyncio.sleep(_CANCEL_AGAIN)
+
+    def _hear(self, notice: errors.Diagnostic) -> None:
+        """RAISE NOTICE and friends, while the function runs: they survive a rollback."""
+        severity = notice.severity_nonlocalized or "NOTICE"
+        level = _LEVELS.get(severity, "debug" if severity.startswith("DEBUG") else "info")
+        fields = {
+            "sqlstate": None if notice.sqlstate in _QUIET_STATES else notice.sqlstate,
+            "detail": notice.message_detail,
+            "hint": notice.message_hint,
+        }
+        shown = {name: value for name, value in fields.items() if value}
+        self._write_log(level, notice.message_primary or "", shown)
+
+    def _explained(self, error: psycopg.Error) -> BaseException:
+        if error.sqlstate is None:
+            return error
+        is_over = self._timeout is not None and time.monotonic() - self._started >= self._timeout
+        if isinstance(error, errors.QueryCanceled) and is_over:
+            return AttemptTimeout(self._timeout or 0.0)
+        return SqlFunctionError.of(error)
+
+
+class SqlFunctionError(SqlFailure):
+    """What a function raised, in the words of the server."""
+
+    @classmethod
+    def of(cls, error: psycopg.Error) -> SqlFunctionError:
+        about, kind = error.diag, type(error).__name__
+        message = about.message_primary or str(error)
+        lines = {
+            "ERROR": message,
+            "SQLSTATE": error.sqlstate,
+            "DETAIL": about.message_detail,
+            "HINT": about.message_hint,
+            "CONTEXT": about.context,
+        }
+        text = "\n".join(f"{name}: {value}" for name, value in lines.items() if value)
+        own = (error.sqlstate or "").startswith("RO")
+        return cls(f"{'JobError' if own else kind} ({error.sqlstate})", message, text)
+
+
+class _Text(Loader):
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode()
+
+
+_LEVELS = {"LOG": "info", "INFO": "info", "NOTICE": "info", "WARNING": "warning"}

@@ -1,0 +1,83 @@
+"""The SQL jobs of the database, which every worker can run: no code has to declare them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rota.config import Config
+from rota.model.backoff import Backoff
+from rota.model.outcome import Policy
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+from rota.telemetry.logging import get_logger
+
+# A change is called out; this is for calls that were not heard.
+_PERIOD = 30.0
+
+_log = get_logger("jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class SqlJob:
+    """What a worker keeps of one; the function itself is looked up for every attempt."""
+
+    name: str
+    timeout: float | None = None
+    backoff: Mapping[str, Any] | None = None
+    executor: Literal["sql"] = "sql"
+
+    def policy(
+        self,
+        config: Config,
+        random_number: Callable[[], float] = random.random,
+        override_backoff_json: Mapping[str, Any] | None = None,
+    ) -> Policy:
+        backoff = config.runs.default_backoff()
+        for stored in (override_backoff_json, self.backoff):
+            if stored is not None:
+                try:
+                    backoff = Backoff.from_json(stored)
+                    break
+                except (ValueError, TypeError) as error:
+                    # Written past the edge; a retry must not fail over it.
+                    _log.warning("stored backoff is ignored", job=self.name, error=error)
+        return Policy(lambda attempt: backoff.delay(attempt, random_number))
+
+
+class SqlJobs(Loop):
+    """Reads them at the start, when a change is called out, and now and then.
+
+    `on_change` gets the names; where it fails, it is tried again.
+    """
+
+    name = "sql jobs"
+
+    def __init__(self, database: Database, on_change: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._database = database
+        self._on_change = on_change
+        self._told: list[str] | None = None
+        # One that was deleted stays here: a run of it may just have been claimed.
+        self._jobs: dict[str, SqlJob] = {}
+        self.names: list[str] = []
+
+    def get(self, name: str) -> SqlJob:
+        return self._jobs.get(name) or SqlJob(name)
+
+    async def refresh(self) -> None:
+        async with self._database.connection() as conn:
+            cursor = await conn.execute(self._database.statements.get("jobs/sql_jobs"))
+            rows = await cursor.fetchall()
+        self._jobs |= {row[0]: SqlJob(*row) for row in rows}
+        self.names = [row[0] for row in rows]
+
+    async def run_once(self) -> float:
+        await self.refresh()
+        if self.names != self._told:
+            names = self.names
+            await self._on_change()
+            self._told = names
+        return _PERIOD
