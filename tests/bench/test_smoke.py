@@ -35,6 +35,7 @@ def test_rota_and_the_floor_are_measured(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # dozens of processes, and a flush for every commit
 def test_every_other_phase_gives_figures(tmp_path: Path) -> None:
     others = [name for name in PHASES if name not in FIRST]
     found = measure(others, tmp_path)
