@@ -73,7 +73,7 @@ class ClaimPlan:
         return ClaimRequest(
             limit=limit,
             queues=queues,
-            quota=max(1, -(-limit // max(1, self._count_active()))),
+            quota=max(1, -(-limit // max(1, min(len(queues), self._count_active())))),
             hints=self._hints_for(queues),
             batch=next(self._batches) if is_ahead else None,
             start_batch=start_batch,
