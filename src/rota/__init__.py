@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rota.jobs.context import Context
     from rota.jobs.decorator import Job
     from rota.jobs.handle import Run
+    from rota.jobs.timings import after, cron, every, init, once
     from rota.model.attempt import AttemptInfo
     from rota.model.backoff import Backoff
     from rota.model.run import RunInfo
@@ -72,6 +73,11 @@ __all__ = [
     "UnknownOption",
     "WaitTimeout",
     "WrongState",
+    "after",
+    "cron",
+    "every",
+    "init",
+    "once",
 ]
 
 # Imported when first asked for: the command line shall answer `--help` without the half second
@@ -108,6 +114,11 @@ _HOMES = {
     "UnknownOption": "rota.errors",
     "WaitTimeout": "rota.errors",
     "WrongState": "rota.errors",
+    "after": "rota.jobs.timings",
+    "cron": "rota.jobs.timings",
+    "every": "rota.jobs.timings",
+    "init": "rota.jobs.timings",
+    "once": "rota.jobs.timings",
 }
 
 

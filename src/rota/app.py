@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -42,24 +43,42 @@ def release() -> str:
         return "0"
 
 
+def _module_name(scope: dict[str, Any]) -> str:
+    """The name under which others import it, also when it is run itself."""
+    name = str(scope.get("__name__") or "app")
+    if name != "__main__":
+        return name
+    spec = scope.get("__spec__")
+    if spec is not None and spec.name:
+        return str(spec.name).removesuffix(".__main__")
+    return Path(scope.get("__file__") or "app").stem
+
+
 class App:
     """An application: its jobs, its database, its workers.
 
     `App(database_url=…)`, or ROTA_DATABASE_URL, or rota.toml; none of them: an embedded Postgres.
     Any setting is an argument too: `App(schema="jobs", worker={"concurrency": 4})`. Nothing is
-    opened or started before it is first used.
+    opened or started before it is first used. The name, by default that of the module which makes
+    the App, tells the jobs of applications that share a database apart.
     """
 
     def __init__(
-        self, database_url: str | None = None, *, config: Config | None = None, **settings: Any
+        self,
+        database_url: str | None = None,
+        *,
+        name: str | None = None,
+        config: Config | None = None,
+        **settings: Any,
     ) -> None:
         self.config = config or Config.load(database_url=database_url, **settings)
-        self.registry = Registry()
+        self.name = name or _module_name(sys._getframe(1).f_globals)
+        self.registry = Registry(self.name)
         self.database = Database(
             schema=self.config.schema, prepare=self._prepare, on_open=self._register
         )
         self.clock = Clock(self.database)
-        self.jobs = Jobs(self.database)
+        self.jobs = Jobs(self.database).of(self.registry, self.config)
         self.queues = Queues(self.database)
         self.runs = Runs(self.database, self.registry)
         self.workers = Workers(self.database)

@@ -27,7 +27,7 @@ async def test_a_definition_becomes_a_row(setting: Setting) -> None:
     backoff = Backoff(base=3)
     declare(setting, queue="q", timeout=0.1, backoff=backoff, tags=["x"], metadata={"y": 1})
     assert sorted(store(setting)) == ["a", "b"]
-    first, second = setting.rows("SELECT * FROM rota.jobs ORDER BY name")
+    first, second = setting.rows("SELECT * FROM rota.jobs WHERE NOT is_system ORDER BY name")
     definition = setting.registry.get("a")
     expected = {
         "description": "Does it.",
@@ -52,9 +52,9 @@ async def test_a_definition_becomes_a_row(setting: Setting) -> None:
 async def test_nothing_is_written_when_nothing_changed(setting: Setting) -> None:
     declare(setting, timeout=0.1)
     store(setting)
-    before = setting.rows("SELECT name, xmin, xmax FROM rota.jobs ORDER BY name")
+    before = setting.rows("SELECT name, xmin, xmax FROM rota.jobs WHERE NOT is_system ORDER BY name")
     assert store(setting) == []
-    assert setting.rows("SELECT name, xmin, xmax FROM rota.jobs ORDER BY name") == before
+    assert setting.rows("SELECT name, xmin, xmax FROM rota.jobs WHERE NOT is_system ORDER BY name") == before
 
 
 async def test_only_what_changed_is_written(setting: Setting) -> None:
@@ -63,14 +63,14 @@ async def test_only_what_changed_is_written(setting: Setting) -> None:
     newer = make_setting(setting.url)
     declare(newer, priority=1, backoff=lambda attempt: 1)
     assert store(newer) == ["a"]
-    row, _ = setting.rows("SELECT priority, backoff FROM rota.jobs ORDER BY name")
+    row, _ = setting.rows("SELECT priority, backoff FROM rota.jobs WHERE NOT is_system ORDER BY name")
     assert row == {"priority": 1, "backoff": None}
 
 
 async def test_the_async_way_is_the_same(setting: Setting) -> None:
     declare(setting)
     async with setting.database.connection() as conn:
-        setting.rows("TRUNCATE rota.jobs")
+        setting.rows("DELETE FROM rota.jobs WHERE NOT is_system")
         definitions, config = setting.registry, setting.config
         written = await register(conn, setting.database.statements, definitions, config)
     assert sorted(written) == ["a", "b"]

@@ -1,25 +1,106 @@
-"""What one can know of jobs."""
+"""What one can know of jobs, and do with them."""
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Self, TypedDict, Unpack
+
 from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.config import Config
+from rota.errors import JobError
+from rota.jobs.encoding import encode_value
+from rota.jobs.registry import Registry
+from rota.jobs.sync import whole
+from rota.jobs.values import check_backoff, check_duration, check_number, check_tags, check_text
+from rota.model.backoff import Backoff
+from rota.model.drift import Drift
 from rota.model.job import JobInfo
 from rota.store import jobs
 from rota.store.plans import Plan
 
 Found = list[JobInfo]
+Drifts = list[Drift]
+Names = list[str]
+
+
+class JobChanges(TypedDict, total=False):
+    """What `app.jobs.update` takes, for type checkers."""
+
+    description: str
+    queue: str
+    priority: int
+    max_attempts: int
+    timeout: float | timedelta | None
+    backoff: Backoff | Mapping[str, Any] | str
+    tags: Iterable[str]
+    metadata: Mapping[str, Any]
+    payload: Mapping[str, Any] | None
 
 
 class JobCommands(Face):
+    """`registry` is what this process declares: what `plan` and `sync_definitions` compare."""
+
+    registry: Registry = Registry()
+    config: Config
+
     @command
-    def list(self) -> Plan[Found]:
-        """Every job that some application has registered, by name."""
-        return jobs.list_jobs()
+    def list(self, *, include_system: bool = False) -> Plan[Found]:
+        """Every job that some application has registered, by name; Rota's own on request."""
+        return jobs.list_jobs(include_system=include_system)
 
     @command
     def get(self, name: str) -> Plan[JobInfo]:
         """UnknownJob if no application has registered it."""
         return jobs.find_job(name)
+
+    @command
+    def update(
+        self,
+        name: str,
+        *,
+        reset: Sequence[str] = (),
+        reason: str | None = None,
+        **changes: Unpack[JobChanges],
+    ) -> Plan[JobInfo]:
+        """Change what the code said; the next attempt uses it, and the code no longer overwrites
+        it. Fields named in `reset` go back to what the code says."""
+        columns = _columns(name, changes, self.config)
+        given = [_COLUMNS.get(one, one) for one in reset]
+        unknown = sorted(set(given) - set(_COLUMNS.values()))
+        if unknown:
+            raise JobError(f"a job has no {unknown[0]} to reset; it has {', '.join(_COLUMNS)}")
+        return jobs.update_job(name, columns, reset=given, reason=reason, actor=self.actor)
+
+    @command
+    def enable(self, name: str, reason: str | None = None) -> Plan[None]:
+        return jobs.set_job_enabled(name, True, reason=reason, actor=self.actor)
+
+    @command
+    def disable(self, name: str, reason: str | None = None) -> Plan[None]:
+        """Its runs wait, what is enqueued too; its schedules skip their times."""
+        return jobs.set_job_enabled(name, False, reason=reason, actor=self.actor)
+
+    @command
+    def plan(self) -> Plan[Drifts]:
+        """Where this process's code and the database differ, and who changed it."""
+        return jobs.plan_jobs(whole(self.registry, self.config))
+
+    @command
+    def sync_definitions(self, force: Sequence[str] = ()) -> Plan[Names]:
+        """Write what this code says, now, and mark what it no longer declares. What operators
+        changed stays, except of the jobs in `force`. Answers the names of those written."""
+        for name in force:
+            self.registry.get(name)
+        return jobs.sync_jobs(whole(self.registry, self.config, forced=force), actor=self.actor)
+
+    def of(self, registry: Registry, config: Config) -> Self:
+        """The same for what another registry declares."""
+        other = copy.copy(self)
+        other.registry, other.config = registry, config
+        return other
 
 
 class Jobs(JobCommands, AsyncFace):
@@ -27,8 +108,58 @@ class Jobs(JobCommands, AsyncFace):
 
     @property
     def sync(self) -> SyncJobs:
-        return SyncJobs(self.database, self.actor)
+        return SyncJobs(self.database, self.actor).of(self.registry, self.config)
 
 
 class SyncJobs(JobCommands, SyncFace):
     """`app.jobs.sync`"""
+
+
+_COLUMNS = {
+    "description": "description",
+    "queue": "queue",
+    "priority": "priority",
+    "max_attempts": "max_attempts",
+    "timeout": "timeout_seconds",
+    "backoff": "backoff",
+    "tags": "tags",
+    "metadata": "metadata",
+    "payload": "default_payload",
+}
+
+
+def _columns(name: str, changes: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    try:
+        return {_COLUMNS[key]: _check(key, value, config) for key, value in changes.items()}
+    except KeyError as error:
+        raise JobError(
+            f"a job has no {error.args[0]} to change; it has {', '.join(_COLUMNS)}"
+        ) from None
+    except ValueError as error:
+        raise JobError(f'job "{name}": {error}') from None
+
+
+def _check(key: str, value: Any, config: Config) -> Any:
+    match key:
+        case "priority":
+            return check_number(key, value, 0, 9)
+        case "max_attempts":
+            return check_number(key, value, 1, 100)
+        case "timeout":
+            return None if value is None else check_duration(key, value)
+        case "backoff":
+            return check_backoff(value, config.runs.default_backoff()).to_json()
+        case "tags":
+            return list(check_tags(key, value))
+        case "metadata" | "payload":
+            return _check_object(key, value)
+        case _:
+            return check_text(key, value, *((100, 1) if key == "queue" else (10_000, 0)))
+
+
+def _check_object(key: str, value: Any) -> Any:
+    if value is None and key == "payload":
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{key} must be a mapping, not {value!r}")
+    return json.loads(encode_value(value, key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from rota.config import Config
-from rota.errors import JobError
+from rota.errors import JobError, PayloadError
 from rota.jobs.encoding import encode_value
 from rota.jobs.payload import PayloadSchema
+from rota.jobs.timings import DeclaredSchedule, name_schedules
 from rota.jobs.values import check_duration, check_number, check_tags, check_text
 from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
@@ -40,6 +42,9 @@ class JobArguments(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     executor: ExecutorName | None
     description: str | None
+    enabled: bool | None
+    payload: Mapping[str, Any] | None
+    schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +66,9 @@ class JobDefinition:
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] | None = None
     description: str = ""
+    enabled: bool = True
+    payload: Mapping[str, Any] | None = None
+    schedules: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -75,7 +83,9 @@ class JobDefinition:
         name = values.pop("name", None) or function.__name__
         values["executor"] = _check_executor(function, values.get("executor"), place)
         values.setdefault("description", _first_line(function))
+        values["schedules"] = tuple(name_schedules(name, values.get("schedules", ())))
         schema = PayloadSchema.of(function, name, place, config.runs.payload_bytes)
+        _check_payloads(values, schema, place)
         return cls(name=name, function=function, schema=schema, source=place, **values)
 
     def policy(
@@ -162,6 +172,18 @@ def _check_executor(
     return wanted
 
 
+def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
+    """A default payload that the function would not take is found here, not at eight o'clock."""
+    try:
+        if "payload" in values:
+            values["payload"] = json.loads(schema.encode(schema.bind((), values["payload"])))
+        for one in values["schedules"]:
+            if one["payload"] is not None:
+                one["payload"] = json.loads(schema.encode(schema.bind((), one["payload"])))
+    except PayloadError as error:
+        raise JobError(f"{place}: {error}") from None
+
+
 def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
     check = _CHECKS.get(name)
     if check is None:
@@ -199,6 +221,20 @@ def _check_metadata(name: str, value: Any, config: Config) -> Mapping[str, Any]:
     return dict(value)
 
 
+def _check_enabled(name: str, value: Any, config: Config) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSchedule, ...]:
+    given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
+    for one in given:
+        if not isinstance(one, DeclaredSchedule):
+            raise ValueError(f"{name} are made with rota.cron, every, once or init, not {one!r}")
+    return given
+
+
 _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "name": lambda name, value, config: check_text(name, value, most=200),
     "queue": lambda name, value, config: check_text(name, value, most=100),
@@ -212,6 +248,9 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "metadata": _check_metadata,
     "executor": _check_executor_name,
     "description": lambda name, value, config: check_text(name, value, most=10_000, least=0),
+    "enabled": _check_enabled,
+    "payload": _check_metadata,
+    "schedules": _check_schedules,
 }
 
 

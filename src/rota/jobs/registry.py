@@ -10,9 +10,10 @@ from rota.jobs.definition import JobDefinition
 
 
 class Registry:
-    """One name, one job. Iterates in the order of names."""
+    """One name, one job. Iterates in the order of names. The application is whose jobs they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, application: str = "") -> None:
+        self.application = application
         self._by_name: dict[str, JobDefinition] = {}
         self._new: dict[str, JobDefinition] = {}
 

@@ -1,9 +1,14 @@
-"""Definitions from code into `rota.jobs`, which every enqueue reads."""
+"""Definitions from code into `rota.jobs`, which every enqueue reads.
+
+What is new or has changed is written; fields that an operator touched stay. Which process may write
+when old and new code run side by side is the database's to say: docs/decisions/0011.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from psycopg import AsyncConnection, Connection
@@ -23,11 +28,13 @@ async def register(
     statements: Statements,
     definitions: Iterable[JobDefinition],
     config: Config,
+    application: str = "",
 ) -> list[str]:
     """Store the definitions; answers the names of those that are new or have changed."""
+    params = parameters(definitions, config, application)
     with translate():
         async with connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(statements.get("jobs/register"), parameters(definitions, config))
+            await cursor.execute(statements.get("jobs/register"), params)
             return [name for (name,) in await cursor.fetchall()]
 
 
@@ -36,10 +43,12 @@ def register_sync(
     statements: Statements,
     definitions: Iterable[JobDefinition],
     config: Config,
+    application: str = "",
 ) -> list[str]:
     """The same on a sync connection."""
+    params = parameters(definitions, config, application)
     with translate(), connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(statements.get("jobs/register"), parameters(definitions, config))
+        cursor.execute(statements.get("jobs/register"), params)
         return [name for (name,) in cursor.fetchall()]
 
 
@@ -48,7 +57,9 @@ async def store_new(
 ) -> None:
     """Register what has been declared since the last time."""
     fresh = registry.new()
-    await register(connection, statements, fresh, config)
+    params = parameters(fresh, config, registry.application, everything=registry)
+    with translate():
+        await connection.execute(statements.get("jobs/register"), params)
     registry.mark_stored(fresh)
 
 
@@ -57,33 +68,76 @@ def store_new_sync(
 ) -> None:
     """The same on a sync connection; the application's first one does it for all jobs."""
     fresh = registry.new()
-    register_sync(connection, statements, fresh, config)
+    params = parameters(fresh, config, registry.application, everything=registry)
+    with translate():
+        connection.execute(statements.get("jobs/register"), params)
     registry.mark_stored(fresh)
 
 
-def parameters(definitions: Iterable[JobDefinition], config: Config) -> dict[str, Any]:
-    """For `jobs/register.sql`."""
-    rows = sorted((_row(it, config) for it in definitions), key=lambda row: str(row["name"]))
+def whole(
+    registry: Registry, config: Config, *, worker: int | None = None, forced: Sequence[str] = ()
+) -> dict[str, Any]:
+    """For `jobs/register.sql`: everything, so that what is gone from the code can be marked."""
+    params = parameters(registry, config, registry.application)
+    return params | {"worker": worker, "names": registry.names(), "forced": list(forced)}
+
+
+def parameters(
+    definitions: Iterable[JobDefinition],
+    config: Config,
+    application: str = "",
+    *,
+    everything: Iterable[JobDefinition] | None = None,
+) -> dict[str, Any]:
+    """For `jobs/register.sql`. The build is that of all that the process declares."""
+    rows = sorted((row(it, config) for it in definitions), key=lambda one: str(one["name"]))
     return {
         "jobs": json.dumps(rows, ensure_ascii=False),
         "payload_bytes": config.runs.payload_bytes,
+        "application": application,
+        "build": build_of(rows if everything is None else [row(it, config) for it in everything]),
+        "worker": None,
+        "names": None,
+        "forced": [],
     }
 
 
-def _row(definition: JobDefinition, config: Config) -> dict[str, Any]:
+def build_of(rows: Iterable[dict[str, Any]]) -> str:
+    """A digest of all definitions: two processes with the same one run the same code."""
+    return _digest(sorted((str(one["name"]), one["hash"]) for one in rows))
+
+
+def row(definition: JobDefinition, config: Config) -> dict[str, Any]:
+    """A definition as the database reads it. Where the function is does not count as a change:
+    two hosts may keep the same code in different places."""
+    told = {
+        "name": definition.name,
+        "executor": definition.executor,
+        "payload_schema": definition.schema.json_schema,
+        "defaults": _defaults(definition, config),
+        "schedules": definition.schedules,
+    }
+    return told | {"hash": _digest(told), "source": definition.source}
+
+
+def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
+    """The columns of `rota.jobs` that operators may change."""
     runs = config.runs
     backoff = definition.backoff
     return {
-        "name": definition.name,
         "description": definition.description,
         "queue": definition.queue or "default",
         "priority": 5 if definition.priority is None else definition.priority,
         "max_attempts": definition.max_attempts or runs.max_attempts,
         "timeout_seconds": definition.timeout or runs.timeout_seconds,
         "backoff": backoff.to_json() if isinstance(backoff, Backoff) else None,
-        "executor": definition.executor,
-        "payload_schema": definition.schema.json_schema,
         "tags": definition.tags,
         "metadata": json.loads(encode_value(definition.metadata or {}, "metadata")),
-        "source": definition.source,
+        "default_payload": definition.payload,
+        "is_enabled": definition.enabled,
     }
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """One row of `rota.jobs`; `workers` counts the live ones that know the job."""
+    """One row of `rota.jobs`; `workers` counts the live ones that know the job.
+
+    `code` is what the code last said, `edited` who changed which field and when. A job that no
+    code declares any more has `deleted_from_code_at`.
+    """
 
     name: str
     description: str
@@ -26,3 +30,9 @@ class JobInfo:
     workers: int
     created_at: datetime
     updated_at: datetime
+    default_payload: dict[str, Any] | None = None
+    is_enabled: bool = True
+    application: str = ""
+    code: dict[str, Any] | None = None
+    edited: dict[str, Any] = field(default_factory=dict)
+    deleted_from_code_at: datetime | None = None

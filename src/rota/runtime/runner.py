@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,7 +59,7 @@ class Runner:
         self._worker = worker
         self._random = random_number
         self._app_ref = app_ref
-        self._definitions = {definition.name: definition for definition in registry}
+        self._definitions: Mapping[str, JobDefinition] = {it.name: it for it in registry}
         self._threads = threads
         self._sql_jobs = sql_jobs
         self._processes: ProcessExecutor | None = None
@@ -68,6 +68,10 @@ class Runner:
         self._log = get_logger("worker")
         self.running: dict[int, RunningAttempt] = {}
         self.feeder: Feeder
+
+    def use(self, definitions: Mapping[str, JobDefinition]) -> None:
+        """Definitions whose entries are exchanged when an operator changes them."""
+        self._definitions = definitions
 
     async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
         """The body of a slot. Nothing that a handler raises leaves this function."""

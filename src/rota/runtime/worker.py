@@ -17,6 +17,7 @@ from rota.executors.threads import ThreadExecutor
 from rota.jobs.registry import Registry
 from rota.runtime.attempt import Stop
 from rota.runtime.background import Background
+from rota.runtime.definitions import Definitions
 from rota.runtime.identity import Identity
 from rota.runtime.listener import Listener
 from rota.runtime.parent import Parent
@@ -52,6 +53,7 @@ class Worker:
         self._background: Background
         self._listener: Listener
         self._threads = ThreadExecutor()
+        self._definitions = Definitions(database, config, registry)
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._orphan_stop: asyncio.Task[None] | None = None
@@ -99,6 +101,7 @@ class Worker:
         )
         await self._take_identity()
         self._background.start()
+        self._definitions.start()
         self._listener.start()
         self._ticker = asyncio.create_task(self._tick(), name="rota ticker")
 
@@ -133,6 +136,7 @@ class Worker:
         await self._background.sql_jobs.refresh()
         jobs = self._known_jobs()
         worker = await self._register(jobs)
+        await self._definitions.announce(worker)
         identity = Identity(
             worker,
             config=self._config,
@@ -147,6 +151,7 @@ class Worker:
             on_lost=self._lost,
             on_weak=self._weak,
         )
+        identity.runner.use(self._definitions.current)
         self._background.serve(worker)
         self._identity = identity
         identity.start()
@@ -214,6 +219,7 @@ class Worker:
             self._background.scheduler.wake()
         elif kind == "jobs":
             self._background.sql_jobs.wake()
+            self._definitions.wake()
         elif kind == "cancel" and what == str(identity.worker):
             self._spawn_cancel_check()
 
@@ -303,6 +309,7 @@ class Worker:
             await asyncio.gather(self._renewal, return_exceptions=True)
         identity = self._identity
         await self._background.stop_ticking()
+        await self._definitions.stop()
         await self._listener.stop()
         if identity is not None:
             await identity.finish_running()

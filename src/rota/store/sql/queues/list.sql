@@ -10,7 +10,7 @@ WITH open AS (
            min(enqueued_at) FILTER (WHERE state = 'queued' AND held_by IS NULL) AS oldest_at
     FROM rota.open_runs GROUP BY queue
 ), named AS (
-    SELECT queue AS name FROM open UNION SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs
+    SELECT queue AS name FROM open UNION SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs WHERE NOT is_system
 )
 SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS scheduled, coalesce(o.queued, 0) AS queued,
        coalesce(o.held, 0) AS held, coalesce(o.running, 0) AS running,

@@ -1,0 +1,132 @@
+"""What a job's code may say about when it runs: `@app.job(schedules=[rota.cron("0 8 * * *")])`.
+
+Declarations are checked here and stored when the application starts. From then on they are rows of
+`rota.schedules` that operators may change; what they touched stays theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypedDict, Unpack
+
+from rota.errors import JobError, TimingError
+from rota.jobs import schedule_options
+from rota.jobs.schedule_options import Required, Seconds
+from rota.jobs.values import check_duration, check_text
+from rota.model.schedule import CatchUp, Overlap, Requirement
+
+
+class DeclaredArguments(TypedDict, total=False):
+    """What every timing takes besides when, for type checkers."""
+
+    name: str
+    description: str
+    tags: Iterable[str]
+    metadata: Mapping[str, Any]
+    payload: Mapping[str, Any] | None
+    enabled: bool
+    start_at: datetime | None
+    end_at: datetime | None
+    max_runs: int | None
+    jitter: Seconds
+    calendar: str | None
+    on_closed: Literal["skip", "next_day"]
+    catch_up: CatchUp
+    catch_up_window: Seconds
+    catch_up_limit: int
+    grace: Seconds
+    overlap: Overlap
+    max_concurrent_runs: int
+    pause_after_failures: int | None
+    requires: Iterable[Required]
+    shadow: bool
+    delete_when_finished: bool
+    queue: str | None
+    priority: int | None
+    max_attempts: int | None
+    timeout: Seconds | None
+    run_tags: Iterable[str] | None
+    run_metadata: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSchedule:
+    """A checked declaration, as columns of `rota.schedules`; name None: the job's own."""
+
+    name: str | None
+    columns: Mapping[str, Any]
+
+
+def cron(
+    expression: str,
+    *,
+    timezone: str = "UTC",
+    with_seconds: bool = False,
+    gap: Literal["run_after", "skip"] = "run_after",
+    fold: Literal["first", "second", "both"] = "first",
+    **policies: Unpack[DeclaredArguments],
+) -> DeclaredSchedule:
+    """At the minutes that a cron expression names, in a time zone."""
+    when = {"cron": expression, "timezone": timezone, "gap": gap, "fold": fold}
+    return _declare({**when, "with_seconds": with_seconds}, policies)
+
+
+def every(
+    interval: float | timedelta,
+    *,
+    every_from: Literal["start", "end"] = "start",
+    **policies: Unpack[DeclaredArguments],
+) -> DeclaredSchedule:
+    """Again and again after so many seconds, without drift; or counted from the end of a run."""
+    return _declare({"every": interval, "every_from": every_from}, policies)
+
+
+def once(at: datetime, **policies: Unpack[DeclaredArguments]) -> DeclaredSchedule:
+    """At one instant, and never again."""
+    return _declare({"at": at}, policies)
+
+
+def init(
+    when: Literal["once", "release", "start"] = "once", **policies: Unpack[DeclaredArguments]
+) -> DeclaredSchedule:
+    """At the start of workers, by one of them: `once` ever (until it succeeded), once a `release`,
+    or at each `start` of the fleet."""
+    return _declare({"init": when}, policies)
+
+
+def after(name: str, within: float | timedelta | None = None) -> Requirement:
+    """For `requires`: the job or schedule of this name must have succeeded, at its last run or
+    within so many seconds."""
+    try:
+        seconds = None if within is None else check_duration("within", within)
+        return Requirement(check_text("after", name, most=200), seconds)
+    except ValueError as error:
+        raise JobError(str(error)) from None
+
+
+def name_schedules(job: str, declared: Iterable[DeclaredSchedule]) -> list[dict[str, Any]]:
+    """The job's name, then name-2, name-3 for those that were given none."""
+    named = []
+    for number, one in enumerate(declared, start=1):
+        own = job if number == 1 else f"{job}-{number}"
+        named.append({"name": one.name or own, **one.columns})
+    names = [str(one["name"]) for one in named]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise JobError(f'job "{job}": two of its schedules are named {", ".join(twice)}')
+    return named
+
+
+def _declare(when: Mapping[str, Any], policies: Mapping[str, Any]) -> DeclaredSchedule:
+    given: Any = {**when, "enabled": True, **policies}
+    name = given.pop("name", None)
+    try:
+        columns = schedule_options.complete(schedule_options.columns(given))
+        schedule_options.check_timing(columns)
+        if name is not None:
+            check_text("name", name, most=200)
+    except (ValueError, TimingError) as error:
+        raise JobError(f"a schedule is declared wrongly: {error}") from None
+    return DeclaredSchedule(name, columns)

@@ -1,0 +1,27 @@
+"""Where code and database say different things about a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+# new: only the code has it. follows: the next sync writes what the code says. kept: an operator
+# changed it, it stays. gone: only the database has it. revived: it was deleted from the code and
+# is back. deleted: an operator deleted the schedule. taken: another schedule has the name.
+Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference; `field` None: the whole job or schedule."""
+
+    kind: Literal["job", "schedule"]
+    name: str
+    job: str
+    field: str | None
+    change: Change
+    code: Any
+    stored: Any
+    changed_by: str | None
+    changed_at: datetime | None

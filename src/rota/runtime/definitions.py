@@ -1,0 +1,91 @@
+"""What this process declares, as the database knows it: announced at the start of a worker, looked
+at again every few seconds.
+
+Operators change timeouts and backoffs in the database; the next attempt uses them. And code comes
+and goes: when the workers of newer code have left, this one's definitions count again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rota.config import Config
+from rota.jobs.definition import JobDefinition
+from rota.jobs.registry import Registry
+from rota.jobs.sync import whole
+from rota.model.backoff import Backoff
+from rota.runtime.init_runs import run_inits
+from rota.runtime.loop import Loop
+from rota.store.pool import AsyncConn, Database
+
+_PERIOD = 5.0
+
+
+class Definitions(Loop):
+    """`current` is shared with the runner: an entry is exchanged when an operator changes it."""
+
+    name = "definitions"
+
+    def __init__(self, database: Database, config: Config, registry: Registry) -> None:
+        super().__init__()
+        self._database = database
+        self._config = config
+        self._registry = registry
+        self._worker = 0
+        self._is_new = True
+        self._overrides: Mapping[str, Any] = {}
+        self.current: dict[str, JobDefinition] = {}
+
+    async def announce(self, worker: int) -> None:
+        """A worker has registered: say whose it is and what it runs, and run what waits for a
+        start. One that comes back after it lost its lease is no start."""
+        self._worker = worker
+        self._apply({})
+        params = self._whole() | {"is_new": self._is_new}
+        get = self._database.statements.get
+        async with self._database.connection() as conn:
+            await conn.execute(get("workers/start"), params)
+            await conn.execute(get("jobs/register"), params)
+            await self._look(conn)
+            if self._is_new and self._config.scheduler.enabled:
+                await run_inits(conn, self._database.statements, worker, self._config.release)
+        self._is_new = False
+
+    async def run_once(self) -> float:
+        async with self._database.connection() as conn:
+            if await self._look(conn):
+                statement = self._database.statements.get("jobs/register")
+                await conn.execute(statement, self._whole())
+        return _PERIOD
+
+    def _whole(self) -> dict[str, Any]:
+        return whole(self._registry, self._config, worker=self._worker)
+
+    async def _look(self, conn: AsyncConn) -> bool:
+        """Take over what operators changed. Answers whether registering again would write."""
+        params = {"worker": self._worker, "jobs": self._registry.names()}
+        cursor = await conn.execute(self._database.statements.get("jobs/refresh"), params)
+        row = await cursor.fetchone()
+        must_sync, overrides = row if row else (False, {})
+        if overrides != self._overrides:
+            self._apply(overrides)
+        return bool(must_sync)
+
+    def _apply(self, overrides: Mapping[str, Any]) -> None:
+        for definition in self._registry:
+            changes = self._read(definition.name, overrides.get(definition.name, {}))
+            self.current[definition.name] = replace(definition, **changes)
+        self._overrides = overrides
+
+    def _read(self, job: str, override: Mapping[str, Any]) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if "timeout_seconds" in override:
+            changes["timeout"] = override["timeout_seconds"]
+        if override.get("backoff") is not None:
+            try:
+                changes["backoff"] = Backoff.from_json(override["backoff"])
+            except (ValueError, TypeError) as error:
+                self._log.warning("a stored backoff is ignored", job=job, error=error)
+        return changes

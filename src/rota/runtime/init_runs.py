@@ -1,0 +1,21 @@
+"""Init schedules: run at the start of workers, by exactly one of those that start together.
+
+The database decides: whoever writes the marker of a schedule (`once`, the release, the number of
+the fleet) has the run. `once` is tried again at the next start until it has succeeded.
+"""
+
+from __future__ import annotations
+
+from rota.store.pool import AsyncConn
+from rota.store.statements import Statements
+from rota.telemetry.logging import get_logger
+
+
+async def run_inits(
+    conn: AsyncConn, statements: Statements, worker: int, release: str | None
+) -> None:
+    """Enqueue what this start owes; without a release, those that ask for one are left out."""
+    params = {"worker": worker, "release": release}
+    cursor = await conn.execute(statements.get("schedules/run_inits"), params)
+    for schedule, run_id in await cursor.fetchall():
+        get_logger("worker").info("init schedule runs", schedule=schedule, run=run_id)

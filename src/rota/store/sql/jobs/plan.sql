@@ -1,0 +1,41 @@
+-- Where code and database differ: what the next sync would write, and what stays because somebody changed it.
+WITH wanted AS MATERIALIZED (
+    SELECT * FROM rota.read_definitions(%(jobs)s::text::jsonb)
+), schedules AS MATERIALIZED (
+    SELECT * FROM rota.read_schedules(%(jobs)s::text::jsonb, %(names)s::text[])
+), found AS (
+    SELECT 'job' AS kind, w.name, w.name AS job, NULL AS field, 'new' AS change, NULL::jsonb AS code, NULL::jsonb AS stored,
+           NULL::text AS changed_by, NULL::timestamptz AS changed_at
+    FROM wanted w WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = w.name)
+    UNION ALL
+    SELECT 'job', j.name, j.name, c.key, CASE WHEN j.edited ? c.key THEN 'kept' ELSE 'follows' END, c.value, to_jsonb(j) -> c.key,
+           j.edited -> c.key ->> 'by', (j.edited -> c.key ->> 'at')::timestamptz
+    FROM wanted w JOIN rota.jobs j ON j.name = w.name CROSS JOIN LATERAL jsonb_each(w.code) c
+    WHERE to_jsonb(j) -> c.key IS DISTINCT FROM c.value
+    UNION ALL
+    SELECT 'job', j.name, j.name, 'payload_schema', 'follows', w.payload_schema, j.payload_schema, NULL, NULL
+    FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.payload_schema <> w.payload_schema
+    UNION ALL
+    SELECT 'job', j.name, j.name, NULL, 'revived', NULL, NULL, NULL, j.deleted_from_code_at
+    FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.deleted_from_code_at IS NOT NULL
+    UNION ALL
+    SELECT 'job', g, g, NULL, 'gone', NULL, NULL, NULL, NULL FROM rota.gone_jobs(%(application)s::text, %(names)s::text[]) g
+    UNION ALL
+    SELECT 'schedule', w.name, w.job, NULL, CASE WHEN d.name IS NULL THEN 'new' ELSE 'deleted' END, NULL, NULL, d.dropped_by, d.dropped_at
+    FROM schedules w LEFT JOIN rota.dropped_schedules d ON d.tenant = '' AND d.name = w.name
+    WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = '' AND s.name = w.name)
+    UNION ALL
+    SELECT 'schedule', w.name, w.job, NULL, 'taken', NULL, NULL, s.updated_by, s.updated_at
+    FROM schedules w JOIN rota.schedules s ON s.tenant = '' AND s.name = w.name AND s.origin IS DISTINCT FROM 'definition'
+    UNION ALL
+    SELECT 'schedule', s.name, s.job, c.key, CASE WHEN c.key = ANY (rota.kept_fields(s.edited)) THEN 'kept' ELSE 'follows' END,
+           c.value, to_jsonb(s) -> c.key, s.edited -> c.key ->> 'by', (s.edited -> c.key ->> 'at')::timestamptz
+    FROM schedules w JOIN rota.schedules s ON s.tenant = '' AND s.name = w.name AND s.origin = 'definition'
+    CROSS JOIN LATERAL jsonb_each(w.code) c
+    WHERE to_jsonb(s) -> c.key IS DISTINCT FROM c.value
+    UNION ALL
+    SELECT 'schedule', s.name, s.job, NULL, 'gone', NULL, NULL, NULL, NULL
+    FROM rota.schedules s
+    WHERE s.origin = 'definition' AND s.job = ANY (%(names)s::text[]) AND s.name NOT IN (SELECT w.name FROM schedules w)
+)
+SELECT * FROM found ORDER BY job COLLATE "C", kind, name COLLATE "C", field COLLATE "C" NULLS FIRST
