@@ -94,7 +94,7 @@ CREATE TABLE rota.schedules (
     is_ticking           boolean NOT NULL GENERATED ALWAYS AS (is_enabled AND finished_at IS NULL AND parked_at IS NULL
                                                                AND (paused_at IS NULL OR paused_until IS NOT NULL)) STORED,
     -- When a tick has something to do: at the end of the pause, at the next time, or at once.
-    due_at               timestamptz GENERATED ALWAYS AS (CASE WHEN paused_at IS NULL THEN coalesce(next_run_at, '-infinity')
+    due_at               timestamptz GENERATED ALWAYS AS (CASE WHEN paused_at IS NULL THEN coalesce(next_run_at, '1000-01-01 00:00Z')
                                                                ELSE paused_until END) STORED,
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),

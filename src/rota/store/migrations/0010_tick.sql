@@ -30,13 +30,14 @@ END $$;
 -- Seconds until there is something to do (NULL: never). What another ticker thinks about is left to it until
 -- its time is over: asking again and again would not hurry it.
 CREATE FUNCTION rota.next_schedule_seconds() RETURNS double precision LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-    SELECT greatest(extract(epoch FROM least(
+    SELECT greatest(extract(epoch FROM n.soonest), 0) FROM (SELECT least(
         (SELECT s.due_at - rota.now() FROM rota.schedules s
          WHERE s.is_ticking AND s.init IS NULL AND s.due_at < 'infinity'
            AND (s.ticking_until IS NULL OR s.ticking_until <= clock_timestamp())
          ORDER BY s.due_at LIMIT 1),
         (SELECT min(s.ticking_until) - clock_timestamp() FROM rota.schedules s
-         WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= rota.now() AND s.ticking_until > clock_timestamp()))), 0)
+         WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= rota.now() AND s.ticking_until > clock_timestamp())) AS soonest) n
+    WHERE n.soonest IS NOT NULL
 $$;
 
 -- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for

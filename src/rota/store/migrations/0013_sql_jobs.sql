@@ -89,8 +89,8 @@ BEGIN
     RAISE EXCEPTION '% "%" belongs to Rota and cannot be deleted', rtrim(TG_TABLE_NAME, 's'), OLD.name
         USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
 END $$;
-CREATE TRIGGER jobs_keep_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (OLD.is_system) EXECUTE FUNCTION rota.keep_system();
-CREATE TRIGGER schedules_keep_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system) EXECUTE FUNCTION rota.keep_system();
+CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (OLD.is_system) EXECUTE FUNCTION rota.keep_system();
+CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system) EXECUTE FUNCTION rota.keep_system();
 
 -- What a worker executes for this job, read afresh for every attempt: $1 is the payload.
 CREATE FUNCTION rota.sql_job_call(job text, OUT call text, OUT transaction_mode text, OUT is_answering boolean)
@@ -203,7 +203,7 @@ BEGIN
             max_attempts, priority, is_suspect, state, attempt_state, queue, job, tenant, payload, result, expires_at,
             timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, progress, message,
             error_type, error, traceback, end_reason, detail
-        FROM ended
+        FROM ended ORDER BY schedule_id -- the order in which the ends of scheduled runs lock their schedules
     ), freed AS (
         DELETE FROM rota.keys k
         USING (SELECT tenant, job, key, id FROM ended WHERE key IS NOT NULL AND key_seconds IS NULL ORDER BY tenant, job, key COLLATE "C") e

@@ -1,0 +1,96 @@
+"""Many tickers at once: nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import rota
+from rota.runtime.scheduler import Scheduler
+from tests.conftest import MakeApp
+from tests.engine import Engine
+from tests.scheduling import START, Interrupted, Schedules
+
+TICKERS = 10
+DUE = 1000
+
+MANY = """
+INSERT INTO rota.schedules (name, job, interval_seconds, anchor_at)
+SELECT 's' || i, 'work', 60, %s FROM generate_series(1, %s) i
+"""
+
+
+@pytest.fixture
+async def schedules(app: rota.App, engine: Engine) -> Schedules:
+    await app.database.open()
+    found = Schedules(engine, app.database)
+    engine.rows(MANY, START, DUE)
+    await found.tick()
+    engine.advance(61)
+    return found
+
+
+@pytest.fixture
+async def tickers(make_app: MakeApp, schedules: Schedules) -> list[Scheduler]:
+    """Each on connections of its own."""
+    found = []
+    for _ in range(TICKERS):
+        app = make_app()
+        await app.database.open()
+        found.append(Scheduler(app.database, tick_seconds=1))
+    return found
+
+
+def check(engine: Engine, count: int) -> None:
+    """As many runs as rows of the ledger, each with its own."""
+    assert engine.one("SELECT count(*) FROM rota.open_runs") == count
+    assert engine.one("SELECT count(*) FROM rota.ledger") == count
+    assert count == engine.one(
+        "SELECT count(DISTINCT (o.schedule_id, o.scheduled_for)) FROM rota.open_runs o"
+        " JOIN rota.ledger l ON l.run_id = o.id AND l.schedule_id = o.schedule_id"
+        " AND l.nominal_at = o.scheduled_for"
+    )
+
+
+async def test_ten_tickers_and_a_thousand_due_schedules(
+    engine: Engine, tickers: list[Scheduler]
+) -> None:
+    await asyncio.gather(*(ticker.run_once() for ticker in tickers))
+    check(engine, DUE)
+
+
+async def test_tickers_that_do_not_heed_the_hold_double_nothing(
+    engine: Engine, tickers: list[Scheduler], schedules: Schedules
+) -> None:
+    """All of them decide the same schedules; the compare-and-set lets one of them write."""
+    engine.rows("CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN NEW.ticking_until := NULL; RETURN NEW; END $$")  # fmt: skip
+    engine.rows("CREATE TRIGGER forget BEFORE UPDATE ON rota.schedules"
+                " FOR EACH ROW EXECUTE FUNCTION forget()")  # fmt: skip
+    decided = await asyncio.gather(*(ticker.tick() for ticker in tickers))
+    assert sum(decided) > 500
+    await schedules.tick()
+    check(engine, DUE)
+
+
+async def test_ends_and_ticks_at_once_hold_nobody_for_ever(
+    app: rota.App, engine: Engine, schedules: Schedules
+) -> None:
+    """Runs end while the next ones are decided: every held run is freed in the end."""
+    engine.rows("UPDATE rota.schedules SET overlap = 'queue_one', max_concurrent_runs = 1"
+                " WHERE id % 20 = 0")  # fmt: skip
+    engine.rows("DELETE FROM rota.schedules WHERE overlap <> 'queue_one' AND NOT is_system")
+    await schedules.tick()
+    worker = engine.worker()
+    other = Interrupted(app.database, tick_seconds=1)
+    for _ in range(5):
+        engine.advance(60)
+        claims = engine.claim(worker, 1000)
+        await asyncio.gather(
+            other.tick(), asyncio.to_thread(engine.succeed, worker, *reversed(claims))
+        )
+    for _ in range(3):
+        engine.succeed(worker, *engine.claim(worker, 1000))
+    assert engine.one("SELECT count(*) FROM rota.open_runs WHERE held_by IS NOT NULL") == 0
+    assert engine.one("SELECT count(*) FROM rota.open_runs") == 0
