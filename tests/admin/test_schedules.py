@@ -32,7 +32,11 @@ async def frozen(app: rota.App, conn: Connection) -> None:
 
 
 def audit(conn: Connection) -> list[tuple[Any, ...]]:
-    query = "SELECT actor, action, object_id FROM rota.audit ORDER BY id"
+    """Of all but Rota's own."""
+    query = """
+        SELECT actor, action, object_id FROM rota.audit
+        WHERE object_id NOT LIKE 'rota.%' ORDER BY id
+    """
     return conn.execute(query).fetchall()
 
 
@@ -140,7 +144,7 @@ async def test_list_filters(app: rota.App, conn: Connection) -> None:
         return [one.name for one in await found(**filters)]
 
     assert await names() == ["a", "b"]
-    assert await names(system=True) == ["a", "c", "b"]
+    assert {"a", "b", "c"} < set(await names(system=True))
     assert await names(job="send") == ["a"]
     assert await names(tag="x") == ["a"]
     assert await names(tenant="acme") == ["b"]

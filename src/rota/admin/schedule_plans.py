@@ -97,6 +97,19 @@ def unsaved_timing(given: Unsaved) -> Timing:
     )
 
 
+def preview_unsaved(given: Unsaved, window: Window) -> list[Row]:
+    """Of a timing that follows no calendar, after a given instant: nobody has to be asked."""
+    if window["after"] is None:
+        raise TimingError("a preview without a database needs `after`")
+    return times.coming(
+        unsaved_timing(given),
+        window["after"],
+        count=window["count"],
+        until=window["until"],
+        viewer_zone=window["viewer_zone"],
+    )
+
+
 def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Plan[list[Row]]:
     if name is not None:
         if any(value is not None for value in given.values()):

@@ -9,7 +9,19 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from rota.cli import bench, config, dev, jobs, migrate, queues, runs, worker, workers
+from rota.cli import (
+    bench,
+    calendars,
+    config,
+    dev,
+    jobs,
+    migrate,
+    queues,
+    runs,
+    schedule_times,
+    worker,
+    workers,
+)
 from rota.cli.failure import Failure
 from rota.cli.session import Session
 
@@ -27,7 +39,7 @@ program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("migrate")(migrate.migrate)
 program.command("bench")(bench.bench)
-for noun in (runs, queues, workers, jobs, config):
+for noun in (runs, schedule_times, calendars, queues, workers, jobs, config):
     program.add_typer(noun.commands)
 
 
@@ -118,14 +130,15 @@ def fail(error: Exception) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, str | None, int]:
-    from rota.errors import ConfigError, DatabaseError, PayloadError, RotaError
+    from rota.errors import ConfigError, DatabaseError, PayloadError, RotaError, TimingError
 
     if isinstance(error, Failure):
         return str(error), error.hint, error.code
     if isinstance(error, DatabaseError):
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
-        return str(error), error.hint, 2 if isinstance(error, ConfigError | PayloadError) else 1
+        is_misuse = isinstance(error, ConfigError | PayloadError | TimingError)
+        return str(error), error.hint, 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # typer's own, of wrong use
         context = getattr(error, "ctx", None)
         hint = f"{context.command_path} --help" if context else None

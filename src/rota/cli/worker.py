@@ -40,6 +40,11 @@ Shutdown = Annotated[
 ]
 
 
+NoScheduler = Annotated[
+    bool, typer.Option("--no-scheduler", help="Claim and run, but leave schedules to others.")
+]
+
+
 def worker(
     ctx: typer.Context,
     app: AppOption = None,
@@ -49,6 +54,7 @@ def worker(
     poll: Poll = None,
     lease: Lease = None,
     shutdown: Shutdown = None,
+    no_scheduler: NoScheduler = False,
 ) -> int:
     """Run jobs. SIGTERM or Ctrl-C: finish what runs, then stop; a second one: do not wait."""
     overrides = {
@@ -58,6 +64,7 @@ def worker(
         "worker.poll_seconds": values.seconds(poll, "--poll"),
         "worker.lease_seconds": values.seconds(lease, "--lease"),
         "worker.shutdown_seconds": values.seconds(shutdown, "--shutdown"),
+        "scheduler.enabled": False if no_scheduler else None,
     }
     found = session(ctx).load(app)
     config = found.app.config.override(overrides)
@@ -107,6 +114,8 @@ def _arguments(name: str | None, given: dict[str, Any]) -> list[str]:
         "--shutdown": "worker.shutdown_seconds",
     }
     arguments = ["worker", "--processes", "1", *(["--app", name] if name else [])]
+    if given["scheduler.enabled"] is False:
+        arguments.append("--no-scheduler")
     for flag, key in flags.items():
         value = given[key]
         if value is not None:

@@ -1,0 +1,112 @@
+"""`rota calendars`: days and windows without runs, shared by schedules."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from rota.cli import times, values
+from rota.cli.flags import Absolute, Json
+from rota.cli.output import block, facts, heading, print_json, remark, say, table
+from rota.cli.session import actor, administer
+
+commands = typer.Typer(
+    name="calendars", help="Calendars: when schedules do not run.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+DEFINITION_HELP = '{"timezone", "holidays", "weekends", "windows"}'
+
+
+@commands.command("list")
+def list_calendars(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
+    """Every calendar, and how many schedules follow it."""
+    with administer(ctx) as app:
+        found = app.calendars.sync.list()
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif not found:
+        remark("no calendars")
+    else:
+        headers = ("NAME", "ZONE", "HOLIDAYS>", "WEEKENDS", "WINDOWS>", "SCHEDULES>", "CHANGED", "")
+        table(
+            headers,
+            [
+                (
+                    one.name, one.definition.get("timezone", "UTC"),
+                    len(one.definition.get("holidays", [])), _weekends(one.definition),
+                    len(one.definition.get("windows", [])), one.schedules,
+                    times.shown(one.updated_at, now, absolute), one.description,
+                )
+                for one in found
+            ],
+        )  # fmt: skip
+
+
+def _weekends(definition: dict[str, object]) -> str:
+    days = definition.get("weekends") or []
+    return ", ".join(days) if isinstance(days, list) else "SAT, SUN"
+
+
+@commands.command("show")
+def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
+    """One calendar with its definition."""
+    with administer(ctx) as app:
+        found = app.calendars.sync.get(name)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    facts(
+        [
+            ("calendar", found.name),
+            ("description", found.description),
+            ("schedules", str(found.schedules)),
+            ("changed", times.both(found.updated_at, now)),
+        ]
+    )
+    heading("definition")
+    block(json_module.dumps(found.definition, indent=2, ensure_ascii=False))
+
+
+@commands.command("create")
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Option(metavar="NAME")],
+    definition: Annotated[str, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)],
+    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+) -> None:
+    """Make a calendar."""
+    given = values.payload(definition, "--definition") or {}
+    with administer(ctx) as app:
+        app.calendars.by(actor()).sync.create(name, given, description)
+    say(f'calendar "{name}" created')
+
+
+@commands.command("update")
+def update(
+    ctx: typer.Context,
+    name: Name,
+    definition: Annotated[
+        str | None, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)
+    ] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+) -> None:
+    """Change a calendar, for every schedule that follows it."""
+    given = values.payload(definition, "--definition")
+    if given is None and description is None:
+        values.refuse("--definition", "nothing to change: give it, or --description")
+    with administer(ctx) as app:
+        app.calendars.by(actor()).sync.update(name, given, description)
+    say(f'calendar "{name}" updated')
+
+
+@commands.command("delete")
+def delete(ctx: typer.Context, name: Name) -> None:
+    """Remove a calendar that no schedule follows."""
+    with administer(ctx) as app:
+        app.calendars.by(actor()).sync.delete(name)
+    say(f'calendar "{name}" deleted')

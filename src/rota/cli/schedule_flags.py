@@ -1,0 +1,181 @@
+"""The flags that say what a schedule is: the same for `create`, `update` and `preview`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import wraps
+from typing import Annotated, Any, Final, NamedTuple, get_type_hints
+
+import typer
+
+from rota.cli import values
+
+NONE = "none"
+
+
+class Flag(NamedTuple):
+    metavar: str
+    help: str
+    read: Callable[[str, str], Any]
+    is_list: bool = False
+
+
+def _text(text: str, option: str) -> str:
+    return text
+
+
+def _whole(text: str, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        values.refuse(option, f"{text!r} is no whole number")
+
+
+def truth(text: str, option: str) -> bool:
+    words = text.strip().lower()
+    if words not in ("true", "false"):
+        values.refuse(option, f"{text!r} is neither true nor false")
+    return words == "true"
+
+
+def _wall(text: str, option: str) -> datetime:
+    """As it is written; `read` knows whose clock a time without a zone is read from."""
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        values.refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or …T14:30:00Z")
+
+
+def _requirement(text: str, option: str) -> Any:
+    """`NAME`, or `NAME:1h` for a success within that time."""
+    name, colon, within = text.rpartition(":")
+    return (name, values.seconds(within, option)) if colon else text
+
+
+def _duration(text: str, option: str) -> Any:
+    return values.seconds(text, option)
+
+
+def _object(text: str, option: str) -> Any:
+    return values.payload(text, option)
+
+
+# In the order of the reference. The keys are the arguments of app.schedules.
+FLAGS: Final[dict[str, Flag]] = {
+    "cron": Flag("EXPRESSION", "Five fields, or @hourly, @daily, …", _text),
+    "every": Flag("DURATION", "So often, from one second up.", _duration),
+    "at": Flag("TIME", "Once, then.", _wall),
+    "init": Flag("once|release|start", "At starts of the application.", _text),
+    "timezone": Flag("ZONE", "Whose clocks, as Europe/Paris. Default: UTC.", _text),
+    "gap": Flag("run_after|skip", "A local time that does not exist.", _text),
+    "fold": Flag("first|second|both", "A local time that comes twice.", _text),
+    "with_seconds": Flag("true|false", "Cron has six fields, seconds first.", truth),
+    "every_from": Flag("start|end", "What --every counts from.", _text),
+    "start_at": Flag("TIME", "Not before then; --every counts from it.", _wall),
+    "end_at": Flag("TIME", "Not after then.", _wall),
+    "max_runs": Flag("N", "So many runs, then it is finished.", _whole),
+    "jitter": Flag("DURATION", "Each run starts up to so much later.", _duration),
+    "calendar": Flag("NAME", "Days and windows without runs.", _text),
+    "on_closed": Flag("skip|next_day", "What the calendar does to a time.", _text),
+    "catch_up": Flag("none|latest|all", "What becomes of missed times.", _text),
+    "catch_up_window": Flag("DURATION", "How far back.", _duration),
+    "catch_up_limit": Flag("N", "How many.", _whole),
+    "grace": Flag("DURATION", "So late is still on time.", _duration),
+    "overlap": Flag(
+        "skip|queue_one|queue_all|cancel_running|allow", "While its last run is unfinished.", _text
+    ),
+    "max_concurrent_runs": Flag("N", "From how many unfinished runs on it overlaps.", _whole),
+    "pause_after_failures": Flag("N", "After so many in a row.", _whole),
+    "requires": Flag(
+        "NAME[:DURATION]", "Must have succeeded. May be repeated.", _requirement, True
+    ),
+    "shadow": Flag("true|false", "Decide, but enqueue nothing.", truth),
+    "delete_when_finished": Flag("true|false", "Do not keep it then.", truth),
+    "payload": Flag("JSON|@FILE|-", "Arguments of its runs.", _object),
+    "queue": Flag("NAME", "Of its runs, instead of the job's.", _text),
+    "priority": Flag("0..9", "Of its runs.", _whole),
+    "max_attempts": Flag("N", "Of its runs.", _whole),
+    "timeout": Flag("DURATION", "Of its runs.", _duration),
+    "run_tags": Flag("TAG", "Of its runs. May be repeated.", _text, True),
+    "run_metadata": Flag("JSON", "Of its runs.", _object),
+    "description": Flag("TEXT", "For people.", _text),
+    "tags": Flag("TAG", "Of the schedule. May be repeated.", _text, True),
+    "metadata": Flag("JSON", "Of the schedule.", _object),
+    "enabled": Flag("true|false", "Whether its times count.", truth),
+}
+_SINGULAR = {"run_tags": "run-tag", "tags": "tag"}
+WHEN: Final = (
+    "cron", "every", "at", "timezone", "gap", "fold", "with_seconds", "start_at", "end_at",
+    "calendar", "on_closed",
+)  # fmt: skip
+_INSTANTS = ("at", "start_at", "end_at")
+
+
+def option(key: str) -> str:
+    return f"--{_SINGULAR.get(key, key.replace('_', '-'))}"
+
+
+def takes(*keys: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The command gets these flags, all of them as text, after its own; see `read`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for one in inspect.signature(command).parameters.values()
+            if one.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        signature = inspect.Signature([*own, *map(_parameter, keys)])
+
+        @wraps(command)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return command(*args, **kwargs)
+
+        found: Any = wrapper
+        found.__signature__ = signature
+        found.__annotations__ = {it.name: it.annotation for it in signature.parameters.values()}
+        return wrapper
+
+    return decorate
+
+
+def _parameter(key: str) -> inspect.Parameter:
+    flag = FLAGS[key]
+    kind: Any = list[str] | None if flag.is_list else str | None
+    told = typer.Option(option(key), metavar=flag.metavar, help=flag.help)
+    return inspect.Parameter(
+        key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, told]
+    )
+
+
+def read(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were given; `none` clears one. A mistake ends the command."""
+    found: dict[str, Any] = {}
+    for key, text in given.items():
+        if text is None or text == []:
+            continue
+        flag = FLAGS[key]
+        if text in (NONE, [NONE]):
+            found[key] = None
+        elif flag.is_list:
+            found[key] = [flag.read(one, option(key)) for one in text]
+        else:
+            found[key] = flag.read(text, option(key))
+    for key in _INSTANTS:
+        if found.get(key) is not None:
+            found[key] = _placed(found[key], found.get("timezone"))
+    return found
+
+
+def _placed(at: datetime, timezone: str | None) -> datetime:
+    """Without an offset it is by the schedule's clocks if they are named, else by the viewer's."""
+    if at.tzinfo is not None:
+        return at
+    if timezone is None:
+        return at.astimezone()
+    from rota.timing.once import instant_of
+    from rota.timing.zones import zone
+
+    return instant_of(at, zone(timezone))

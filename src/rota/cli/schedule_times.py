@@ -1,0 +1,165 @@
+"""`rota schedules preview`, `backfill`, `history` and `simulate`: what comes, and what was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli import load_map, values
+from rota.cli import schedule_flags as flags
+from rota.cli import schedule_pages as pages
+from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.output import print_json, remark
+from rota.cli.schedules import Name, Tenant, acting, commands
+from rota.cli.session import administer
+
+if TYPE_CHECKING:
+    from rota.timing.preview import Row
+
+DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
+
+
+@commands.command("preview")
+@flags.takes(*flags.WHEN)
+def preview(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Or a timing that is not saved.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, max=10_000, metavar="N")] = None,
+    after: Annotated[str | None, typer.Option(metavar="TIME", help="Default: now.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    zone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Show them in this zone too.")
+    ] = None,
+    tenant: Tenant = "",
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """The next times of a schedule, or of a timing before it is saved, with changes of the
+    clocks noted."""
+    timing = flags.read(given)
+    window: dict[str, Any] = {
+        "count": count,
+        "after": values.instant(after, "--after"),
+        "until": values.instant(until, "--until"),
+        "viewer_zone": zone,
+    }
+    rows = _rows(ctx, name, tenant, timing, window)
+    if json:
+        print_json([row.to_json() | {"is_skipped": row.is_skipped} for row in rows])
+    else:
+        pages.print_preview(rows, zone is not None)
+
+
+def _rows(
+    ctx: typer.Context,
+    name: str | None,
+    tenant: str,
+    timing: dict[str, Any],
+    window: dict[str, Any],
+) -> list[Row]:
+    """What says everything itself needs no database."""
+    if name is None and window["after"] is not None and timing.get("calendar") is None:
+        from rota.admin.schedule_plans import preview_unsaved
+
+        timing.pop("calendar", None)
+        return preview_unsaved(timing, window)  # type: ignore[arg-type]
+    with administer(ctx) as app:
+        return app.schedules.sync.preview(name, tenant=tenant, **window, **timing)
+
+
+@commands.command("backfill")
+def backfill(
+    ctx: typer.Context,
+    name: Name,
+    start: Annotated[str, typer.Option("--from", metavar="7d|TIME", help="From then on.")],
+    end: Annotated[
+        str, typer.Option("--until", metavar="1d|TIME", help="Up to then. Default: now.")
+    ] = "0s",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the times.")] = False,
+    rate: Annotated[
+        float | None, typer.Option(metavar="N", help="At most so many runs a minute.")
+    ] = None,
+    priority: Annotated[int | None, typer.Option(min=0, max=9, metavar="0..9")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also times that ran already.")] = False,
+    reason: Reason = None,
+    tenant: Tenant = "",
+    json: Json = False,
+) -> None:
+    """Enqueue runs for the times of a stretch of the past. What was decided then stays written."""
+    from datetime import timedelta
+
+    first, last = values.since(start, "--from"), values.since(end, "--until")
+    with administer(ctx) as app:
+        now = app.clock.sync.now()
+        ends: Any = [now - one if isinstance(one, timedelta) else one for one in (first, last)]
+        done = acting(app).backfill(
+            name, *ends, dry_run=dry_run, rate=rate, priority=priority, again=again,
+            reason=reason, tenant=tenant,
+        )  # fmt: skip
+    if json:
+        print_json(done)
+    else:
+        pages.print_backfill(done)
+
+
+@commands.command("history")
+def history(
+    ctx: typer.Context,
+    name: Name,
+    decision: Annotated[
+        str | None, typer.Option(metavar="DECISION", help=", ".join(DECISIONS))
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="2h|TIME")] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Older than this: the next page.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    tenant: Tenant = "",
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """The ledger: what was decided about each of its times, the newest first."""
+    from datetime import timedelta
+
+    if decision is not None and decision not in DECISIONS:
+        values.refuse("--decision", f"{decision!r} is none; there are {', '.join(DECISIONS)}")
+    start, end = values.since(since, "--since"), values.instant(before, "--before")
+    with administer(ctx) as app:
+        now = app.clock.sync.now()
+        oldest = now - start if isinstance(start, timedelta) else start
+        found = app.schedules.sync.history(
+            name, tenant=tenant, decision=decision, since=oldest, before=end, limit=limit
+        )
+    if json:
+        print_json(found)
+        return
+    pages.print_history(found, now, absolute)
+    if len(found) == limit:
+        last = found[-1].nominal_at.isoformat().replace("+00:00", "Z")
+        remark(f"{limit} shown; for older ones add --before {last}")
+
+
+@commands.command("simulate")
+def simulate(
+    ctx: typer.Context,
+    days: Annotated[int, typer.Option(min=1, max=31, metavar="N")] = 7,
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of the map.")] = "UTC",
+    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    least: Annotated[
+        int, typer.Option(min=2, metavar="N", help="So many in one minute are a pile-up.")
+    ] = 5,
+    system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    json: Json = False,
+) -> None:
+    """The load of the coming days as a map of hours: pile-ups, probable overlaps, advice."""
+    with administer(ctx) as app:
+        load = app.schedules.sync.simulate(
+            days, timezone=timezone, tenant=tenant, system=system, least=least
+        )
+    if json:
+        print_json(load)
+    else:
+        load_map.draw(load)

@@ -1,0 +1,242 @@
+"""`rota schedules`: make, change, stop and start them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli import schedule_flags as flags
+from rota.cli import schedule_pages as pages
+from rota.cli import values
+from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.output import print_json, remark, say
+from rota.cli.session import actor, administer
+
+if TYPE_CHECKING:
+    from rota.admin.schedules import SyncSchedules
+    from rota.app import App
+
+commands = typer.Typer(
+    name="schedules", help="Schedules: when jobs run by themselves.", no_args_is_help=True
+)
+
+STATES = ("active", "pending", "paused", "disabled", "finished", "parked")
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+Tenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.")]
+
+
+def acting(app: App) -> SyncSchedules:
+    return app.schedules.by(actor()).sync
+
+
+@commands.command("list")
+def list_schedules(
+    ctx: typer.Context,
+    job: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    state: Annotated[str | None, typer.Option(metavar="STATE", help=", ".join(STATES))] = None,
+    system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """Every schedule: when it runs in words, its next time, how its last run went."""
+    if state is not None and state not in STATES:
+        values.refuse("--state", f"{state!r} is no state; there are {', '.join(STATES)}")
+    with administer(ctx) as app:
+        found = app.schedules.sync.list(job=job, tag=tag, tenant=tenant, state=state, system=system)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif not found:
+        remark("no schedules")
+    else:
+        pages.print_list(found, now, absolute)
+
+
+@commands.command("show")
+def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
+    """One schedule: its timing and policies, its next times, how its runs went."""
+    with administer(ctx) as app:
+        found = app.schedules.sync.get(name, tenant=tenant)
+        now = app.clock.sync.now()
+        if json:
+            print_json(found)
+            return
+        has_times = found.state in ("active", "pending") and found.init is None
+        coming = app.schedules.sync.preview(name, tenant=tenant, count=3) if has_times else []
+        past = app.schedules.sync.history(name, tenant=tenant, limit=5)
+    pages.print_details(found, now)
+    pages.print_short_times(coming, past, now)
+
+
+@commands.command("create")
+@flags.takes(*flags.FLAGS)
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Option(metavar="NAME")],
+    job: Annotated[str, typer.Option(metavar="NAME", help="What it runs.")],
+    template: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A timing of `rota schedules templates`.")
+    ] = None,
+    tenant: Tenant = "",
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Make a schedule. Exactly one of --cron, --every, --at, --init and --template says when."""
+    arguments = flags.read(given)
+    with administer(ctx) as app:
+        made = acting(app).create(name, job, tenant=tenant, template=template, **arguments)
+    if json:
+        print_json(made)
+    else:
+        say(f'schedule "{name}" created: {made.timing}')
+
+
+@commands.command("update")
+@flags.takes(*flags.FLAGS)
+def update(
+    ctx: typer.Context,
+    name: Name,
+    job: Annotated[str | None, typer.Option(metavar="NAME", help="Another job.")] = None,
+    version: Annotated[
+        int | None, typer.Option(metavar="N", help="Only if it is still at this version.")
+    ] = None,
+    tenant: Tenant = "",
+    json: Json = False,
+    **given: Any,
+) -> None:
+    """Change what is given, at once; `none` clears a value. The audit keeps before and after."""
+    arguments = flags.read(given)
+    if not arguments and job is None:
+        values.refuse("NAME", "nothing to change: give what is to be different")
+    with administer(ctx) as app:
+        changed = acting(app).update(name, tenant=tenant, job=job, version=version, **arguments)
+    if json:
+        print_json(changed)
+    else:
+        say(f'schedule "{name}" updated: {changed.timing}')
+
+
+@commands.command("delete")
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    cancel_waiting: Annotated[
+        bool, typer.Option("--cancel-waiting", help="Cancel its runs that have not started.")
+    ] = False,
+    tenant: Tenant = "",
+) -> None:
+    """Remove a schedule. What it did stays in history, ledger and audit."""
+    with administer(ctx) as app:
+        cancelled = acting(app).delete(name, tenant=tenant, cancel_waiting=cancel_waiting)
+    runs = f", {cancelled} waiting runs cancelled" if cancel_waiting else ""
+    say(f'schedule "{name}" deleted{runs}')
+
+
+@commands.command("enable")
+def enable(ctx: typer.Context, name: Name, tenant: Tenant = "") -> None:
+    """Let its times count again, from now on."""
+    with administer(ctx) as app:
+        acting(app).enable(name, tenant=tenant)
+    say(f'schedule "{name}" enabled')
+
+
+@commands.command("disable")
+def disable(ctx: typer.Context, name: Name, tenant: Tenant = "") -> None:
+    """Skip its times until it is enabled."""
+    with administer(ctx) as app:
+        acting(app).disable(name, tenant=tenant)
+    say(f'schedule "{name}" disabled')
+
+
+@commands.command("pause")
+def pause(
+    ctx: typer.Context,
+    name: Name,
+    reason: Reason = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Goes on by itself then.")
+    ] = None,
+    tenant: Tenant = "",
+) -> None:
+    """Skip its times for a while."""
+    end = values.since(until, "--until")
+    with administer(ctx) as app:
+        acting(app).pause(name, reason, end, tenant=tenant)
+    say(f'schedule "{name}" paused')
+
+
+@commands.command("resume")
+def resume(
+    ctx: typer.Context,
+    name: Name,
+    catch_up: Annotated[
+        bool, typer.Option("--catch-up", help="What the pause left out counts as missed.")
+    ] = False,
+    tenant: Tenant = "",
+) -> None:
+    """End a pause: it goes on from now."""
+    with administer(ctx) as app:
+        acting(app).resume(name, catch_up=catch_up, tenant=tenant)
+    say(f'schedule "{name}" resumed')
+
+
+@commands.command("trigger")
+def trigger(
+    ctx: typer.Context,
+    name: Name,
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON|@FILE|-", help="Instead of the schedule's.")
+    ] = None,
+    tenant: Tenant = "",
+    json: Json = False,
+) -> None:
+    """One run now, also while it is paused. Its next time stays what it is."""
+    arguments = values.payload(payload, "--payload")
+    with administer(ctx) as app:
+        done = acting(app).trigger(name, arguments, tenant=tenant)
+    if json:
+        answer = {"success": True, "run_id": done.run_id, "job": done.job, "job_name": done.job}
+        print_json(answer | {"schedule": done.schedule})
+    else:
+        say(f"run {done.run_id} of {done.job} enqueued")
+
+
+@commands.command("reschedule")
+def reschedule(
+    ctx: typer.Context,
+    name: Name,
+    at: Annotated[str, typer.Option(metavar="30m|TIME", help="The next time: from now, or then.")],
+    tenant: Tenant = "",
+) -> None:
+    """Move its next time; after that it goes on as before."""
+    instant = values.since(at, "--at")
+    assert instant is not None
+    with administer(ctx) as app:
+        acting(app).reschedule(name, instant, tenant=tenant)
+    say(f'schedule "{name}" rescheduled')
+
+
+@commands.command("templates")
+def templates(
+    ctx: typer.Context,
+    add: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Add one, with --cron; or change it.")
+    ] = None,
+    cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
+    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove one.")] = None,
+    json: Json = False,
+) -> None:
+    """Timings to start from: `rota schedules create --template NAME`."""
+    if (add is None) != (cron is None):
+        values.refuse("--cron", "belongs to --add, and --add needs it")
+    with administer(ctx) as app:
+        if add is not None and cron is not None:
+            acting(app).add_template(add, cron, description)
+        if remove is not None:
+            acting(app).remove_template(remove)
+        found = app.schedules.sync.templates()
+    pages.print_templates(found, json)

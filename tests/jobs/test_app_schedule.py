@@ -1,0 +1,109 @@
+"""`app.schedule`: declared at the top of a module, or at run time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def versions(conn: Connection) -> list[tuple[Any, ...]]:
+    """Of all but Rota's own."""
+    query = """
+        SELECT tenant, name, job, version, payload FROM rota.schedules WHERE NOT is_system
+        ORDER BY tenant, name
+    """
+    return conn.execute(query).fetchall()
+
+
+def declare(app: rota.App) -> Any:
+    @app.job
+    async def send(user_id: int, locale: str = "en") -> None: ...
+
+    return send
+
+
+async def test_it_is_stored_when_the_database_opens(make_app: Any, conn: Connection) -> None:
+    for _ in range(2):
+        app: rota.App = make_app()
+        send = declare(app)
+        app.schedule(
+            "digest", send, cron="0 8 * * 1-5", timezone="America/New_York",
+            payload={"user_id": 7}, catch_up="latest", overlap="skip",
+        )  # fmt: skip
+        assert not app.database.is_open
+        await app.database.open()
+        assert versions(conn) == [("", "digest", "send", 1, {"user_id": 7})]
+    (actor,) = conn.execute("SELECT actor FROM rota.audit WHERE object_id = 'digest'")
+    assert actor == ("code",)
+
+
+async def test_again_and_again_is_an_upsert(app: rota.App, conn: Connection) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    await app.database.open()
+    send = declare(app)  # after the opening: it is registered on the way
+    for minutes in (5, 5, 10, 10):
+        app.schedule(
+            "poll", send, tenant="acme", start_at=start, every=timedelta(minutes=minutes),
+            payload={"user_id": 1},
+        )  # fmt: skip
+    assert [row[:4] for row in versions(conn)] == [("acme", "poll", "send", 2)]
+    app.unschedule("poll", tenant="acme")
+    assert versions(conn) == []
+    with pytest.raises(rota.ScheduleNotFound):
+        app.unschedule("poll", tenant="acme")
+
+
+async def test_one_that_was_never_stored_can_be_taken_back(app: rota.App, conn: Connection) -> None:
+    declare(app)
+    app.schedule("a", "send", every=60, payload={"user_id": 1})
+    app.unschedule("a")
+    assert versions(conn) == []
+    with pytest.raises(rota.ScheduleNotFound):
+        app.unschedule("a")
+
+
+def test_mistakes_are_found_where_they_are_written(app: rota.App) -> None:
+    send = declare(app)
+    bad: list[tuple[type[Exception], dict[str, Any]]] = [
+        (rota.TimingError, {"cron": "61 * * * *"}),
+        (rota.TimingError, {}),
+        (rota.TimingError, {"cron": "* * * * *", "timezone": "Mars"}),
+        (rota.TimingError, {"every": 0}),
+        (rota.PayloadError, {"every": 60, "payload": {"user_id": "x"}}),
+        (rota.PayloadError, {"every": 60, "payload": {"colour": 1}}),
+    ]
+    for error, arguments in bad:
+        with pytest.raises(error):
+            app.schedule("s", send, **arguments)
+    with pytest.raises(rota.TimingError, match="name"):
+        app.schedule("", send, every=60)
+    assert not app.database.is_open
+
+
+async def test_an_unknown_job_is_an_error(app: rota.App) -> None:
+    await app.database.open()
+    with pytest.raises(rota.UnknownJob):
+        app.schedule("s", "nobody", every=60)
+
+
+async def test_it_runs(app: rota.App) -> None:
+    import asyncio
+
+    seen: asyncio.Future[rota.Context] = asyncio.get_running_loop().create_future()
+
+    @app.job
+    async def note(ctx: rota.Context) -> None:
+        if not seen.done():
+            seen.set_result(ctx)
+
+    app.schedule("now", note, at=datetime.now(UTC))
+    async with app.worker():
+        ctx = await asyncio.wait_for(seen, 20)
+    assert (ctx.schedule, ctx.is_catch_up) == ("now", False)
