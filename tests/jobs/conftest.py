@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,9 @@ from rota.jobs.enqueue import Enqueuer
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new_sync
 from rota.store.pool import Database
+from tests.jobs.processes import Code
+
+MakeCode = Callable[..., Code]
 
 
 @dataclass
@@ -53,3 +56,16 @@ async def setting(database_url: str) -> AsyncIterator[Setting]:
     setting = make_setting(database_url)
     yield setting
     await setting.database.close()
+
+
+@pytest.fixture
+def code(database_url: str) -> Iterator[MakeCode]:
+    made: list[Code] = []
+
+    def make(**arguments: Any) -> Code:
+        made.append(Code(database_url, **arguments))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -47,9 +47,9 @@ class JobCommands(Face):
     config: Config
 
     @command
-    def list(self, *, include_system: bool = False) -> Plan[Found]:
+    def list(self, *, system: bool = False) -> Plan[Found]:
         """Every job that some application has registered, by name; Rota's own on request."""
-        return jobs.list_jobs(include_system=include_system)
+        return jobs.list_jobs(include_system=system)
 
     @command
     def get(self, name: str) -> Plan[JobInfo]:
