@@ -30,7 +30,11 @@ class WorkerProcess:
             cwd=_ROOT,
             stdout=self._output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "ROTA_TEST_DATABASE": database_url, "PYTHONPATH": str(_ROOT)},
+            env={
+                **os.environ,
+                "ROTA_TEST_DATABASE": database_url,
+                "PYTHONPATH": f"{_ROOT}/src:{_ROOT}",
+            },
         )
 
     @property
