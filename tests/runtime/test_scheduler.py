@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -297,6 +299,18 @@ async def test_one_that_cannot_be_written_is_parked_alone(schedules: Schedules) 
 
 
 # Times without a tick, and clocks that jump.
+
+
+def test_nothing_asks_the_host_for_the_date() -> None:
+    """The database is the clock; what runs in it would trust a host's otherwise."""
+    asks = re.compile(r"datetime\.now\(|utcnow\(|time\.time\(|\.today\(")
+    found = [
+        path
+        for part in ("runtime", "timing", "jobs", "executors", "store", "model")
+        for path in (Path(rota.__file__).parent / part).rglob("*.py")
+        if asks.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(
