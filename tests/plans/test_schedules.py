@@ -1,0 +1,79 @@
+"""The tick beside a hundred thousand schedules of which a hundred are due."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.database import Server
+from tests.engine import Engine
+from tests.plans.plans import Watch
+
+pytestmark = [pytest.mark.plans, pytest.mark.slow]
+
+DUE = 100
+MANY = """
+INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at)
+SELECT 's' || i, 'work', 60,
+       rota.now() + CASE WHEN i %% 1000 = 0 THEN interval '-1 second' ELSE interval '1 day' END
+FROM generate_series(1, 100000) i
+"""
+
+
+@pytest.fixture(scope="module")
+def crowded(server: Server) -> Iterator[psycopg.Connection[Any]]:
+    with server.fresh_database() as url, psycopg.connect(url, autocommit=True) as conn:
+        Engine(conn).job("work")
+        conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER USER")
+        conn.execute("UPDATE rota.schedules SET next_run_at = rota.now() + interval '1 day'")
+        conn.execute("SELECT rota.set_clock(rota.now())")
+        conn.execute(MANY.replace("%%", "%").encode())
+        conn.execute("UPDATE rota.schedules SET anchor_at = now(), cursor_at = now()")
+        conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER USER")
+        conn.execute("VACUUM rota.schedules")
+        yield conn
+
+
+@pytest.fixture(params=["analyzed", "never analyzed"])
+def engine(crowded: psycopg.Connection[Any], request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "analyzed":
+        crowded.execute("ANALYZE rota.schedules")
+    else:
+        crowded.execute("DELETE FROM pg_statistic WHERE starelid = 'rota.schedules'::regclass")
+    crowded.execute("UPDATE rota.schedules SET ticking_until = NULL WHERE ticking_until > now()")
+    # A new session: plans of functions are kept in the old one.
+    with psycopg.connect(crowded.info.dsn, password=crowded.info.password, autocommit=True) as conn:
+        yield Engine(conn)
+
+
+def test_taking_what_is_due_reads_what_is_due(engine: Engine) -> None:
+    seen = Watch(engine.conn)
+    rows = engine.rows("SELECT * FROM rota.take_due_schedules(500, 5)")
+    assert len(rows) == DUE
+    assert seen.indexes("schedules") <= {"schedules_due", "schedules_pkey"}
+    assert "schedules_due" in seen.indexes("schedules")
+    assert seen.rows_read("schedules") <= 4 * DUE
+
+
+def test_asking_for_the_next_time_reads_a_few_rows(engine: Engine) -> None:
+    engine.rows("SELECT rota.take_due_schedules(500, 5)")
+    seen = Watch(engine.conn)
+    assert 0 < engine.one("SELECT rota.next_schedule_seconds()") <= 5
+    assert seen.indexes("schedules") == {"schedules_due"}
+    assert seen.rows_read("schedules") <= 4 * DUE
+
+
+def test_writing_reads_what_is_written(engine: Engine) -> None:
+    ticks = engine.one(
+        "SELECT jsonb_agg(jsonb_build_object('id', s.id, 'version', s.version + 1,"
+        " 'cursor_at', s.cursor_at, 'new_cursor_at', s.cursor_at, 'segments', '[]'::jsonb,"
+        " 'occurrences', '[]'::jsonb)) FROM rota.schedules s WHERE s.name LIKE 's1000_'"
+    )
+    seen = Watch(engine.conn)
+    engine.rows("SELECT rota.write_ticks(0, %s::text::jsonb)", json.dumps(ticks))
+    assert seen.indexes("schedules") == {"schedules_pkey"}
+    assert seen.rows_read("schedules") <= 4 * len(ticks)
