@@ -107,3 +107,27 @@ async def test_it_runs(app: rota.App) -> None:
     async with app.worker():
         ctx = await asyncio.wait_for(seen, 20)
     assert (ctx.schedule, ctx.is_catch_up) == ("now", False)
+
+
+async def test_what_operators_changed_wins(app: rota.App, conn: Connection) -> None:
+    declare(app)
+    given: Any = {"payload": {"user_id": 1}, "overlap": "skip"}
+    await app.schedules.put("s", "send", cron="0 8 * * *", **given)
+    await app.schedules.by("ada").update("s", cron="0 9 * * *", queue="mail")
+    assert not await app.schedules.put("s", "send", cron="0 8 * * *", **given)
+    assert await app.schedules.put("s", "send", every=60, **given | {"overlap": "allow"})
+    found = await app.schedules.get("s")
+    assert (found.cron, found.interval_seconds) == ("0 9 * * *", None)
+    assert (found.queue, found.overlap) == ("mail", "allow")
+    # Set back to what the code says, it follows the code again.
+    await app.schedules.update("s", every=60)
+    assert await app.schedules.put("s", "send", every=90, **given)
+    assert (await app.schedules.get("s")).interval_seconds == 90
+
+
+async def test_a_schedule_that_a_job_declares_is_not_put(app: rota.App) -> None:
+    @app.job(schedules=[rota.every(60, name="own")])
+    async def tidy() -> None: ...
+
+    with pytest.raises(rota.WrongState, match="declares"):
+        await app.schedules.put("own", "tidy", every=60)

@@ -60,7 +60,7 @@ def create(
     given = whole(name, job, arguments)
     yield from find_job(job)
     yield from _check_requires(name, tenant, given)
-    if not (yield from schedules.put_schedule(name, tenant, given, actor=actor, only_new=True)):
+    if not (yield from schedules.create_schedule(name, tenant, given, actor=actor)):
         raise WrongState(f'schedule "{name}" exists already', hint="update it instead")
     return (yield from schedules.find_schedule(name, tenant))
 
@@ -75,7 +75,8 @@ def put(
 def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | None) -> Plan[bool]:
     """For one whose columns are checked already."""
     yield from _check_requires(name, tenant, given)
-    return (yield from schedules.put_schedule(name, tenant, given, actor=actor, only_new=False))
+    said = {key: value for key, value in given.items() if (key, value) != ("is_enabled", None)}
+    return (yield from schedules.put_schedule(name, tenant, said, actor=actor))
 
 
 def update(

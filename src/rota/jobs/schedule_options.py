@@ -196,19 +196,21 @@ def _requires(name: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _requirement(one: Any) -> dict[str, Any]:
-    match one:
-        case str():
-            name, within = one, None
-        case (str(name), within):
-            pass
-        case Mapping():
-            name, within = one.get("name"), one.get("within_seconds")
-        case Requirement():
-            name, within = one.name, one.within_seconds
-        case _:
-            name, within = None, None
+    name, within = _name_and_time(one)
     found = {"name": _text("requires", name)}
     return found if within is None else found | {"within_seconds": _POSITIVE("within", within)}
+
+
+def _name_and_time(one: Any) -> tuple[Any, Any]:
+    match one:
+        case (name, within):
+            return name, within
+        case Mapping():
+            return one.get("name"), one.get("within_seconds")
+        case Requirement():
+            return one.name, one.within_seconds
+        case _:
+            return one, None
 
 
 _POSITIVE = _seconds(0, is_open=True)

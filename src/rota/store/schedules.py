@@ -85,14 +85,22 @@ def act_as(actor: str | None) -> Plan[None]:
     yield Ask("schedules/act_as", {"actor": actor})
 
 
-def put_schedule(
-    name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None, only_new: bool
+def create_schedule(
+    name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
-    """Insert or bring up to date; answers whether anything was written."""
+    """False if one of that name exists."""
     yield from act_as(actor)
-    params = {"name": name, "tenant": tenant, "only_new": only_new}
-    rows = yield Ask("schedules/put", params | {"columns": _json(columns)})
-    return bool(rows)
+    params = {"name": name, "tenant": tenant, "columns": _json(columns)}
+    return bool((yield Ask("schedules/create", params)))
+
+
+def put_schedule(
+    name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None
+) -> Plan[bool]:
+    """What code says; fields that an operator has touched stay. Answers whether it wrote."""
+    params = {"name": name, "tenant": tenant, "columns": _json(columns), "actor": actor}
+    rows = yield Ask("schedules/put", params)
+    return bool(rows[0]["is_written"])
 
 
 def update_schedule(

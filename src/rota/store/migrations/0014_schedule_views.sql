@@ -137,3 +137,59 @@ BEGIN
                            'runs', coalesce(cardinality(runs), 0)), backfill_schedule.reason, found.tenant);
     RETURN jsonb_build_object('backfill_id', made, 'run_ids', to_jsonb(coalesce(runs, '{}')));
 END $$;
+
+-- What code says about a schedule (`app.schedule`), again and again: makes it, brings the fields that no operator has touched up to
+-- what is said, and writes nothing when the same was said before. A field that is not said stays. Answers whether it wrote.
+CREATE FUNCTION rota.put_schedule(name text, declared jsonb, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    wanted rota.schedules := jsonb_populate_record(NULL::rota.schedules, declared);
+    said   jsonb := rota.pick(to_jsonb(wanted), declared - 'job');
+    stored rota.schedules;
+BEGIN
+    PERFORM rota.act_as(put_schedule.actor);
+    LOOP
+        SELECT s.* INTO stored FROM rota.schedules s
+        WHERE s.tenant = put_schedule.tenant AND s.name = put_schedule.name FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
+            description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at,
+            end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap,
+            max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished, payload, queue, priority,
+            max_attempts, timeout_seconds, run_tags, run_metadata)
+        VALUES (put_schedule.tenant, put_schedule.name, wanted.job, 'code', said, coalesce(wanted.is_enabled, true),
+            wanted.description, wanted.tags, wanted.metadata, wanted.cron, wanted.interval_seconds, wanted.run_at, wanted.init,
+            wanted.has_seconds, wanted.timezone, wanted.gap, wanted.fold, wanted.every_from, wanted.start_at, wanted.end_at,
+            wanted.max_runs, wanted.jitter_seconds, wanted.calendar, wanted.on_closed, wanted.catch_up, wanted.catch_up_seconds,
+            wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap, wanted.max_concurrent_runs, wanted.pause_after_failures,
+            wanted.requires, wanted.is_shadow, wanted.delete_when_finished, wanted.payload, wanted.queue, wanted.priority,
+            wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    IF stored.origin = 'definition' THEN
+        RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', stored.name, stored.job
+            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+    ELSIF stored.code IS NOT DISTINCT FROM said AND stored.job = wanted.job THEN
+        RETURN false;
+    END IF;
+    -- Said by code: no edit of an operator.
+    PERFORM set_config('rota' || '.syncing', 'on', true);
+    UPDATE rota.schedules s SET job = wanted.job, origin = 'code', code = said,
+        edited = rota.still_edited(to_jsonb(s), s.edited, said), (is_enabled,
+            description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at,
+            end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap,
+            max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished, payload, queue, priority,
+            max_attempts, timeout_seconds, run_tags, run_metadata) = (
+        SELECT r.is_enabled,
+            r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone, r.gap, r.fold,
+            r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds,
+            r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
+            r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        FROM jsonb_populate_record(s, said - rota.kept_fields(s.edited)) r)
+    WHERE s.id = stored.id;
+    PERFORM set_config('rota' || '.syncing', '', true);
+    RETURN true;
+END $$;
