@@ -1,22 +1,27 @@
-"""`rota jobs`: what applications have declared."""
+"""`rota jobs`: what applications have declared, and what operators make of it."""
 
 from __future__ import annotations
 
 import json as json_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli import times
-from rota.cli.flags import Json
-from rota.cli.output import block, compact, facts, heading, print_json, remark, table
-from rota.cli.session import administer
+from rota.cli import times, values
+from rota.cli.flags import Json, Reason
+from rota.cli.output import block, compact, facts, heading, print_json, remark, say, table
+from rota.cli.session import actor, administer, session
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rota.admin.jobs import JobChanges, SyncJobs
+    from rota.app import App
+    from rota.model.drift import Drift
     from rota.model.job import JobInfo
 
+Name = Annotated[str, typer.Argument(metavar="JOB")]
+Text = Annotated[str | None, typer.Option(metavar="TEXT")]
 commands = typer.Typer(name="jobs", help="Jobs: what applications declare.", no_args_is_help=True)
 
 HEADERS = (
@@ -32,10 +37,14 @@ HEADERS = (
 
 
 @commands.command("list")
-def list_jobs(ctx: typer.Context, json: Json = False) -> None:
+def list_jobs(
+    ctx: typer.Context,
+    system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    json: Json = False,
+) -> None:
     """Every job that some application has registered."""
     with administer(ctx) as app:
-        found = app.jobs.sync.list()
+        found = app.jobs.sync.list(system=system)
     if json:
         print_json(found)
     elif found:
@@ -47,8 +56,15 @@ def list_jobs(ctx: typer.Context, json: Json = False) -> None:
 def _row(job: JobInfo) -> tuple[object, ...]:
     return (
         job.name, job.queue, job.priority, job.max_attempts, _timeout(job), job.executor,
-        job.workers, job.description,
+        job.workers, f"{_state(job)}{job.description}",
     )  # fmt: skip
+
+
+def _state(job: JobInfo) -> str:
+    """What keeps it from running, before anything else is said of it."""
+    if job.deleted_from_code_at is not None:
+        return "(deleted from code) "
+    return "" if job.is_enabled else "(disabled) "
 
 
 def _timeout(job: JobInfo) -> str:
@@ -58,7 +74,7 @@ def _timeout(job: JobInfo) -> str:
 @commands.command("show")
 def show(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="JOB")],
+    name: Name,
     json: Json = False,
 ) -> None:
     """One job: its settings and the payload it takes."""
@@ -85,8 +101,159 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("executor", job.executor),
         ("tags", ", ".join(job.tags)),
         ("metadata", compact(job.metadata) if job.metadata else ""),
+        ("default payload", compact(job.default_payload) if job.default_payload else ""),
+        ("enabled", "yes" if job.is_enabled else "no"),
+        ("changed here", "; ".join(_edits(job, now))),
+        ("application", job.application),
         ("source", job.source),
+        ("deleted", times.both(job.deleted_from_code_at, now)),
         ("live workers", job.workers),
         ("registered", times.both(job.created_at, now)),
         ("changed", times.both(job.updated_at, now) if job.updated_at != job.created_at else ""),
     ]
+
+
+def _edits(job: JobInfo, now: datetime) -> list[str]:
+    from datetime import datetime
+
+    return [
+        f"{field} by {mark['by']} {times.ago(datetime.fromisoformat(mark['at']), now)}"
+        for field, mark in sorted(job.edited.items())
+    ]
+
+
+@commands.command("update")
+def update(
+    ctx: typer.Context,
+    name: Name,
+    description: Text = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    priority: Annotated[int | None, typer.Option(metavar="0-9", help="Lower runs first.")] = None,
+    max_attempts: Annotated[int | None, typer.Option(metavar="N")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help=f"{values.DURATION}, or none.")
+    ] = None,
+    backoff: Annotated[
+        str | None, typer.Option(metavar="KIND|JSON", help="fixed, linear, exponential, or JSON.")
+    ] = None,
+    tags: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Instead of those it has.")
+    ] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Default payload; @file, or - for stdin.")
+    ] = None,
+    reset: Annotated[
+        list[str] | None, typer.Option(metavar="FIELD", help="Let the code decide again.")
+    ] = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Change settings of a job. The next attempt uses them; the code no longer overwrites them."""
+    given: dict[str, Any] = {
+        "description": description,
+        "queue": queue,
+        "priority": priority,
+        "max_attempts": max_attempts,
+        "backoff": _backoff(backoff),
+        "tags": values.names(tags),
+        "payload": values.payload(payload, "--payload"),
+    }
+    changes: JobChanges = {key: it for key, it in given.items() if it is not None}  # type: ignore[assignment]
+    if timeout is not None:
+        changes["timeout"] = None if timeout == "none" else values.seconds(timeout, "--timeout")
+    if not changes and not reset:
+        raise typer.BadParameter("nothing to change is given")
+    with administer(ctx) as app:
+        jobs = app.jobs.by(actor()).sync
+        found = jobs.update(name, reset=reset or (), reason=reason, **changes)
+    if json:
+        print_json(found)
+    else:
+        say(f'job "{name}" updated')
+
+
+def _backoff(text: str | None) -> Any:
+    if text is None or not text.strip().startswith(("{", "@", "-")):
+        return text
+    return values.payload(text, "--backoff")
+
+
+@commands.command("enable")
+def enable(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
+    """Let the runs of a job start again, and its schedules."""
+    with administer(ctx) as app:
+        app.jobs.by(actor()).sync.enable(name, reason)
+    say(f'job "{name}" enabled')
+
+
+@commands.command("disable")
+def disable(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
+    """Let the runs of a job wait, and its schedules skip. What runs, runs on."""
+    with administer(ctx) as app:
+        app.jobs.by(actor()).sync.disable(name, reason)
+    say(f'job "{name}" disabled')
+
+
+# Code and database.
+
+WORDS = {
+    "new": "new: will be added",
+    "follows": "will follow the code",
+    "kept": "kept",
+    "gone": "gone from the code",
+    "revived": "back in the code",
+    "deleted": "deleted by an operator, stays so",
+    "taken": "another schedule has the name",
+}
+
+
+def _declared(ctx: typer.Context, app: App) -> SyncJobs:
+    """The application is loaded but not opened: looking must not register anything."""
+    loaded = session(ctx).load().app
+    jobs = app.jobs.by(actor()).of(loaded.registry, loaded.config)
+    return jobs.sync
+
+
+@commands.command("plan")
+def plan(ctx: typer.Context, json: Json = False) -> None:
+    """Where the code of the application and the database differ, and who changed it."""
+    with administer(ctx) as app:
+        found = _declared(ctx, app).plan()
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif found:
+        headers = ("JOB", "WHAT", "FIELD", "CODE", "DATABASE", "", "BY")
+        table(headers, [_drift(one, now) for one in found])
+    else:
+        remark("code and database say the same")
+
+
+def _drift(one: Drift, now: datetime) -> tuple[object, ...]:
+    what = "job" if one.kind == "job" else f"schedule {one.name}"
+    by = f"{one.changed_by} {times.ago(one.changed_at, now)}" if one.changed_by else ""
+    is_field = one.field is not None
+    code, stored = (compact(one.code), compact(one.stored)) if is_field else ("", "")
+    return (one.job, what, one.field or "", code, stored, WORDS[one.change], by)
+
+
+@commands.command("sync")
+def sync(
+    ctx: typer.Context,
+    force: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB", help="Overwrite what operators changed; again for more."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write what the application's code says, and mark jobs that it no longer declares."""
+    with administer(ctx) as app:
+        written = _declared(ctx, app).sync_definitions(force=force or ())
+    if json:
+        print_json(written)
+    else:
+        say(
+            f"{len(written)} written: {', '.join(sorted(written))}"
+            if written
+            else "nothing to write"
+        )

@@ -1,0 +1,76 @@
+"""What operators change in the database reaches the workers, and what code says reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import rota
+from rota.runtime.definitions import Definitions
+from rota.testing import eventually
+from tests.conftest import MakeApp
+from tests.engine import Engine
+
+HOURS = {"kind": "fixed", "base": 7200, "cap": 7200, "jitter": 0}
+
+
+async def test_an_operators_timeout_and_backoff_reach_the_next_attempt(
+    app: rota.App, engine: Engine
+) -> None:
+    @app.job(max_attempts=2, timeout=60, backoff=lambda attempt: 3600)
+    async def slow() -> None:
+        await asyncio.sleep(30)
+
+    await app.jobs.update("slow", timeout=0.2, backoff=HOURS)
+    async with app.worker():
+        run = await slow.enqueue()
+        await eventually(lambda: engine.state(run.id) == "scheduled")
+    assert engine.attempt_states(run.id) == ["timed_out"]
+    wait = "SELECT extract(epoch FROM run_at - rota.now()) FROM rota.runs WHERE id = %s"
+    assert 3700 < float(engine.one(wait, run.id)) <= 7200
+
+
+async def test_a_running_worker_hears_of_a_change_and_of_its_end(app: rota.App) -> None:
+    @app.job(timeout=60)
+    async def job() -> None: ...
+
+    async with app.worker() as worker:
+        current = worker._definitions.current
+        await app.jobs.update("job", timeout=5, backoff="fixed")
+        await eventually(lambda: worker._definitions.current["job"].timeout == 5)
+        assert isinstance(current["job"].backoff, rota.Backoff)
+        await app.jobs.update("job", reset=["timeout", "backoff"])
+        await eventually(lambda: worker._definitions.current["job"].timeout == 60)
+        assert current["job"].backoff is None
+
+
+async def test_a_backoff_written_past_the_edge_is_ignored(app: rota.App, engine: Engine) -> None:
+    @app.job
+    async def job() -> None: ...
+
+    await app.database.open()
+    engine.conn.execute("ALTER TABLE rota.jobs DISABLE TRIGGER jobs_check")
+    engine.conn.execute("UPDATE rota.jobs SET backoff = '{\"kind\": \"cubic\"}' WHERE name = 'job'")
+    definitions = Definitions(app.database, app.config, app.registry)
+    await definitions.announce(engine.worker("job"))
+    assert definitions.current["job"].backoff is None
+
+
+async def test_a_worker_takes_over_when_newer_code_is_gone(
+    make_app: MakeApp, engine: Engine
+) -> None:
+    old, new = make_app(), make_app()
+
+    @old.job(name="job", priority=3)
+    async def first() -> None: ...
+
+    @new.job(name="job", priority=4)
+    async def second() -> None: ...
+
+    priority = "SELECT priority FROM rota.jobs WHERE name = 'job'"
+    async with old.worker() as worker:
+        async with new.worker():
+            assert engine.one(priority) == 4
+            await worker._definitions.run_once()
+            assert engine.one(priority) == 4
+        await worker._definitions.run_once()
+        assert engine.one(priority) == 3
