@@ -39,13 +39,17 @@ if TYPE_CHECKING:
     from rota.jobs.timings import after, cron, every, init, once
     from rota.model.attempt import AttemptInfo
     from rota.model.backoff import Backoff
+    from rota.model.occurrence import OccurrenceInfo
     from rota.model.run import RunInfo
+    from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo
 
 __all__ = [
     "App",
     "AttemptInfo",
     "AttemptTimeout",
+    "BackfillInfo",
     "Backoff",
+    "CalendarInfo",
     "CalendarNotFound",
     "Cancel",
     "Config",
@@ -58,6 +62,7 @@ __all__ = [
     "Job",
     "JobError",
     "LeaseLost",
+    "OccurrenceInfo",
     "PayloadError",
     "Retry",
     "RotaError",
@@ -65,6 +70,7 @@ __all__ = [
     "RunFailed",
     "RunInfo",
     "RunNotFound",
+    "ScheduleInfo",
     "ScheduleNotFound",
     "SchemaError",
     "Snooze",
@@ -86,7 +92,9 @@ _HOMES = {
     "App": "rota.app",
     "AttemptInfo": "rota.model.attempt",
     "AttemptTimeout": "rota.errors",
+    "BackfillInfo": "rota.model.schedule_info",
     "Backoff": "rota.model.backoff",
+    "CalendarInfo": "rota.model.schedule_info",
     "CalendarNotFound": "rota.errors",
     "Cancel": "rota.errors",
     "Config": "rota.config",
@@ -99,6 +107,7 @@ _HOMES = {
     "Job": "rota.jobs.decorator",
     "JobError": "rota.errors",
     "LeaseLost": "rota.errors",
+    "OccurrenceInfo": "rota.model.occurrence",
     "PayloadError": "rota.errors",
     "Retry": "rota.errors",
     "RotaError": "rota.errors",
@@ -106,6 +115,7 @@ _HOMES = {
     "RunFailed": "rota.errors",
     "RunInfo": "rota.model.run",
     "RunNotFound": "rota.errors",
+    "ScheduleInfo": "rota.model.schedule_info",
     "ScheduleNotFound": "rota.errors",
     "SchemaError": "rota.errors",
     "Snooze": "rota.errors",

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 import rota
+from rota.cli import worker
 from tests.cli.conftest import Cli
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -264,3 +266,25 @@ def test_calendars(made: Cli) -> None:
     for command in ("show", "delete"):
         assert made("calendars", command, "de").code == 1
     assert made("calendars", "update", "de", "--description", "x").code == 1
+
+
+def test_a_worker_may_leave_schedules_to_others(
+    cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "quiet.py").write_text("import rota\napp = rota.App()\n")
+    seen: list[rota.Config] = []
+    monkeypatch.setattr(worker, "run_worker", lambda app, config, reference: seen.append(config))
+    monkeypatch.setattr(
+        worker, "run_processes", lambda app, config, name, given: seen.append(config)
+    )
+    for flags in ((), ("--no-scheduler",), ("--no-scheduler", "--processes", "2")):
+        cli.done("worker", "--app", "quiet.py", *flags)
+    assert [config.scheduler.enabled for config in seen] == [True, False, False]
+    given: dict[str, Any] = dict.fromkeys(
+        [
+            "worker.queues", "worker.concurrency", "worker.poll_seconds", "worker.lease_seconds",
+            "worker.shutdown_seconds",
+        ]
+    )  # fmt: skip
+    arguments = worker._arguments(None, given | {"scheduler.enabled": False})
+    assert arguments[-1] == "--no-scheduler"

@@ -90,12 +90,17 @@ def to_fill(
 
 def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetime | None]:
     """For each time the nominal one before it: what its data begins at."""
+    if not times:
+        return []
     rule = timing(schedule)
-    before: list[datetime | None] = []
-    for at in times:
-        known = rule.latest_between(at - _YEAR, at - _TICK)
-        before.append(known.at if known else None)
-    return before
+    earlier = rule.latest_between(times[0] - _YEAR, times[0] - _TICK)
+    listed = rule.between(times[0] - _TICK, times[-1], MOST_BACKFILLED)
+    before: dict[datetime, datetime | None] = {}
+    previous = earlier.at if earlier else None
+    for one in listed:
+        before[one.at] = previous
+        previous = one.at
+    return [before.get(at) for at in times]
 
 
 def line(schedule: ScheduleInfo, calendar: Calendar | None) -> Line | None:
