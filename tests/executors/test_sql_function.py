@@ -12,6 +12,7 @@ import rota
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
+from tests.workers import WorkerProcess
 
 GOOD = """jsonb_build_object('success', true, 'message', 'done', 'details', '{"n": 1}'::jsonb)"""
 
@@ -225,6 +226,25 @@ async def test_shutdown_cuts_it_off_and_it_goes_on_elsewhere(
     assert engine.state(run_id) == "queued"
     assert engine.run(run_id)["attempts_used"] == 0
     assert effects(engine) == []
+
+
+async def test_a_killed_worker_leaves_nothing_and_the_next_one_does_it_once(
+    worker_process: Callable[..., WorkerProcess], engine: Engine
+) -> None:
+    declare(
+        engine,
+        "INSERT INTO effects VALUES (1); PERFORM pg_sleep(60) WHERE NOT EXISTS"
+        " (SELECT FROM rota.past_attempts);"
+        f" RETURN {GOOD};",
+    )
+    run_id = engine.enqueue("work")
+    first = worker_process("tests.apps.basic:app")
+    await eventually(lambda: backends(engine) == 1)
+    first.kill()
+    worker_process("tests.apps.basic:app")
+    assert (await ended(engine, run_id))["state"] == "succeeded"
+    assert engine.attempt_states(run_id) == ["lost", "succeeded"]
+    assert effects(engine) == [1]
 
 
 # What happens to the function after the registration.

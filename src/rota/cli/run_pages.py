@@ -87,6 +87,7 @@ def print_details(found: RunDetails, now: datetime) -> None:
         heading("attempts")
         _print_attempts(found.attempts)
         _print_failure(found.attempts)
+        _print_answer(found.attempts)
     if found.logs:
         heading("log")
         for line in found.logs:
@@ -159,6 +160,13 @@ def _print_failure(attempts: list[AttemptInfo]) -> None:
     last = failed[-1]
     heading(f"error of attempt {last.attempt}")
     block(last.traceback or _error_text(last))
+
+
+def _print_answer(attempts: list[AttemptInfo]) -> None:
+    """What an SQL function gave as details; of a success they are part of the result."""
+    last = attempts[-1]
+    if last.details is not None and last.state != "succeeded":
+        _json_section(f"details of attempt {last.attempt}", last.details)
 
 
 def _log_text(line: LogLine) -> str:

@@ -6,39 +6,27 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from rota.config import Config
-from rota.errors import AttemptTimeout, LeaseLost, PayloadError, RotaError
+from rota.errors import AttemptTimeout, LeaseLost, PayloadError
 from rota.executors.location import locate
 from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor, Work
-from rota.executors.sql_answer import Answer, BadAnswer
-from rota.executors.sql_function import SqlFunctionCall
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_result
 from rota.jobs.registry import Registry
-from rota.model.outcome import (
-    CUT_OFF,
-    EXPIRED,
-    Ended,
-    Failure,
-    Outcome,
-    Policy,
-    cancelled_by,
-    decide,
-)
+from rota.model.outcome import CUT_OFF, EXPIRED, Ended, Outcome, Policy, cancelled_by, decide
 from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt, Services, Stop
 from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
-from rota.telemetry.logging import LEVELS, get_logger
+from rota.runtime.sql_runner import make_call, outcome_of
+from rota.telemetry.logging import get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
 _THREAD_GRACE = 5.0
@@ -180,41 +168,15 @@ class Runner:
 
     async def _run_sql(self, attempt: RunningAttempt) -> None:
         """The end is written by the call itself, except of what commits by itself."""
-        database, claim = self._services.database, attempt.claim
-        call = SqlFunctionCall(
-            claim,
-            self._worker,
-            url=database.url,
-            schema=database.schema,
-            started=attempt.started,
-            timeout=attempt.timeout,
-            lease_seconds=self._services.lease_seconds,
-            is_debug=self._services.stored_level <= LEVELS["debug"],
-            write_log=attempt.write_log,
+        claim, policy = attempt.claim, self._policy(attempt)
+        end = await make_call(attempt, self._services).run(
+            lambda answer: outcome_of(answer, claim, policy, self._result_bytes)
         )
-        attempt.tell_instead(call.stop)
-        end = await call.run(partial(self._answered, attempt))
         self._say(attempt, end.outcome)
         if end.is_written:
             self.feeder.already_ended(claim, end.duration_ms, end.outcome.attempt_state)
         else:
             self.feeder.ended(claim, end.duration_ms, end.outcome)
-
-    def _answered(self, attempt: RunningAttempt, answer: Answer) -> Outcome:
-        """What a function said about itself, as an outcome."""
-        if len(answer.text or "") > self._result_bytes:
-            raise BadAnswer.of(f"the answer is over {self._result_bytes} bytes", answer.text)
-        message, details = answer.message, answer.details
-        if answer.success:
-            return Ended(
-                "succeeded", "succeeded", message=message, result=answer.text, details=details
-            )
-        claim, failure = attempt.claim, Failure("ReportedFailure", message or "")
-        error = RotaError(failure.error)
-        outcome = decide(
-            error, failure, self._policy(attempt), claim.attempts_used, claim.max_attempts
-        )
-        return replace(outcome, message=message, details=details)
 
     async def _failed(
         self, attempt: RunningAttempt, error: BaseException, task: asyncio.Task[None]
