@@ -378,6 +378,9 @@ DECLARE
     gone    text[] := ARRAY(SELECT rota.gone_jobs(of_application, names) WHERE names IS NOT NULL);
     speaks  boolean;
 BEGIN
+    IF definitions = '[]' AND names IS NULL THEN
+        RETURN;                                         -- no application: somebody who looks around
+    END IF;
     IF changed = '{}' AND gone = '{}' AND EXISTS (
         SELECT FROM rota.builds b WHERE b.application = of_application AND b.build = of_build AND (b.has_worked OR for_worker IS NULL)
         AND b.number = (SELECT max(m.number) FROM rota.builds m WHERE m.application = of_application)) THEN

@@ -1,0 +1,133 @@
+"""`rota jobs update|enable|disable|plan|sync`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+from tests.cli.conftest import Cli
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+CODE = """
+import rota
+app = rota.App(name="shop")
+
+@app.job(queue="mail", priority={priority}, schedules=[rota.every(60)])
+async def send(n: int = 1) -> None: ...
+"""
+
+
+@pytest.fixture
+def shop(here: Path, make_app: Any) -> rota.App:
+    """Registered by its first release, in a file of its own."""
+    (here / "shop_jobs.py").write_text(CODE.format(priority=3))
+    app: rota.App = make_app()
+    return app
+
+
+def write(here: Path, priority: int) -> None:
+    (here / "shop_jobs.py").write_text(CODE.format(priority=priority))
+
+
+def test_plan_and_sync_of_new_code(cli: Cli, shop: rota.App, conn: Connection) -> None:
+    found = cli.done("--app", "shop_jobs.py", "jobs", "plan", "--json").json
+    assert [(it["kind"], it["name"], it["change"]) for it in found] == [
+        ("job", "send", "new"), ("schedule", "send", "new"),
+    ]  # fmt: skip
+    assert conn.execute("SELECT FROM rota.jobs WHERE name = 'send'").fetchone() is None
+    assert "new: will be added" in cli.done("--app", "shop_jobs.py", "jobs", "plan").out
+    assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "1 written: send\n"
+    assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "nothing to write\n"
+    assert "say the same" in cli.done("--app", "shop_jobs.py", "jobs", "plan").err
+    assert cli.done("jobs", "list").out.split("\n")[1].split()[:3] == ["send", "mail", "3"]
+
+
+def test_what_was_changed_is_kept_until_forced(cli: Cli, shop: rota.App, conn: Connection) -> None:
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    cli.done("jobs", "update", "send", "--priority", "8", "--reason", "load")
+    line = cli.done("--app", "shop_jobs.py", "jobs", "plan").out.splitlines()[1]
+    assert line.split()[:6] == ["send", "job", "priority", "3", "8", "kept"]
+    assert "cli:alice" in line
+    assert "priority by cli:alice" in cli.done("jobs", "show", "send").out
+    result = cli.done("--app", "shop_jobs.py", "jobs", "sync", "--force", "send", "--json")
+    assert result.json == ["send"]
+    assert cli.done("jobs", "show", "send", "--json").json["priority"] == 3
+    rows = conn.execute("SELECT actor, action, reason FROM rota.audit WHERE object_type = 'job'")
+    assert rows.fetchall() == [
+        ("cli:alice", "job.updated", "load"), ("cli:alice", "job.synced", None),
+    ]  # fmt: skip
+
+
+def test_update_sets_and_resets(cli: Cli, shop: rota.App) -> None:
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    result = cli.done(
+        "jobs", "update", "send", "--queue", "slow", "--max-attempts", "7", "--timeout", "5m",
+        "--backoff", '{"kind": "fixed", "base_seconds": 5}', "--tags", "a,b",
+        "--payload", '{"n": 2}', "--description", "Slow.", "--json",
+    ).json  # fmt: skip
+    assert (result["queue"], result["max_attempts"], result["timeout_seconds"]) == ("slow", 7, 300)
+    assert (result["backoff"]["kind"], result["backoff"]["base_seconds"]) == ("fixed", 5)
+    assert (result["tags"], result["default_payload"]) == (["a", "b"], {"n": 2})
+    assert cli.done("jobs", "update", "send", "--timeout", "none").out == 'job "send" updated\n'
+    result = cli.done(
+        "jobs", "update", "send", "--reset", "queue", "--reset", "tags", "--json"
+    ).json
+    assert (result["queue"], result["tags"]) == ("mail", [])
+    assert "queue" not in result["edited"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["send"], 2, "nothing to change"),
+        (["send", "--priority", "10"], 1, "priority must be"),
+        (["send", "--priority", "many"], 2, "--priority"),
+        (["send", "--timeout", "soon"], 2, "no duration"),
+        (["send", "--payload", "["], 2, "not JSON"),
+        (["send", "--backoff", "cubic"], 1, "backoff kind"),
+        (["send", "--reset", "colour"], 1, "no colour to reset"),
+        (["sned", "--priority", "1"], 1, "did you mean send?"),
+    ],
+)
+def test_a_bad_update_changes_nothing(
+    cli: Cli, shop: rota.App, conn: Connection, arguments: list[str], code: int, message: str
+) -> None:
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    result = cli("jobs", "update", *arguments)
+    assert result.code == code
+    assert message in result.err
+    assert conn.execute("SELECT edited FROM rota.jobs WHERE name = 'send'").fetchone() == ({},)
+
+
+def test_disable_and_enable(cli: Cli, shop: rota.App, conn: Connection) -> None:
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    assert cli.done("jobs", "disable", "send", "--reason", "x").out == 'job "send" disabled\n'
+    assert "(disabled)" in cli.done("jobs", "list").out
+    assert cli.done("jobs", "enable", "send").out == 'job "send" enabled\n'
+    assert "(disabled)" not in cli.done("jobs", "list").out
+    for verb in ("enable", "disable"):
+        result = cli("jobs", verb, "sned")
+        assert (result.code, "no job is named" in result.err) == (1, True)
+
+
+def test_a_job_gone_from_the_code_shows(cli: Cli, shop: rota.App, here: Path) -> None:
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    (here / "bare.py").write_text("import rota\napp = rota.App(name='shop')\n")
+    plan = cli.done("--app", "bare.py", "jobs", "plan", "--json").json
+    assert [(it["name"], it["change"]) for it in plan] == [("send", "gone")]
+    cli.done("--app", "bare.py", "jobs", "sync")
+    assert "(deleted from code)" in cli.done("jobs", "list").out
+
+
+def test_an_application_is_needed(cli: Cli, shop: rota.App) -> None:
+    for verb in ("plan", "sync"):
+        result = cli("jobs", verb)
+        assert (result.code, "no application is named" in result.err) == (2, True)
+    result = cli("--app", "shop_jobs.py", "jobs", "sync", "--force", "sned")
+    assert result.code == 1
+    assert "did you mean send?" in result.err
