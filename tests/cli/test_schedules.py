@@ -113,6 +113,15 @@ def test_a_time_without_offset_is_the_schedules(made: Cli) -> None:
     assert found["run_at"] == "2027-07-01T07:00:00Z"
 
 
+def test_list_pages(made: Cli) -> None:
+    made.done("schedules", "create", "--name", "later", "--job", "send", "--every", "1d")
+    page = made.done("schedules", "list", "--limit", 1)
+    assert "for more add --after" in page.err
+    rest = made.done("schedules", "list", "--after", page.err.split()[-1], "--json").json
+    assert [one["name"] for one in rest] == ["later"]
+    assert made("schedules", "list", "--limit", 0).code == 2
+
+
 def test_update(made: Cli) -> None:
     made.done("schedules", "create", "--name", "first", "--job", "send", "--every", "1d")
     made.done("schedules", "update", "digest", "--max-runs", 5, "--requires", "first:1h")

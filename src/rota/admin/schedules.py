@@ -42,9 +42,15 @@ class ScheduleCommands(Face):
         tenant: str | None = None,
         state: str | None = None,
         system: bool = False,
+        after_id: int | None = None,
+        limit: int | None = None,
     ) -> Plan[Found]:
-        """By tenant and name; Rota's own ones only with `system`."""
-        return schedules.list_schedules(job=job, tag=tag, tenant=tenant, state=state, system=system)
+        """By tenant and name; Rota's own ones only with `system`. The next page is that `after_id`
+        the last one's id."""
+        return schedules.list_schedules(
+            job=job, tag=tag, tenant=tenant, state=state, system=system, after_id=after_id,
+            limit=limit,
+        )  # fmt: skip
 
     @command
     def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:

@@ -38,6 +38,10 @@ def list_schedules(
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     state: Annotated[str | None, typer.Option(metavar="STATE", help=", ".join(STATES))] = None,
     system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N")] = 500,
+    after: Annotated[
+        int | None, typer.Option(metavar="ID", help="After this one: the next page.")
+    ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
@@ -45,7 +49,10 @@ def list_schedules(
     if state is not None and state not in STATES:
         values.refuse("--state", f"{state!r} is no state; there are {', '.join(STATES)}")
     with administer(ctx) as app:
-        found = app.schedules.sync.list(job=job, tag=tag, tenant=tenant, state=state, system=system)
+        found = app.schedules.sync.list(
+            job=job, tag=tag, tenant=tenant, state=state, system=system, after_id=after,
+            limit=limit,
+        )  # fmt: skip
         now = app.clock.sync.now()
     if json:
         print_json(found)
@@ -53,6 +60,8 @@ def list_schedules(
         remark("no schedules")
     else:
         pages.print_list(found, now, absolute)
+        if len(found) == limit:
+            remark(f"{limit} shown; for more add --after {found[-1].id}")
 
 
 @commands.command("show")

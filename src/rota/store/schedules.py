@@ -52,9 +52,14 @@ def list_schedules(
     tag: str | None = None,
     state: str | None = None,
     system: bool = False,
+    after_id: int | None = None,
+    limit: int | None = None,
 ) -> Plan[list[ScheduleInfo]]:
-    params = {"name": name, "tenant": tenant, "job": job, "tag": tag, "state": state}
-    rows = yield Ask("schedules/list", params | {"system": system})
+    params = {
+        "name": name, "tenant": tenant, "job": job, "tag": tag, "state": state, "system": system,
+        "after_id": after_id, "limit": limit,
+    }  # fmt: skip
+    rows = yield Ask("schedules/list", params)
     return [ScheduleInfo(timing=in_words(row), **row) for row in rows]
 
 

@@ -14,4 +14,6 @@ WHERE (%(name)s::text IS NULL OR s.name = %(name)s::text)
   AND (%(tag)s::text IS NULL OR s.tags @> ARRAY[%(tag)s::text])
   AND (%(state)s::text IS NULL OR v.state = %(state)s::text)
   AND (%(system)s::boolean OR NOT s.is_system)
-ORDER BY s.tenant, s.name
+  AND (%(after_id)s::bigint IS NULL
+       OR (s.tenant, s.name) > (SELECT l.tenant, l.name FROM rota.schedules l WHERE l.id = %(after_id)s::bigint))
+ORDER BY s.tenant, s.name LIMIT %(limit)s::integer
