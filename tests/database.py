@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -21,6 +21,7 @@ from rota.store.migrate import migrate
 
 PLACE = "ROTA_TESTS_PLACE"
 TEMPLATE = "rota_tests_template"
+_PREFIX = "rota-tests-"
 _SETTINGS = {"max_connections": "300", "shared_buffers": "256MB", "log_min_messages": "error"}
 _numbers = itertools.count(1)
 
@@ -30,10 +31,20 @@ def make_place() -> Path:
 
     Not pytest's directory: as root its parents are closed to the account that the server runs as.
     """
-    place = Path(tempfile.mkdtemp(prefix="rota-tests-")).resolve()
+    _remove_old_places()
+    place = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     place.chmod(0o711)
     os.environ[PLACE] = str(place)
     return place
+
+
+def _remove_old_places() -> None:
+    """What runs that were killed have left: their servers ended, nobody removed the data."""
+    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            is_old = time.time() - place.stat().st_mtime > 3600
+            if is_old and not (place / "data" / "cluster" / "postmaster.pid").exists():
+                shutil.rmtree(place, ignore_errors=True)
 
 
 def remove_place(place: Path) -> None:
