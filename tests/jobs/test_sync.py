@@ -52,9 +52,14 @@ async def test_a_definition_becomes_a_row(setting: Setting) -> None:
 async def test_nothing_is_written_when_nothing_changed(setting: Setting) -> None:
     declare(setting, timeout=0.1)
     store(setting)
-    before = setting.rows("SELECT name, xmin, xmax FROM rota.jobs WHERE NOT is_system ORDER BY name")
+    before = setting.rows(
+        "SELECT name, xmin, xmax FROM rota.jobs WHERE NOT is_system ORDER BY name"
+    )
     assert store(setting) == []
-    assert setting.rows("SELECT name, xmin, xmax FROM rota.jobs WHERE NOT is_system ORDER BY name") == before
+    assert (
+        setting.rows("SELECT name, xmin, xmax FROM rota.jobs WHERE NOT is_system ORDER BY name")
+        == before
+    )
 
 
 async def test_only_what_changed_is_written(setting: Setting) -> None:
@@ -63,7 +68,9 @@ async def test_only_what_changed_is_written(setting: Setting) -> None:
     newer = make_setting(setting.url)
     declare(newer, priority=1, backoff=lambda attempt: 1)
     assert store(newer) == ["a"]
-    row, _ = setting.rows("SELECT priority, backoff FROM rota.jobs WHERE NOT is_system ORDER BY name")
+    row, _ = setting.rows(
+        "SELECT priority, backoff FROM rota.jobs WHERE NOT is_system ORDER BY name"
+    )
     assert row == {"priority": 1, "backoff": None}
 
 
