@@ -69,9 +69,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     last_success_for: datetime | None = None
 
     @classmethod
-    def read(cls, row: Mapping[str, Any]) -> Self:
+    def read(cls, row: str) -> Self:
         """From the row as JSON; a value that makes no sense is an error of this schedule."""
-        return msgspec.convert(row, cls, strict=False)
+        return msgspec.json.decode(row, type=cls, strict=False)
 
     @property
     def stored_timing(self) -> dict[str, Any]:

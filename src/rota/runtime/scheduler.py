@@ -26,7 +26,7 @@ from rota.timing.calendar_json import from_json
 from rota.timing.decisions import Tick, decide
 from rota.timing.judging import Due, Occurrence
 
-_BATCH = 500
+_BATCH = 200
 _HOLD_SECONDS = 5.0
 # What is decided is written before the hold runs out, however much there is to decide.
 _THINK_SECONDS = 1.0
@@ -95,8 +95,9 @@ class Scheduler(Loop):
             )
             return schedule, decide(due, self._random)
         except Exception as error:
-            self._log.error("a schedule is parked", schedule=stored.get("name"), error=error)
-            await self._park(conn, stored, str(error))
+            known = msgspec.json.decode(stored)
+            self._log.error("a schedule is parked", schedule=known["name"], error=error)
+            await self._park(conn, known, str(error))
             return None
 
     async def _unmet(self, conn: AsyncConn, schedule: Schedule, clock: datetime) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 -- The tick, first half: takes what is due, marked for a moment so that nobody else decides it too.
 -- Nothing stays locked while Python decides.
 CREATE FUNCTION rota.take_due_schedules(max_schedules integer, hold_seconds double precision)
-RETURNS TABLE (schedule jsonb, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -20,7 +20,7 @@ BEGIN
         WHERE s.id = ANY (ARRAY(SELECT id FROM due))
         RETURNING s.*
     )
-    SELECT to_jsonb(t), at,
+    SELECT to_json(t), at,
            (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = t.id),
            coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = t.job), false),
            (SELECT c.definition FROM rota.calendars c WHERE c.name = t.calendar)
