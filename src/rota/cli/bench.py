@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +24,9 @@ def bench(
 
     The floor is the same statements with no product round them.
     """
+    import asyncio
+    from dataclasses import asdict
+
     from rota.trial import try_out
 
     config = session(ctx).config()
