@@ -12,7 +12,9 @@ from rota.runtime.rollups import Rollups
 from rota.testing import Clock
 
 Conn = psycopg.Connection[Any]
-_ROWS = "SELECT job, outcome, worker, attempts, buckets FROM rota.rollups ORDER BY job, outcome, worker"
+_ROWS = (
+    "SELECT job, outcome, worker, attempts, buckets FROM rota.rollups ORDER BY job, outcome, worker"
+)
 
 
 def counting(app: App, worker: int) -> Rollups:
