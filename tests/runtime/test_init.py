@@ -111,6 +111,7 @@ async def test_a_worker_that_comes_back_after_a_lost_lease_is_no_start(
 ) -> None:
     declare(app, "start")
     async with app.worker() as worker:
+        await eventually(lambda: engine.one("SELECT count(*) FROM rota.ended_runs") == 1)
         before = worker.id
         assert before is not None
         engine.lose(before)
