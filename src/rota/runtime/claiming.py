@@ -37,6 +37,7 @@ class ClaimPlan:
         self._hints: dict[str, list[int]] = {}
         self._next_unhinted = 0.0
         self._is_unhinted = False
+        self._owes_full_look = False
         self._average_ms: float | None = None
         self._batches = count(1)
 
@@ -111,6 +112,9 @@ class ClaimPlan:
     ) -> None:
         if request.limit == 0:
             return
+        # What a hinted claim did not look at must be looked at before long: a run that was
+        # committed late has a lower place, and its call may already have been heard.
+        self._owes_full_look = not self._is_unhinted
         if self._is_unhinted:
             # At most a twentieth of the time goes into walks over what is already claimed.
             self._next_unhinted = time.monotonic() + min(_UNHINTED_SHARE * seconds, 5.0)
@@ -131,6 +135,13 @@ class ClaimPlan:
         )
         if is_full and is_starved:
             self.size = min(self.size * 2, self._most)
+
+    @property
+    def seconds_to_full_look(self) -> float | None:
+        """When a claim without hints is due; None: the last one was without."""
+        if not self._owes_full_look:
+            return None
+        return max(0.0, self._next_unhinted - time.monotonic())
 
     def shrink(self) -> None:
         self.size = self._least

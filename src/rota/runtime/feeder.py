@@ -192,7 +192,7 @@ class Feeder:
 
     def _next_claim(self) -> Callable[[], ClaimRequest] | None:
         """What to ask for next, if anything."""
-        if not self._is_claiming or self._is_solo:
+        if not self._may_claim:
             return None
         idle = self._slots.idle
         ready = len(self._slots.ready)
@@ -200,7 +200,8 @@ class Feeder:
             if ready > self._plan.size // 2:
                 return None
             return partial(self._plan.request, start_batch=self._ahead_batch, is_ahead=True)
-        if not self._waiting.is_claim_due(self._plan.may_have_more):
+        is_full_look_due = self._plan.seconds_to_full_look == 0
+        if not is_full_look_due and not self._waiting.is_claim_due(self._plan.may_have_more):
             return None
         if self._plan.is_fast and self._plan.may_have_more:
             # More than the free slots would start within a round trip: claimed ahead, so that
@@ -209,9 +210,13 @@ class Feeder:
             return partial(self._plan.request, is_ahead=True) if wants_more else None
         return partial(self._plan.request, free=idle - ready) if idle > ready else None
 
+    @property
+    def _may_claim(self) -> bool:
+        return self._is_claiming and not self._is_solo
+
     async def _rest(self) -> None:
         """Nothing to do right now: say so, then sleep unless that changed something."""
-        if self._is_claiming and not self._is_solo:
+        if self._may_claim:
             if self._slots.idle:
                 await self._waiting.update()
             if not self._queues and time.monotonic() >= self._next_queues:
@@ -230,6 +235,9 @@ class Feeder:
         seconds = self._waiting.seconds_to_claim(self._plan.may_have_more)
         if self._slots.ready:
             seconds = min(seconds, _STALLED_SECONDS)
+        full_look = self._plan.seconds_to_full_look
+        if full_look is not None and self._may_claim and self._slots.has_room:
+            seconds = min(seconds, full_look)
         timer = self._waiter.get_loop().call_later(seconds, self.wake)
         try:
             await self._waiter

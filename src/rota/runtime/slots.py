@@ -40,6 +40,10 @@ class Slots:
         return self.size - len(self._running)
 
     @property
+    def has_room(self) -> bool:
+        return self.idle > len(self.ready)
+
+    @property
     def is_empty(self) -> bool:
         return not self._running and not self.ready
 
