@@ -23,6 +23,8 @@ from rota.store.pool import AsyncConn, Database
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
 
+_CLOSE_SECONDS = 2.0
+
 
 class _RawJson(Loader):
     """Leaves JSON as bytes: what is done with it is the job's business, often nothing."""
@@ -117,6 +119,15 @@ class Feed:
         self._jobs = list(jobs)
 
     async def close(self) -> None:
+        """After whoever uses it: a connection closed in the middle of a statement has crashed the
+        driver. Not for ever, because a server that is away never answers."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS), self._turn:
+                await self._close_now()
+        except TimeoutError:
+            await self._close_now()
+
+    async def _close_now(self) -> None:
         conn, self._conn = self._conn, None
         if conn is not None:
             await conn.close()
