@@ -76,9 +76,11 @@ class Waits:
 
     async def close(self) -> None:
         poller, self._poller = self._poller, None
-        if poller is not None:
+        self._waiting.clear()
+        while poller is not None and not poller.done():
+            # Again and again: before Python 3.12 a cancellation can get lost in the driver.
             poller.cancel()
-            await asyncio.gather(poller, return_exceptions=True)
+            await asyncio.wait((poller,), timeout=_LONGEST)
 
 
 class LoopWaits:

@@ -23,6 +23,8 @@ from rota.runtime.sql_jobs import SqlJob
 from rota.store.pool import Database
 from rota.telemetry.logging import LEVELS, get_logger
 
+_NUDGE_SECONDS = 5.0
+
 StopKind = Literal["timeout", "cancel", "lost", "shutdown"]
 
 
@@ -48,8 +50,8 @@ class RunningAttempt:
     """Implements `rota.jobs.context.Attempt` inside the worker."""
 
     __slots__ = (
-        "_log_seq", "_on_stop", "_services", "_task", "claim", "definition", "started", "stop",
-        "timeout", "transaction", "worker",
+        "_log_seq", "_on_stop", "_services", "_stopped", "_task", "claim", "definition",
+        "started", "stop", "timeout", "transaction", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +68,7 @@ class RunningAttempt:
         self._services = services
         self._task = task
         self._on_stop: Callable[[], object] | None = None
+        self._stopped = 0.0
         self._log_seq = 0
 
     # Stopping.
@@ -75,9 +78,18 @@ class RunningAttempt:
         if self.stop is not None:
             return
         self.stop = stop
+        self._stopped = time.monotonic()
         if self._on_stop is not None:
             self._on_stop()
         else:
+            self._task.cancel()
+
+    def nudge(self) -> None:
+        """Cancel once more what was stopped a while ago and still runs: before Python 3.12 a
+        cancellation can get lost in `asyncio.wait_for`, which drivers use."""
+        is_late = time.monotonic() - self._stopped > _NUDGE_SECONDS
+        if self.stop is not None and self._on_stop is None and is_late:
+            self._stopped = time.monotonic()
             self._task.cancel()
 
     def tell_instead(self, on_stop: Callable[[], object]) -> None:

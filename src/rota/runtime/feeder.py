@@ -22,6 +22,7 @@ from rota.runtime.claiming import ClaimPlan
 from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots, take_all
+from rota.runtime.tasks import end_task
 from rota.runtime.waiting import Waiting
 from rota.store.feed import ClaimRequest, Feed
 from rota.telemetry.logging import get_logger
@@ -133,15 +134,12 @@ class Feeder:
                 break
             self.wake()
             await asyncio.sleep(0.002)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end_task(task)
 
     async def abandon(self) -> None:
         """The lease is lost: whatever was still to be written is not ours to write."""
         task, self._task = self._task, None
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_task(task)
         await self._feed.close()
 
     def take_unstarted(self) -> list[Claim]:

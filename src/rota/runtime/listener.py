@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import psycopg
 
+from rota.runtime.tasks import end_task
 from rota.store.pool import AsyncConn, Database
 from rota.telemetry.logging import get_logger
 
@@ -45,10 +45,7 @@ class Listener:
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end_task(task)
 
     async def _run(self) -> None:
         tries = 0

@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
+from rota.runtime.tasks import end_task
 from rota.telemetry.logging import get_logger
 
 _FIRST_PAUSE = 1.0
@@ -35,10 +36,7 @@ class Loop(ABC):
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end_task(task)
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE

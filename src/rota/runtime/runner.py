@@ -231,7 +231,9 @@ class Runner:
     def stop_overdue(self) -> None:
         """Called a few times a second: one look over the running instead of a timer for each."""
         for attempt in list(self.running.values()):
-            if attempt.is_overdue:
+            if attempt.stop is not None:
+                attempt.nudge()
+            elif attempt.is_overdue:
                 attempt.stop_now(Stop("timeout"))
 
     def stop_all(self, stop: Stop) -> None:

@@ -20,6 +20,7 @@ Body = Callable[[Claim, "asyncio.Task[None]"], Awaitable[None]]
 
 # A slot that never has to wait gives the loop a turn after this many runs.
 _TURN = 50
+_STOP_SECONDS = 5.0
 
 
 class Slots:
@@ -64,9 +65,12 @@ class Slots:
 
     async def stop(self) -> None:
         self._is_closing = True
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if tasks:
+            # A body that ignores its cancellation is left behind.
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
         self._tasks.clear()
 
     async def drained(self) -> None:
