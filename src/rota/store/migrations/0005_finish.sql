@@ -12,7 +12,7 @@ CREATE FUNCTION rota.finish_runs(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
     results jsonb[] DEFAULT NULL, states text[] DEFAULT NULL, attempt_states text[] DEFAULT NULL,
     end_reasons text[] DEFAULT NULL, messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL,
-    errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL
+    errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL, details jsonb[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
@@ -22,8 +22,8 @@ BEGIN
     RETURN QUERY
     WITH ended AS (
         DELETE FROM rota.open_runs o
-        USING unnest(ids, attempts, durations_ms, results, states, attempt_states, end_reasons, messages, error_types, errors, tracebacks)
-              AS f (id, attempt, duration_ms, result, state, attempt_state, end_reason, message, error_type, error, traceback)
+        USING unnest(ids, attempts, durations_ms, results, states, attempt_states, end_reasons, messages, error_types, errors, tracebacks, details)
+              AS f (id, attempt, duration_ms, result, state, attempt_state, end_reason, message, error_type, error, traceback, detail)
         WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
         RETURNING o.id, o.created_at, o.run_at, greatest(o.started_at, clock - f.duration_ms * interval '1 millisecond') AS started_at,
             o.attempt, f.duration_ms,
@@ -32,16 +32,16 @@ BEGIN
             coalesce(f.attempt_state, 'succeeded') AS attempt_state,
             o.queue, o.job, o.tenant, o.payload, f.result, o.expires_at, o.timeout_seconds, o.key, o.key_seconds, o.backoff, o.tags,
             o.metadata, o.triggered_by, o.schedule, o.scheduled_for, o.schedule_id, o.progress, coalesce(f.message, o.message) AS message,
-            f.error_type, f.error, f.traceback, f.end_reason
+            f.error_type, f.error, f.traceback, f.end_reason, f.detail
     ), moved AS (
         INSERT INTO rota.ended_runs (id, created_at, run_at, started_at, finished_at, worker, attempt, duration_ms, attempts_used,
             max_attempts, priority, is_redelivery, state, attempt_state, queue, job, tenant, payload, result, expires_at,
             timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, progress, message,
-            error_type, error, traceback, end_reason)
+            error_type, error, traceback, end_reason, details)
         SELECT id, created_at, run_at, started_at, clock, for_worker, attempt, duration_ms, attempts_used,
             max_attempts, priority, is_suspect, state, attempt_state, queue, job, tenant, payload, result, expires_at,
             timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id, progress, message,
-            error_type, error, traceback, end_reason
+            error_type, error, traceback, end_reason, detail
         FROM ended ORDER BY schedule_id -- the order in which the ends of scheduled runs lock their schedules
     ), freed AS (
         DELETE FROM rota.keys k
@@ -66,7 +66,8 @@ $$;
 CREATE FUNCTION rota.requeue_runs(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
     attempt_states text[], delays double precision[], spent boolean[],
-    messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL, errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL
+    messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL, errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL,
+    details jsonb[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms' AS $$
 #variable_conflict use_column
@@ -77,8 +78,8 @@ DECLARE
     soonest timestamptz;
 BEGIN
     WITH input AS MATERIALIZED (
-        SELECT f.* FROM unnest(ids, attempts, durations_ms, attempt_states, delays, spent, messages, error_types, errors, tracebacks)
-            AS f (id, attempt, duration_ms, state, delay, is_spent, message, error_type, error, traceback)
+        SELECT f.* FROM unnest(ids, attempts, durations_ms, attempt_states, delays, spent, messages, error_types, errors, tracebacks, details)
+            AS f (id, attempt, duration_ms, state, delay, is_spent, message, error_type, error, traceback, detail)
         WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c WHERE c.run_id = f.id AND c.attempt = f.attempt)
     ), was AS MATERIALIZED (
         SELECT f.*, o.started_at, o.is_suspect, o.job, o.tenant FROM input f JOIN rota.open_runs o
@@ -96,9 +97,9 @@ BEGIN
         RETURNING o.id, o.queue, o.state, o.run_at
     ), recorded AS (
         INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, duration_ms, is_redelivery,
-            is_spent, job, tenant, message, error_type, error, traceback)
+            is_spent, job, tenant, message, error_type, error, traceback, details)
         SELECT w.id, w.attempt, w.state, for_worker, greatest(w.started_at, clock - w.duration_ms * interval '1 millisecond'), clock,
-            w.duration_ms, w.is_suspect, w.is_spent, w.job, w.tenant, w.message, w.error_type, w.error, w.traceback
+            w.duration_ms, w.is_suspect, w.is_spent, w.job, w.tenant, w.message, w.error_type, w.error, w.traceback, w.detail
         FROM was w JOIN again a ON a.id = w.id
     )
     SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
@@ -112,13 +113,14 @@ BEGIN
         SELECT array_agg(f.id) AS ids, array_agg(f.attempt) AS attempts, array_agg(f.duration_ms) AS durations,
                array_agg('cancelled'::text) AS states, array_agg(f.state) AS attempt_states,
                array_agg('cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '')) AS reasons,
-               array_agg(f.message) AS messages, array_agg(f.error_type) AS error_types, array_agg(f.error) AS errors, array_agg(f.traceback) AS tracebacks
-        FROM unnest(ids, attempts, durations_ms, attempt_states, messages, error_types, errors, tracebacks)
-                AS f (id, attempt, duration_ms, state, message, error_type, error, traceback)
+               array_agg(f.message) AS messages, array_agg(f.error_type) AS error_types, array_agg(f.error) AS errors, array_agg(f.traceback) AS tracebacks,
+               array_agg(f.detail) AS details
+        FROM unnest(ids, attempts, durations_ms, attempt_states, messages, error_types, errors, tracebacks, details)
+                AS f (id, attempt, duration_ms, state, message, error_type, error, traceback, detail)
         JOIN rota.cancel_requests c ON c.run_id = f.id AND c.attempt = f.attempt
     ) b, rota.finish_runs(for_worker, b.ids, b.attempts, b.durations, NULL, b.states,
                           (SELECT array_agg(CASE s WHEN 'snoozed' THEN 'cancelled' ELSE s END) FROM unnest(b.attempt_states) s),
-                          b.reasons, b.messages, b.error_types, b.errors, b.tracebacks) AS e
+                          b.reasons, b.messages, b.error_types, b.errors, b.tracebacks, b.details) AS e
     WHERE b.ids IS NOT NULL;
 END $$;
 
