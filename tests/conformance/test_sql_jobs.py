@@ -218,7 +218,7 @@ RULE = {"table": "public.tokens", "column": "expires_at", "older_than": "150 min
         ({}, [0, 1, 2]),
         ({"older_than": 9000}, [0, 1, 2]),
         ({"column": "plain"}, [0, 1, 2]),
-        ({"column": "day", "older_than": "7 days 12 hours"}, [0, 1, 2, 3, 4, 5, 6, 7]),
+        ({"column": "day", "older_than": "7 days"}, [0, 1, 2, 3, 4, 5, 6, 7]),
         ({"batch_size": 1}, [0, 1, 2]),
         ({"where": {"column": "Is used", "op": "=", "value": True}}, [0, 1, 2, 3, 5, 7, 9]),
         ({"where": [{"column": "note", "op": "IS NULL"}]}, [0, 1, 2, 6, 7, 8, 9]),
