@@ -11,6 +11,7 @@ from rota.cli import times, values
 from rota.cli.flags import Absolute, Json
 from rota.cli.output import block, facts, heading, print_json, remark, say, table
 from rota.cli.session import actor, administer
+from rota.cli.watch import watched
 
 commands = typer.Typer(
     name="calendars", help="Calendars: when schedules do not run.", no_args_is_help=True
@@ -21,6 +22,7 @@ DEFINITION_HELP = '{"timezone", "holidays", "weekends", "windows"}'
 
 
 @commands.command("list")
+@watched
 def list_calendars(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
     """Every calendar, and how many schedules follow it."""
     with administer(ctx) as app:
@@ -52,6 +54,7 @@ def _weekends(definition: dict[str, object]) -> str:
 
 
 @commands.command("show")
+@watched
 def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
     """One calendar with its definition."""
     with administer(ctx) as app:

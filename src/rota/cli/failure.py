@@ -10,3 +10,12 @@ class Failure(Exception):
         super().__init__(message)
         self.hint = hint
         self.code = code
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the database cannot be reached just now: it restarts, or the network is down."""
+    from rota.errors import DatabaseError
+
+    state = error.sqlstate if isinstance(error, DatabaseError) else "-"
+    # Connection exceptions, shutdowns and starts, too many connections.
+    return not state or state[:2] in ("08", "57") or state == "53300"

@@ -19,11 +19,13 @@ from rota.cli import (
     queues,
     runs,
     schedule_times,
+    times,
     worker,
     workers,
 )
 from rota.cli.failure import Failure
 from rota.cli.session import Session
+from rota.cli.watch import spell_out
 
 DATABASE_HINT = "is the database there? `rota config list` says where database_url comes from"
 
@@ -70,6 +72,7 @@ def options(
     if config_file:
         # By the environment, because the application, which loads its own, must find the same.
         os.environ["ROTA_CONFIG"] = os.path.abspath(config_file)
+    times.use_environment()
     ctx.obj = Session(app=app)
 
 
@@ -89,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str] | None = None) -> int:
     try:
         # Not standalone: typer would print its own kind of errors.
-        code: Any = program(args=arguments, prog_name="rota", standalone_mode=False)
+        words = spell_out(sys.argv[1:] if arguments is None else arguments)
+        code: Any = program(args=words, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         return _nobody_reads()

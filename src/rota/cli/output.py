@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from shutil import get_terminal_size
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 STATE_STYLES = {
     "succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan",
     "queued": "blue", "scheduled": "blue", "blocked": "magenta", "live": "green",
-    "stopping": "yellow", "lost": "red", "silent": "red", "stuck": "red", "paused": "yellow",
-    "timed_out": "red", "snoozed": "blue", "error": "red", "critical": "red", "warning": "yellow",
+    "stopping": "yellow", "draining": "yellow", "lost": "red", "silent": "red", "stuck": "red",
+    "paused": "yellow", "timed_out": "red", "snoozed": "blue", "error": "red", "critical": "red",
+    "warning": "yellow",
 }  # fmt: skip
+_one_line: ContextVar[bool] = ContextVar("one_line", default=False)
 # What is left to the last column on a narrow terminal.
 _LAST_COLUMN = 12
 # What a job wrote must not steer the terminal of whoever reads it.
@@ -45,7 +49,26 @@ def clean(value: object) -> str:
 
 def print_json(value: object) -> None:
     """One document; times in ISO 8601, UTC."""
-    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    indent = None if _one_line.get() else 2
+    typer.echo(json.dumps(_plain(value), indent=indent, ensure_ascii=False))
+
+
+@contextmanager
+def one_line_json(is_wanted: bool = True) -> Iterator[None]:
+    """Whoever reads document after document wants one on each line."""
+    before = _one_line.set(is_wanted)
+    try:
+        yield
+    finally:
+        _one_line.reset(before)
+
+
+def tell(is_json: bool, text: str, **what: object) -> None:
+    """What a command has done, in words or as facts."""
+    if is_json:
+        print_json(what)
+    else:
+        say(text)
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from rota.cli import times
 from rota.cli.flags import Json, Reason
 from rota.cli.output import print_json, remark, say, table
 from rota.cli.session import actor, administer
+from rota.cli.watch import watched
 
 if TYPE_CHECKING:
     from rota.model.queue import QueueInfo
@@ -25,6 +26,7 @@ HEADERS = (
 
 
 @commands.command("list")
+@watched
 def list_queues(ctx: typer.Context, json: Json = False) -> None:
     """Every queue: what waits and runs in it, for how long, and whether it is paused."""
     with administer(ctx) as app:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 
 import typer
 
-from rota.cli import values
+from rota.cli import times, values
 
 NONE = "none"
 
@@ -174,7 +174,7 @@ def _placed(at: datetime, timezone: str | None) -> datetime:
     if at.tzinfo is not None:
         return at
     if timezone is None:
-        return at.astimezone()
+        return times.local(at)
     from rota.timing.once import instant_of
     from rota.timing.zones import zone
 

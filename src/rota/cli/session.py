@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,42 @@ if TYPE_CHECKING:
 APP_HINT = "give --app module:attribute or --app file.py, set ROTA_APP, or `app` in rota.toml"
 
 
+class Kept:
+    """The App of a command that asks again and again: opened once, and anew after a loss."""
+
+    def __init__(self) -> None:
+        self._is_on = False
+        self._app: App | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        self._is_on = True
+        try:
+            yield
+        finally:
+            self._is_on = False
+            self.drop()
+
+    def drop(self) -> None:
+        app, self._app = self._app, None
+        if app is not None:
+            app.close_sync()
+
+    def find(self, make: Callable[[], App]) -> tuple[App, bool]:
+        """An App, and whether it stays open."""
+        if not self._is_on:
+            return make(), False
+        if self._app is None:
+            self._app = make()
+        return self._app, True
+
+
 @dataclass(frozen=True)
 class Session:
     """What the options before the command said."""
 
     app: str | None = None
+    kept: Kept = field(default_factory=Kept)
 
     def load(self, given: str | None = None) -> Loaded:
         """The application, for commands that need one. `given` is what the command was told."""
@@ -72,15 +103,20 @@ def session(ctx: typer.Context) -> Session:
 @contextmanager
 def administer(ctx: typer.Context) -> Iterator[App]:
     """The use cases, on the database of this session."""
+    app, is_kept = session(ctx).kept.find(lambda: _open(ctx))
+    try:
+        yield app
+    finally:
+        if not is_kept:
+            app.close_sync()
+
+
+def _open(ctx: typer.Context) -> App:
     from rota.app import App
 
     config = session(ctx).config()
     _refuse_empty(config)
-    app = App(config=config)
-    try:
-        yield app
-    finally:
-        app.close_sync()
+    return App(config=config)
 
 
 @contextmanager

@@ -1,10 +1,55 @@
-"""Times and durations as people say them."""
+"""Times and durations as people say them, by the viewer's clocks."""
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
+import typer
+
+VARIABLE = "ROTA_CLI_TIMEZONE"
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+class _Viewer:
+    """Whose clocks; no zone: the machine's."""
+
+    zone: ZoneInfo | None = None
+    is_asked_for = False
+
+
+def use_environment() -> None:
+    """The start of every command. A misspelt TZ would silently become UTC."""
+    _Viewer.zone, _Viewer.is_asked_for = None, False
+    if name := os.environ.get(VARIABLE):
+        _Viewer.zone = _find(name, VARIABLE)
+    elif "/" in (name := os.environ.get("TZ", "").removeprefix(":")) and name[0] != "/":
+        _find(name, "TZ")
+
+
+def use_zone(name: str, option: str) -> None:
+    _Viewer.zone, _Viewer.is_asked_for = _find(name, option), True
+
+
+def _find(name: str, source: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        message = f"there is no time zone {name!r}; write one such as Europe/Paris or UTC"
+        raise typer.BadParameter(message, param_hint=f"'{source}'") from None
+
+
+def zone() -> ZoneInfo | None:
+    """The viewer's; None: whatever the machine has."""
+    return _Viewer.zone
+
+
+def local(at: datetime) -> datetime:
+    """By the viewer's clocks; what has no zone was read from them."""
+    if at.tzinfo is None and _Viewer.zone is not None:
+        return at.replace(tzinfo=_Viewer.zone)
+    return at.astimezone(_Viewer.zone)
 
 
 def span(seconds: float) -> str:
@@ -38,11 +83,12 @@ def ago(at: datetime | None, now: datetime) -> str:
 
 def absolute(at: datetime | None) -> str:
     """In the viewer's zone."""
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if at else ""
+    return local(at).strftime("%Y-%m-%d %H:%M:%S %Z") if at else ""
 
 
 def shown(at: datetime | None, now: datetime, is_absolute: bool) -> str:
-    return absolute(at) if is_absolute else ago(at, now)
+    """In a list. A zone that was named on the command line asks for absolute times, too."""
+    return absolute(at) if is_absolute or _Viewer.is_asked_for else ago(at, now)
 
 
 def both(at: datetime | None, now: datetime) -> str:

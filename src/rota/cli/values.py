@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from rota.cli import times
+
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -42,7 +44,7 @@ def instant(text: str | None, option: str) -> datetime | None:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
         refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or 2026-01-31T14:30:00Z")
-    return found if found.tzinfo is not None else found.astimezone()
+    return found if found.tzinfo is not None else times.local(found)
 
 
 def since(text: str | None, option: str) -> datetime | timedelta | None:

@@ -11,6 +11,7 @@ from rota.cli import times
 from rota.cli.flags import Absolute, Json
 from rota.cli.output import print_json, remark, table
 from rota.cli.session import administer
+from rota.cli.watch import watched
 
 if TYPE_CHECKING:
     from rota.model.worker import WorkerInfo
@@ -32,6 +33,7 @@ HEADERS = (
 
 
 @commands.command("list")
+@watched
 def list_workers(
     ctx: typer.Context,
     include_gone: Annotated[
