@@ -61,13 +61,13 @@ async def one_async(count: int) -> dict[str, Any]:
 
 
 def bulk(count: int) -> dict[str, Any]:
-    sql, conn = get("runs/enqueue_many"), connect()
+    sql, conn = get("runs/enqueue_batch"), connect()
     payloads = [f'{{"n":{n}}}' for n in numbers(count)]
     started = time.perf_counter()
     with conn.transaction():
         for at in range(0, count, BULK):
             part = payloads[at : at + BULK]
-            row = dict.fromkeys(NO_OPTIONS.parameters) | {"jobs": [JOB], "validated_by": None}
+            row = dict.fromkeys(NO_OPTIONS.parameters) | {"job": JOB, "validated_by": 0}
             conn.execute(sql, row | {"payloads": f"[{','.join(part)}]"}).fetchall()
     return {"seconds": time.perf_counter() - started}
 

@@ -98,3 +98,58 @@ def test_bulk_by_plain_sql(engine: Engine) -> None:
     with pytest.raises(psycopg.Error, match="no job is named") as caught:
         engine.rows("SELECT * FROM rota.enqueue_many(ARRAY['x'], ARRAY['{}']::jsonb[])")
     assert caught.value.sqlstate == "RO001"
+
+
+def test_a_batch_by_plain_sql(engine: Engine) -> None:
+    ids = engine.one(
+        """SELECT rota.enqueue_batch('work', '[{"n": 1}, {"n": 2}]', queue => 'mail', priority => 3,
+           delay => '1 hour', tags => ARRAY['a'], metadata => '{"by": "me"}')"""
+    )
+    runs = [engine.run(run_id) for run_id in ids]
+    assert [run["payload"] for run in runs] == [{"n": 1}, {"n": 2}]
+    for run in runs:
+        assert (run["state"], run["queue"], run["priority"]) == ("scheduled", "mail", 3)
+        assert (run["tags"], run["metadata"]) == (["a"], {"by": "me"})
+        assert run["triggered_by"] == {"type": "sql"}
+    assert engine.one("SELECT rota.enqueue_batch('work', '[]')") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        ("'nobody', '[{}]'", "no job is named", "RO001"),
+        ("NULL, '[{}]'", "no job is named", "RO001"),
+        ("'work', '{}'", "must be a JSON array", "RO002"),
+        ("'work', NULL", "must be a JSON array", "RO002"),
+        ("'work', '[{}, 7]'", "must be a JSON object", "RO002"),
+        ("'work', '[{}, null]'", "must be a JSON object", "RO002"),
+        ("'work', '[{}]', priority => 12", "priority 12", "RO002"),
+        ("'work', '[{}]', queue => ''", "needs a name", "RO002"),
+        ("'work', '[{}]', run_at => now(), delay => '1 s'", "exclude each other", "RO002"),
+        (
+            "'work', jsonb_build_array('{}'::jsonb, jsonb_build_object('x', repeat('x', 2000000)))",
+            "the limit is",
+            "RO002",
+        ),
+    ],
+)
+def test_a_bad_batch_leaves_nothing(
+    engine: Engine, arguments: str, message: str, code: str
+) -> None:
+    with pytest.raises(psycopg.Error, match=message) as caught:
+        engine.rows(f"SELECT rota.enqueue_batch({arguments})")
+    assert caught.value.sqlstate == code
+    assert engine.one("SELECT count(*) FROM rota.open_runs") == 0
+
+
+async def test_options_hold_for_a_whole_batch(app: rota.App) -> None:
+    @app.job
+    async def one(n: int) -> None: ...
+
+    later = one.options(delay=60, priority=2, tags=["x"], tenant="acme", max_attempts=7)
+    runs = await app.enqueue_many(later.call(n=n) for n in range(3))
+    for n, run in enumerate(runs):
+        info = await run.info()
+        assert (info.payload, info.state, info.priority) == ({"n": n}, "scheduled", 2)
+        assert (info.tags, info.tenant, info.max_attempts) == (["x"], "acme", 7)
+        assert info.triggered_by == {"type": "code"}

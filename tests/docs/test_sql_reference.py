@@ -11,7 +11,7 @@ import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 PUBLIC = {
-    "enqueue", "enqueue_run", "enqueue_many", "cancel_run", "retry_run",
+    "enqueue", "enqueue_run", "enqueue_many", "enqueue_batch", "cancel_run", "retry_run",
     "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 from rota.errors import PayloadError
 from rota.jobs.options import NO_OPTIONS, Options
 
+_OF_KEYS = {"key", "key_seconds", "on_conflict"}
 # One round trip for the usual bulk; beyond it, memory on both sides counts for more.
 MAX_ROWS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
+# A key is one run's; all else may hold for a whole batch.
+_UNIFORM = [name for name in NO_OPTIONS.parameters if name not in _OF_KEYS]
 
 
 class Call(NamedTuple):
@@ -21,6 +24,14 @@ class Call(NamedTuple):
     payload: str
     validated_by: int
     options: Options
+
+
+class Part(NamedTuple):
+    """What one statement takes: `runs/enqueue_batch` for calls that differ in their payloads
+    only, `runs/enqueue_many` for others."""
+
+    is_uniform: bool
+    parameters: dict[str, Any]
 
 
 class Batch:
@@ -39,7 +50,7 @@ class Batch:
         if len(chunks) > 1 and any(call.options.key is not None for call in self.calls):
             self._order = sorted(range(len(self.calls)), key=lambda n: _place(self.calls[n]))
             chunks = list(_cut([self.calls[n] for n in self._order]))
-        self.statements = [parameters(chunk) for chunk in chunks]
+        self.parts = [_part(chunk) for chunk in chunks]
 
     def restore(self, rows: Sequence[Any]) -> Sequence[Any]:
         """Answers in the order of the calls."""
@@ -51,22 +62,25 @@ class Batch:
         return restored
 
 
-def parameters(calls: Sequence[Call]) -> dict[str, Any]:
-    """For `runs/enqueue_many.sql`: an array for each option that any of them uses."""
-    first = calls[0].job
-    is_one_job = all(call.job == first for call in calls)
-    return {
-        "jobs": [first] if is_one_job else [call.job for call in calls],
-        "payloads": f"[{','.join([call.payload for call in calls])}]",
+def _part(calls: Sequence[Call]) -> Part:
+    payloads = f"[{','.join([call.payload for call in calls])}]"
+    job, _, validated_by, options = calls[0]
+    is_one_job = all(call.job == job for call in calls)
+    if is_one_job and options.key is None and all(call.options is options for call in calls):
+        given = {name: options.parameters[name] for name in _UNIFORM}
+        own = {"job": job, "payloads": payloads, "validated_by": validated_by}
+        return Part(True, given | own)
+    own = {
+        "jobs": [job] if is_one_job else [call.job for call in calls],
+        "payloads": payloads,
         "validated_by": [call.validated_by for call in calls],
-        **_columns(calls),
     }
+    return Part(False, _columns(calls) | own)
 
 
 def _columns(calls: Sequence[Call]) -> dict[str, Any]:
+    """An array for each option that any of them uses."""
     names = NO_OPTIONS.parameters
-    if all(call.options is NO_OPTIONS for call in calls):
-        return dict.fromkeys(names)
     columns: dict[str, Any] = {}
     for name in names:
         column = [call.options.parameters[name] for call in calls]

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from psycopg import AsyncRawCursor, RawCursor
 from psycopg.rows import tuple_row
 
 from rota.errors import PayloadError
 from rota.store.errors import translate_foreign
+from rota.store.pool import AsyncConn, Conn
 
 Rows = list[Any]
 Style = Literal["numeric", "named"]
@@ -76,6 +78,22 @@ def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows
         )
     with translate_foreign():
         return driver.fetch_sync(connection, sql, parameters)
+
+
+async def fetch_raw(connection: AsyncConn, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    """The rows of a statement on a connection of ours. Numbered parameters spare the driver a walk
+    over their names for every run."""
+    text, names = convert(sql, "numeric")
+    cursor = AsyncRawCursor(connection)
+    await cursor.execute(text, [parameters[name] for name in names])
+    return await cursor.fetchall()
+
+
+def fetch_raw_sync(connection: Conn, sql: str, parameters: Mapping[str, Any]) -> Rows:
+    text, names = convert(sql, "numeric")
+    cursor = RawCursor(connection)
+    cursor.execute(text, [parameters[name] for name in names])
+    return cursor.fetchall()
 
 
 def find_driver(connection: Any) -> Driver:

@@ -33,7 +33,7 @@ class Enqueuer:
         self._registry = registry
         get = database.statements.get
         self._plain, self._full = get("runs/enqueue_plain"), get("runs/enqueue")
-        self._many = get("runs/enqueue_many")
+        self._many = {True: get("runs/enqueue_batch"), False: get("runs/enqueue_many")}
 
     async def send(self, call: Call) -> Run:
         """Enqueue one run."""
@@ -46,7 +46,7 @@ class Enqueuer:
             with translate():
                 async with self._database.connection() as conn:
                     await self._register(conn)
-                    rows = await (await conn.execute(sql, parameters)).fetchall()
+                    rows = await connections.fetch_raw(conn, sql, parameters)
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     def send_sync(self, call: Call) -> Run:
@@ -58,44 +58,46 @@ class Enqueuer:
         else:
             with translate(), self._database.connection_sync() as conn:
                 self._register_sync(conn)
-                rows = conn.execute(sql, parameters).fetchall()
+                rows = connections.fetch_raw_sync(conn, sql, parameters)
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     async def send_many(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
         """Enqueue all of them or none, 10,000 in a round trip; answers in their order."""
         batch = Batch(calls, connection)
         rows: list[Any] = []
-        if not batch.statements:
+        if not batch.parts:
             return []
         if batch.connection is not None:
             await self._open()
-            for parameters in batch.statements:
-                rows += await connections.fetch(batch.connection, self._many, parameters)
+            for is_uniform, parameters in batch.parts:
+                sql = self._many[is_uniform]
+                rows += await connections.fetch(batch.connection, sql, parameters)
         else:
             with translate():
                 async with self._database.connection() as conn:
                     await self._register(conn)
                     async with conn.transaction():
-                        for parameters in batch.statements:
-                            cursor = await conn.execute(self._many, parameters)
+                        for is_uniform, parameters in batch.parts:
+                            cursor = await conn.execute(self._many[is_uniform], parameters)
                             rows += await cursor.fetchall()
         return self._runs(batch, rows)
 
     def send_many_sync(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
         batch = Batch(calls, connection)
         rows: list[Any] = []
-        if not batch.statements:
+        if not batch.parts:
             return []
         if batch.connection is not None:
             self._open_sync()
-            for parameters in batch.statements:
-                rows += connections.fetch_sync(batch.connection, self._many, parameters)
+            for is_uniform, parameters in batch.parts:
+                sql = self._many[is_uniform]
+                rows += connections.fetch_sync(batch.connection, sql, parameters)
         else:
             with translate(), self._database.connection_sync() as conn:
                 self._register_sync(conn)
                 with conn.transaction():
-                    for parameters in batch.statements:
-                        rows += conn.execute(self._many, parameters).fetchall()
+                    for is_uniform, parameters in batch.parts:
+                        rows += conn.execute(self._many[is_uniform], parameters).fetchall()
         return self._runs(batch, rows)
 
     def _one(self, call: Call) -> tuple[str, dict[str, Any]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import psycopg
@@ -73,17 +72,12 @@ class Database:
                 self._url = url
             return self._url
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConn]:
+    def connection(self) -> _Lent:
         """A pooled connection in autocommit mode."""
-        pool = await self._async_pool()
-        async with pool.connection() as conn:
-            yield conn
+        return _Lent(self)
 
-    @contextmanager
-    def connection_sync(self) -> Iterator[Conn]:
-        with self._ensure_sync_pool().connection() as conn:
-            yield conn
+    def connection_sync(self) -> _LentSync:
+        return _LentSync(self)
 
     async def run(self, plan: Plan[T]) -> T:
         """Carry out a plan in one transaction."""
@@ -127,7 +121,7 @@ class Database:
     def connect_sync(self, name: str) -> Conn:
         return psycopg.connect(self.url, **_options(name))
 
-    async def _async_pool(self) -> AsyncConnectionPool[AsyncConn]:
+    async def async_pool(self) -> AsyncConnectionPool[AsyncConn]:
         loop = asyncio.get_running_loop()
         if self._pool is not None and self._pool_loop is loop:
             return self._pool
@@ -145,7 +139,9 @@ class Database:
                 self._pool = pool
         return self._pool
 
-    def _ensure_sync_pool(self) -> ConnectionPool[Conn]:
+    def sync_pool(self) -> ConnectionPool[Conn]:
+        if self._sync_pool is not None:
+            return self._sync_pool
         url = self.url
         with self._opening:
             if self._sync_pool is None:
@@ -165,6 +161,39 @@ class Database:
             pool, self._sync_pool = self._sync_pool, None
         if pool is not None:
             pool.close()
+
+
+class _Lent:
+    """A connection for the length of a block. The pool's own block also ends the transaction, a
+    second turn of the event loop; ours are in autocommit, and the pool rolls back what is left."""
+
+    __slots__ = ("_conn", "_database", "_pool")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> AsyncConn:
+        self._pool = await self._database.async_pool()
+        self._conn = await self._pool.getconn()
+        return self._conn
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.putconn(self._conn)
+
+
+class _LentSync:
+    __slots__ = ("_conn", "_database", "_pool")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Conn:
+        self._pool = self._database.sync_pool()
+        self._conn = self._pool.getconn()
+        return self._conn
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.putconn(self._conn)
 
 
 def _options(name: str) -> dict[str, Any]:

@@ -1,0 +1,17 @@
+-- Payloads come as one JSON array: as text[] each would be quoted once more.
+SELECT run_id, false AS is_duplicate FROM unnest(rota.enqueue_batch(
+    job => %(job)s::text,
+    payloads => %(payloads)s::text::jsonb,
+    queue => %(queue)s::text,
+    priority => %(priority)s::integer,
+    run_at => %(run_at)s::text::timestamptz,
+    delay => make_interval(secs => %(delay)s::double precision),
+    expires_at => %(expires_at)s::text::timestamptz,
+    tenant => coalesce(%(tenant)s::text, ''),
+    max_attempts => %(max_attempts)s::integer,
+    timeout_seconds => %(timeout_seconds)s::double precision,
+    backoff => %(backoff)s::text::jsonb,
+    tags => %(tags)s::text[],
+    metadata => %(metadata)s::text::jsonb,
+    triggered_by => NULL,
+    validated_by => %(validated_by)s::integer)) AS run_id
