@@ -13,6 +13,7 @@ import pytest
 
 from rota import config
 from rota.config import Config, RunSettings
+from rota.config.catalogue import SECTIONS
 from rota.errors import ConfigError, UnknownOption
 from rota.model.backoff import Backoff
 
@@ -265,7 +266,7 @@ class TestBadValues:
             ("[worker]\nmax_attempts = 1", "did you mean runs.max_attempts?"),
             ("concurrency = 1", "did you mean worker.concurrency?"),
             ("[workers]\nconcurrency = 1", "did you mean worker?"),
-            ("[zzz]\na = 1", "sections: worker, runs, scheduler, logs"),
+            ("[zzz]\na = 1", f"sections: {', '.join(SECTIONS)}"),
             ("zzz = 1", "`rota config list` shows all settings"),
         ],
     )

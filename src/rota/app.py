@@ -158,6 +158,11 @@ class App:
         with translate(), psycopg.connect(self._server_url(), autocommit=True) as conn:
             return migrate.pending(conn, self.config.schema)
 
+    def check_schema(self) -> None:
+        """SchemaError if the schema does not serve this release."""
+        with self.database.connection_sync() as conn, translate():
+            migrate.check(migrate.installed(conn, self.config.schema), self.config.schema)
+
     def _prepare(self) -> str:
         """The URL of a database whose schema serves this release."""
         url = self._server_url()

@@ -15,7 +15,7 @@ from rota.jobs.options import OptionArguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
-NOT_COMMANDS = {"by", "of", "sync", "close", "registry", "checked"}
+NOT_COMMANDS = {"by", "within", "seconds", "of", "sync", "close", "registry", "checked"}
 
 
 def section(title: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from rota.store.plans import Plan
+from rota.store.plans import Plan, limited
 from rota.store.pool import Database
 
 P = ParamSpec("P")
@@ -26,7 +26,9 @@ T = TypeVar("T")
 
 
 class Face:
-    """What all have: a database, and the name that the audit gets."""
+    """What all have: a database, the name that the audit gets, and perhaps a limit of time."""
+
+    seconds: float | None = None
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
         self.database = database
@@ -36,6 +38,12 @@ class Face:
         """The same, on behalf of somebody: `app.runs.by("alice").cancel(7)`."""
         other = copy.copy(self)
         other.actor = actor
+        return other
+
+    def within(self, seconds: float) -> Self:
+        """The same, in a hurry: a statement that takes longer is a DatabaseError (57014)."""
+        other = copy.copy(self)
+        other.seconds = seconds
         return other
 
 
@@ -70,7 +78,8 @@ class Command(Generic[P, T]):
 
         @wraps(plan)
         def carry_out(*args: Any, **kwargs: Any) -> Any:
-            return run(plan(face, *args, **kwargs))
+            made = plan(face, *args, **kwargs)
+            return run(made if face.seconds is None else limited(made, face.seconds))
 
         return carry_out
 

@@ -182,6 +182,42 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where the API is served, to whom, and how much of it at once."""
+
+    host: Annotated[
+        str, Field(min_length=1, description="The address that `rota server` listens on.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="The port; 0: any that is free.")] = (
+        7682
+    )
+    token: Annotated[
+        str | None,
+        Field(
+            min_length=16,
+            max_length=1000,
+            description="The admin token. Nothing but `/health` and `/ready` answers without it.",
+            examples=["at-least-16-characters-long"],
+        ),
+        Shown(is_secret=True, range="at least 16 characters"),
+    ] = field(default=None, repr=False)
+    public_metrics: Annotated[
+        bool, Field(description="Whether `/metrics` answers without a token.")
+    ] = False
+    requests_per_second: Annotated[
+        float,
+        Field(ge=1, le=1_000_000, description="Most requests a second of one client, on average."),
+    ] = 100.0
+    body_bytes: Annotated[
+        int, Field(ge=KIB, le=64 * MIB, description="Largest body of a request.")
+    ] = 2 * MIB
+    statement_seconds: Annotated[
+        float,
+        Field(ge=0.1, le=600, description="Longest time that a statement of a request may take."),
+    ] = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings: those of the whole installation, then one attribute for each section."""
 
@@ -239,3 +275,4 @@ class Settings:
     runs: RunSettings = field(default_factory=RunSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     logs: LogSettings = field(default_factory=LogSettings)
+    server: ServerSettings = field(default_factory=ServerSettings)

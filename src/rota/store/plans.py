@@ -27,3 +27,9 @@ def one(statement: str, **params: Any) -> Plan[Rows]:
     """The plan of a single statement."""
     rows = yield Ask(statement, params)
     return rows
+
+
+def limited(plan: Plan[T], seconds: float) -> Plan[T]:
+    """The same, but no statement of it may take longer."""
+    yield Ask("session/limit_time", {"milliseconds": int(seconds * 1000)})
+    return (yield from plan)

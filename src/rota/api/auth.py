@@ -1,0 +1,110 @@
+"""Who may ask: nobody without a token, but for the two paths that say whether the server lives."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import inspect
+import secrets
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.api.errors import ProblemError
+from rota.api.limits import RateLimit
+
+Authenticate = Callable[[Request], "str | Awaitable[str | None] | None"]
+
+OPEN_PATHS = frozenset({"/health", "/ready"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+ADMIN = "api:admin"
+DEVELOPER = "api:dev"
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+class TokenCheck:
+    """One token for everything. Digests are compared, so that time tells nothing of its length."""
+
+    def __init__(self, token: str) -> None:
+        self._digest = _digest(token)
+
+    def __call__(self, request: Request) -> str | None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not given:
+            return None
+        return ADMIN if hmac.compare_digest(_digest(given.strip()), self._digest) else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def developer(_: Request) -> str:
+    """For `rota dev` on loopback, behind a LocalOnly."""
+    return DEVELOPER
+
+
+class Access:
+    """Lets in who is known to `authenticate`, at the pace that one client may have."""
+
+    def __init__(
+        self, app: ASGIApp, *, authenticate: Authenticate, rate: RateLimit, open_paths: set[str]
+    ) -> None:
+        self._app = app
+        self._authenticate = authenticate
+        self._rate = rate
+        self._open = open_paths | OPEN_PATHS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and path_of(scope) not in self._open:
+            scope["rota.actor"] = await self._actor(Request(scope))
+        await self._app(scope, receive, send)
+
+    async def _actor(self, request: Request) -> str:
+        address = f"address {request.client.host if request.client else ''}"
+        # Whoever guesses is slowed down before the guess is looked at.
+        self._rate.check(address)
+        answer = self._authenticate(request)
+        actor = await answer if inspect.isawaitable(answer) else answer
+        if not actor:
+            self._rate.take(address)
+            raise ProblemError(
+                401,
+                "unauthorized",
+                "this needs a token: send Authorization: Bearer …",
+                headers={"WWW-Authenticate": 'Bearer realm="rota"'},
+            )
+        self._rate.take(f"actor {actor}")
+        return actor
+
+
+class LocalOnly:
+    """For an API that asks for no token: what a page of another site makes a browser send, under
+    whatever name of this machine, is refused."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._check(Request(scope))
+        await self._app(scope, receive, send)
+
+    def _check(self, request: Request) -> None:
+        if urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
+            raise ProblemError(403, "wrong_host", "ask for localhost: this API is open to it only")
+        origin = request.headers.get("origin")
+        is_foreign = origin is not None and origin != f"http://{request.headers['host']}"
+        if is_foreign or request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            raise ProblemError(403, "cross_site", "requests of other sites are refused")
+
+
+def path_of(scope: Scope) -> str:
+    """The path inside this application, wherever it is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"

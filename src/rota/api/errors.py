@@ -1,0 +1,203 @@
+"""One shape for everything that goes wrong: application/problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from rota import errors
+
+MEDIA_TYPE = "application/problem+json"
+
+# The status of each error of Rota; a subclass that is not named here has its parent's.
+STATUS: dict[type[errors.RotaError], int] = {
+    errors.RotaError: 500,
+    errors.ConfigError: 500,
+    errors.UnknownOption: 422,
+    errors.EmbeddedError: 503,
+    errors.SchemaError: 503,
+    errors.JobError: 422,
+    errors.TimingError: 422,
+    errors.PayloadError: 422,
+    errors.UnknownJob: 404,
+    errors.DuplicateKey: 409,
+    errors.RunNotFound: 404,
+    errors.ScheduleNotFound: 404,
+    errors.CalendarNotFound: 404,
+    errors.WrongState: 409,
+    errors.LeaseLost: 409,
+    errors.AttemptTimeout: 500,
+    errors.RunFailed: 409,
+    errors.WaitTimeout: 504,
+    errors.DatabaseError: 500,
+}
+# Of the database's own errors, by the beginning of their code: what to say, and whether the
+# server's message may be shown.
+_DATABASE: tuple[tuple[str, int, str, bool], ...] = (
+    ("57014", 504, "database_timeout", False),
+    ("40", 503, "database_busy", False),
+    ("55P03", 503, "database_busy", False),
+    ("08", 503, "database_unavailable", False),
+    ("53", 503, "database_unavailable", False),
+    ("57P", 503, "database_unavailable", False),
+    ("22", 422, "refused_by_database", True),
+    ("23", 422, "refused_by_database", True),
+)
+_TEXTS = {
+    "database_timeout": "the database did not answer in time",
+    "database_busy": "the database is busy with the same rows: try again",
+    "database_unavailable": "the database cannot be reached",
+}
+_log = structlog.get_logger("rota.api")
+
+
+class ProblemError(HTTPException):
+    """Raised anywhere below the API to answer with a problem."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        field: str | None = None,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        problems: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        super().__init__(status, detail, headers=dict(headers or {}))
+        self.code, self.field, self.hint, self.problems = code, field, hint, problems
+
+    def body(self) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "type": f"urn:rota:problem:{self.code}",
+            "title": HTTPStatus(self.status_code).phrase,
+            "status": self.status_code,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        more = {"field": self.field, "hint": self.hint, "errors": self.problems}
+        return said | {name: value for name, value in more.items() if value is not None}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(
+            self.body(), self.status_code, headers=self.headers, media_type=MEDIA_TYPE
+        )
+
+
+def code_of(kind: type[Exception]) -> str:
+    """`RunNotFound` is `run_not_found`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def as_problem(error: errors.RotaError) -> ProblemError:
+    if isinstance(error, errors.DatabaseError):
+        return _of_database(error)
+    kind = next(one for one in type(error).__mro__ if one in STATUS)
+    status = STATUS[kind]
+    if status == 500:
+        return internal(error)
+    headers = {"Retry-After": "5"} if status == 503 else None
+    if status == 503:
+        # Where the database is, and what is wrong with it, is not for callers.
+        _log.error("not available", error=str(error))
+        detail = (kind.__doc__ or "").strip() or "not available"
+        return ProblemError(status, code_of(type(error)), detail, headers=headers)
+    return ProblemError(status, code_of(type(error)), str(error), hint=error.hint)
+
+
+def _of_database(error: errors.DatabaseError) -> ProblemError:
+    state = error.sqlstate
+    if state is None:
+        state = "08"  # the driver could not even ask
+    for start, status, code, is_shown in _DATABASE:
+        if state.startswith(start):
+            detail = str(error) if is_shown else _TEXTS[code]
+            headers = {"Retry-After": "1"} if status == 503 else None
+            if not is_shown:
+                _log.warning(detail, sqlstate=error.sqlstate, error=str(error))
+            return ProblemError(status, code, detail, headers=headers)
+    return internal(error)
+
+
+def internal(error: BaseException) -> ProblemError:
+    """What nobody foresaw: the log says what, the caller only that."""
+    # As text: a pretty traceback shows local variables, and the token is one of them.
+    _log.error("request failed", traceback="".join(traceback.format_exception(error)))
+    return ProblemError(500, "internal", "something went wrong here; the server's log says what")
+
+
+def as_validation_problem(error: RequestValidationError) -> ProblemError:
+    found = [
+        {
+            "field": _path(one["loc"]),
+            "code": str(one["type"]),
+            "message": str(one["msg"]),
+        }
+        for one in error.errors()
+    ]
+    first = found[0]
+    return ProblemError(
+        422,
+        "invalid",
+        f"{first['field']}: {first['message']}",
+        field=first["field"],
+        problems=found,
+    )
+
+
+def _path(place: Sequence[Any]) -> str:
+    """`("body", "tags", 0)` is `tags[0]`, `("query", "limit")` is `limit`."""
+    parts = list(place[1:]) or list(place)
+    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in parts)
+    return text.removeprefix(".")
+
+
+def install(api: FastAPI) -> None:
+    """Every way out of a route speaks this shape."""
+
+    @api.exception_handler(ProblemError)
+    async def on_problem(_: Request, error: ProblemError) -> JSONResponse:
+        return error.response()
+
+    @api.exception_handler(errors.RotaError)
+    async def on_rota_error(_: Request, error: errors.RotaError) -> JSONResponse:
+        return as_problem(error).response()
+
+    @api.exception_handler(RequestValidationError)
+    async def on_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return as_validation_problem(error).response()
+
+    @api.exception_handler(AnyHTTPException)
+    async def on_http_error(request: Request, error: AnyHTTPException) -> JSONResponse:
+        return _of_http(request, error).response()
+
+
+def _of_http(request: Request, error: AnyHTTPException) -> ProblemError:
+    if error.status_code == 404:
+        return ProblemError(404, "no_such_path", "there is nothing at this path")
+    if error.status_code == 405:
+        allowed = ", ".join(sorted(_methods(request)))
+        detail = f"{request.method} is not for this path; there is {allowed}"
+        return ProblemError(405, "method_not_allowed", detail, headers={"Allow": allowed})
+    code = HTTPStatus(error.status_code).name.lower()
+    return ProblemError(error.status_code, code, str(error.detail), headers=error.headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """Of all routes of this path: the framework names those of the first one only."""
+    found: set[str] = set()
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    for prefix, route in request.app.state.rota.routes:
+        if path.startswith(prefix) and route.path_regex.match(path.removeprefix(prefix)):
+            found |= route.methods or set()
+    return found

@@ -1,0 +1,147 @@
+"""How much one client may ask, and how large a question may be."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.api.errors import ProblemError
+
+MOST_LISTED = 1000
+_CLIENTS = 10_000
+_BODY_SECONDS = 30.0
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class RateLimit:
+    """A bucket of tokens for each client: it refills at the rate, and holds two seconds of it.
+
+    Only the clients seen last are remembered, so that many of them cost no memory.
+    """
+
+    def __init__(self, rate: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._size = max(2.0, 2 * rate)
+        self._now = now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> None:
+        """One request; a ProblemError if there is none left."""
+        left = self._left(client)
+        if left >= 1:
+            left -= 1
+            self._keep(client, left)
+            return
+        self._keep(client, left)
+        self._refuse(left)
+
+    def check(self, client: str) -> None:
+        """Whether there is one left, without taking it."""
+        if client in self._buckets and (left := self._left(client)) < 1:
+            self._refuse(left)
+
+    def _left(self, client: str) -> float:
+        left, at = self._buckets.get(client, (self._size, self._now()))
+        return min(self._size, left + (self._now() - at) * self._rate)
+
+    def _keep(self, client: str, left: float) -> None:
+        self._buckets[client] = (left, self._now())
+        self._buckets.move_to_end(client)
+        while len(self._buckets) > _CLIENTS:
+            self._buckets.popitem(last=False)
+
+    def _refuse(self, left: float) -> None:
+        seconds = max(1, math.ceil((1 - left) / self._rate))
+        raise ProblemError(
+            429,
+            "too_many_requests",
+            f"more than {self._rate:g} requests a second",
+            headers={"Retry-After": str(seconds)},
+        )
+
+
+class BodyLimit:
+    """Reads the body of a request before anybody else does, so that its size is known, also when
+    it comes in chunks. Nothing here takes long bodies: payloads have their own, smaller limit."""
+
+    def __init__(self, app: ASGIApp, *, most: int, seconds: float = _BODY_SECONDS) -> None:
+        self._app = app
+        self._most = most
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in _WITH_BODY:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        self._check_announced(headers)
+        body = await self._read(receive)
+        if body is None:
+            return  # the client has gone
+        if body:
+            _check_type(headers.get("content-type", ""))
+        scope["rota.body"] = body
+        await self._app(scope, _replay(body, receive), send)
+
+    def _check_announced(self, headers: Headers) -> None:
+        announced = headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > self._most:
+            self._refuse()
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._most:
+                        self._refuse()
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise ProblemError(
+                408, "request_timeout", "the body did not arrive in time", headers=_CLOSE
+            ) from None
+
+    def _refuse(self) -> None:
+        raise ProblemError(
+            413, "body_too_large", f"a body has at most {self._most} bytes", headers=_CLOSE
+        )
+
+
+# What is left of the body is not read, so the connection cannot be used again.
+_CLOSE = {"Connection": "close"}
+
+
+def _check_type(given: str) -> None:
+    kind = given.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (
+        kind.startswith("application/") and kind.endswith("+json")
+    ):
+        raise ProblemError(
+            415, "unsupported_media_type", f"a body is application/json, not {kind or 'untyped'!r}"
+        )
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    is_sent = False
+
+    async def again() -> Message:
+        nonlocal is_sent
+        if is_sent:
+            return await receive()
+        is_sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again

@@ -1,0 +1,1 @@
+"""One module for each noun: parse, call one function of admin, answer."""

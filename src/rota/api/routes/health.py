@@ -1,0 +1,49 @@
+"""Whether the server lives, and whether it can work. Open: they tell nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+from fastapi import Request
+from pydantic import Field
+
+from rota.api.errors import ProblemError
+from rota.api.routing import router
+from rota.api.schemas.problem import problems
+from rota.api.schemas.views import Body, examples
+from rota.api.state import Desk
+from rota.errors import RotaError
+
+_PATIENCE = 5.0
+routes = router("health")
+
+
+class Health(Body):
+    """It answers, so it lives."""
+
+    model_config = examples({"status": "ok"})
+
+    status: Literal["ok"] = Field(description="Always `ok`.")
+
+
+@routes.get("/health", response_model=Health, operation_id="health")
+async def health() -> Any:
+    """Whether the server lives. Asks nobody."""
+    return {"status": "ok"}
+
+
+@routes.get("/ready", response_model=Health, operation_id="ready", responses=problems(503))
+async def ready(request: Request) -> Any:
+    """Whether the database answers and its schema serves this release."""
+    desk = Desk(request.app.state.rota, None)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await desk.clock.now()
+            await asyncio.to_thread(desk.app.check_schema)
+    except (RotaError, TimeoutError):
+        raise ProblemError(
+            503, "not_ready", "the database does not answer, or does not fit this release",
+            headers={"Retry-After": "5"},
+        ) from None  # fmt: skip
+    return {"status": "ok"}

@@ -1,0 +1,121 @@
+"""Runs: look, enqueue, cancel, retry."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from rota.api.routing import router
+from rota.api.schemas import runs as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Instant, Limit, RunId, read_cursor, write_cursor
+from rota.api.state import AtDesk
+
+routes = router("runs")
+
+
+@routes.get("/runs", response_model=schemas.RunPage, operation_id="list_runs")
+async def list_runs(
+    desk: AtDesk,
+    state: Annotated[
+        list[schemas.RunState] | None, Query(description="In these states; may be repeated.")
+    ] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="In this queue.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    key: Annotated[str | None, Query(max_length=400, description="With this key.")] = None,
+    since: Annotated[Instant | None, Query(description="Created at this time or later.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Runs, the newest first."""
+    place = read_cursor("runs", cursor, int)
+    found = await desk.runs.list(
+        states=state, job=job, queue=queue, tenant=tenant, tag=tag, key=key, since=since,
+        before_id=place[0] if place else None, limit=limit,
+    )  # fmt: skip
+    more = write_cursor("runs", found[-1].id) if len(found) == limit else None
+    return {"items": found, "next_cursor": more}
+
+
+@routes.post(
+    "/runs",
+    response_model=schemas.Enqueued,
+    status_code=201,
+    operation_id="enqueue_run",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def enqueue_run(desk: AtDesk, body: schemas.NewRun, response: Response) -> Any:
+    """Ask for a run. The payload of a job that this server's application declares is checked
+    against its types."""
+    given = body.model_dump(exclude_none=True)
+    names = {"delay_seconds": "delay", "key_seconds": "key_keep", "timeout_seconds": "timeout"}
+    job, payload = given.pop("job"), given.pop("payload")
+    options: Any = {names.get(name, name): value for name, value in given.items()}
+    run = await desk.runs.enqueue(job, payload, **options)
+    response.headers["Location"] = f"/api/v1/runs/{run.id}"
+    return {"run_id": run.id, "job": run.job, "is_duplicate": run.is_duplicate}
+
+
+@routes.get(
+    "/runs/{run_id:int}",
+    response_model=schemas.RunView,
+    operation_id="get_run",
+    responses=problems(404),
+)
+async def get_run(desk: AtDesk, run_id: RunId) -> Any:
+    """One run."""
+    return await desk.runs.get(run_id)
+
+
+@routes.get(
+    "/runs/{run_id:int}/details",
+    response_model=schemas.RunDetailsView,
+    operation_id="get_run_details",
+    responses=problems(404),
+)
+async def get_run_details(
+    desk: AtDesk,
+    run_id: RunId,
+    log_lines: Annotated[int, Query(ge=0, le=1000, description="The last so many lines.")] = 100,
+) -> Any:
+    """One run with its attempts and its last log lines."""
+    return await desk.runs.details(run_id, log_lines=log_lines)
+
+
+@routes.get(
+    "/runs/{run_id:int}/attempts",
+    response_model=list[schemas.AttemptView],  # type: ignore[valid-type]
+    operation_id="list_attempts",
+    responses=problems(404),
+)
+async def list_attempts(desk: AtDesk, run_id: RunId) -> Any:
+    """The attempts of a run, the first one first."""
+    return (await desk.runs.details(run_id, log_lines=0)).attempts
+
+
+@routes.post(
+    "/runs/{run_id:int}/cancel",
+    response_model=schemas.Cancelled,
+    operation_id="cancel_run",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def cancel_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
+    """Cancel a run: one that waits at once, one that runs by asking its worker."""
+    answer = await desk.runs.cancel(run_id, body.reason if body else None)
+    return {"run_id": run_id, "result": answer}
+
+
+@routes.post(
+    "/runs/{run_id:int}/retry",
+    response_model=schemas.RunView,
+    operation_id="retry_run",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def retry_run(desk: AtDesk, run_id: RunId, body: schemas.Retrial | None = None) -> Any:
+    """Put a failed or cancelled run back to work under its id."""
+    given = body or schemas.Retrial()
+    await desk.runs.retry(run_id, given.reason, payload=given.payload, delay=given.delay_seconds)
+    return await desk.runs.get(run_id)

@@ -1,0 +1,138 @@
+"""Routes that take nothing but what they declare, and paths whose names may hold a slash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.api.errors import ProblemError, internal
+
+# Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
+_SLASH = "\uf8f0"
+
+
+class StrictRequest(Request):
+    """Refuses what JSON has no word for, and what Postgres cannot store as text."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = _parse(await self.body())
+        return self._json
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        found = json.loads(body, parse_constant=_refuse_constant)
+        if b"\\u" in body:
+            _check_texts(found)
+    except (ValueError, RecursionError) as error:
+        _refuse(f"the body is not JSON: {str(error)[:200]}")
+    return found
+
+
+def _refuse(detail: str) -> NoReturn:
+    raise ProblemError(400, "malformed", detail)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
+
+
+def _check_texts(value: Any) -> None:
+    match value:
+        case str():
+            if "\0" in value:
+                raise ValueError("a text holds a NUL character, which Postgres cannot store")
+            value.encode()
+        case list():
+            for one in value:
+                _check_texts(one)
+        case dict():
+            for key, one in value.items():
+                _check_texts(key)
+                _check_texts(one)
+
+
+class StrictRoute(APIRoute):
+    """A parameter that the route does not know is an error: it may be a filter, mistyped."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        known = set(_query_names(self.dependant))
+
+        async def strict(request: Request) -> Response:
+            for name in request.query_params:
+                if name not in known:
+                    there = f"there is {', '.join(sorted(known))}" if known else "it takes none"
+                    raise ProblemError(
+                        422, "unknown_parameter", f"no parameter {name!r}: {there}", field=name
+                    )
+            request.path_params.update(
+                {
+                    name: value.replace(_SLASH, "/") if isinstance(value, str) else value
+                    for name, value in request.path_params.items()
+                }
+            )
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+def _query_names(dependant: Any) -> Iterator[str]:
+    for one in dependant.query_params:
+        yield one.alias
+    for inner in dependant.dependencies:
+        yield from _query_names(inner)
+
+
+def router(*tags: str) -> APIRouter:
+    """For one noun, under /api/v1."""
+    return APIRouter(route_class=StrictRoute, tags=list(tags))
+
+
+class Paths:
+    """Keeps an encoded slash inside the name that it belongs to; refuses NUL characters, which no
+    name and no filter can hold; and answers for whatever was raised below."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_started = False
+
+        async def watch(message: Any) -> None:
+            nonlocal is_started
+            is_started = is_started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(_checked(scope), receive, watch)
+        except ProblemError as error:
+            problem = error
+        except Exception as error:
+            if is_started:
+                raise
+            problem = internal(error)
+        else:
+            return
+        await problem.response()(scope, receive, send)
+
+
+def _checked(scope: Scope) -> Scope:
+    raw: bytes = scope.get("raw_path") or b""
+    if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
+        raise ProblemError(400, "malformed", "an address cannot hold a NUL character")
+    if b"%2f" in raw.lower():
+        parts = raw.partition(b"?")[0].decode("latin-1").split("/")
+        path = "/".join(unquote(it).replace("/", _SLASH) for it in parts)
+        return {**scope, "path": path}
+    return scope

@@ -1,0 +1,1 @@
+"""What goes in and out, as OpenAPI describes it."""

@@ -1,0 +1,108 @@
+"""The one shape of errors, and which of them an endpoint may answer with."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rota.api.errors import MEDIA_TYPE
+
+
+class FieldProblem(BaseModel):
+    """One value that does not fit."""
+
+    field: str = Field(description="Where it is: `priority`, `tags[0]`, `filter.states[1]`.")
+    code: str = Field(description="What is wrong, for programs.")
+    message: str = Field(description="What is wrong, for people.")
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:rota:problem:run_not_found",
+                    "title": "Not Found",
+                    "status": 404,
+                    "detail": "no run has the id 7",
+                    "code": "run_not_found",
+                }
+            ]
+        }
+    )
+
+    type: str = Field(description="A name for this kind of problem.")
+    title: str = Field(description="The words of the HTTP status.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What is wrong here.")
+    code: str = Field(description="The kind of problem, for programs; the end of `type`.")
+    field: str | None = Field(default=None, description="The value that does not fit.")
+    hint: str | None = Field(default=None, description="What to do about it.")
+    errors: list[FieldProblem] | None = Field(
+        default=None, description="Every value that does not fit."
+    )
+
+
+_EXAMPLES: dict[int, tuple[str, str, str]] = {
+    400: ("malformed", "The request cannot be read.", "the body is not JSON: …"),
+    401: (
+        "unauthorized",
+        "There is no token, or a wrong one.",
+        "this needs a token: send Authorization: Bearer …",
+    ),
+    403: ("cross_site", "Asked from where nobody may ask.", "requests of other sites are refused"),
+    404: ("run_not_found", "It is not there, or not any more.", "no run has the id 7"),
+    408: ("request_timeout", "The body came too slowly.", "the body did not arrive in time"),
+    409: ("wrong_state", "Its present state does not allow this.", "run 7 is running"),
+    412: (
+        "changed",
+        "Somebody has changed it since `If-Match` was read.",
+        'schedule "digest" has changed: it is at version 4, not 3',
+    ),
+    413: ("body_too_large", "The body is too large.", "a body has at most 2097152 bytes"),
+    415: (
+        "unsupported_media_type",
+        "The body is no JSON.",
+        "a body is application/json, not 'text/plain'",
+    ),
+    422: ("invalid", "A value does not fit.", "priority: Input should be less than or equal to 9"),
+    429: ("too_many_requests", "Too many requests.", "more than 100 requests a second"),
+    500: (
+        "internal",
+        "Something went wrong here.",
+        "something went wrong here; the server's log says what",
+    ),
+    503: ("database_unavailable", "The database is away.", "the database cannot be reached"),
+    504: ("database_timeout", "It took too long.", "the database did not answer in time"),
+}
+ALWAYS = (400, 401, 403, 422, 429, 500, 503, 504)
+WITH_BODY = (408, 413, 415)
+_HEADERS: dict[int, dict[str, Any]] = {
+    429: {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}},
+    401: {
+        "WWW-Authenticate": {"description": "How to ask.", "schema": {"type": "string"}},
+    },
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For `responses=` of a route or router."""
+    return {status: _response(status) for status in statuses}
+
+
+def _response(status: int) -> dict[str, Any]:
+    code, description, detail = _EXAMPLES[status]
+    example = {
+        "type": f"urn:rota:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+    }
+    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
+    found: dict[str, Any] = {"description": description, "content": {MEDIA_TYPE: content}}
+    return found | ({"headers": _HEADERS[status]} if status in _HEADERS else {})

@@ -1,0 +1,226 @@
+"""Runs and attempts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from rota.api.schemas.values import Instant, Payload, Reason
+from rota.api.schemas.views import Body, examples, page, view
+from rota.model.attempt import AttemptInfo
+from rota.model.details import RunDetails
+from rota.model.log import LogLine
+from rota.model.run import RunInfo
+
+RunState = Literal["blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"]
+AttemptState = Literal[
+    "running", "succeeded", "failed", "snoozed", "cancelled", "timed_out", "lost"
+]
+_AT = "2026-03-08T09:00:00Z"
+RUN_EXAMPLE: dict[str, Any] = {
+    "id": 42, "job": "send_welcome", "queue": "mail", "state": "failed", "priority": 5,
+    "payload": {"user_id": 7}, "run_at": _AT, "attempt": 3, "max_attempts": 3,
+    "key": "welcome-7", "tenant": "", "tags": ["mail"], "metadata": {"team": "growth"},
+    "schedule": None, "scheduled_for": None, "triggered_by": {"type": "code"}, "worker": 3,
+    "last_error": "SMTPServerDisconnected: connection lost", "message": None, "result": None,
+    "created_at": _AT, "started_at": _AT, "finished_at": "2026-03-08T09:00:31Z",
+    "duration_ms": 214.5, "expires_at": None, "end_reason": "attempts used up",
+    "attempts_used": 3, "progress": None, "held_by": None,
+}  # fmt: skip
+
+RunView = view(
+    RunInfo,
+    "Run",
+    {
+        "id": "Its number; never reused.",
+        "job": "What it runs.",
+        "queue": "The lane that it waits in.",
+        "state": "Where it stands.",
+        "priority": "Lower runs first.",
+        "payload": "What the handler is called with.",
+        "run_at": "Not before this time.",
+        "attempt": "The number of the last attempt; 0 before the first.",
+        "max_attempts": "How many attempts it may spend.",
+        "key": "What makes it the only one of its kind.",
+        "tenant": "Whose it is.",
+        "tags": "Words to find it by.",
+        "metadata": "Anything that the caller wanted to keep with it.",
+        "schedule": "The schedule that asked for it.",
+        "scheduled_for": "The nominal time that it stands for.",
+        "triggered_by": "What asked for it, and who.",
+        "worker": "The worker that has it, or had it last.",
+        "last_error": "How the last failed attempt failed.",
+        "message": "What the handler said last.",
+        "result": "What the handler returned.",
+        "created_at": "When it was accepted.",
+        "started_at": "When its last attempt began.",
+        "finished_at": "When it ended.",
+        "duration_ms": "How long its last attempt took.",
+        "expires_at": "If it has not begun by then, it is cancelled.",
+        "end_reason": "Why it ended.",
+        "attempts_used": "How many attempts it has spent.",
+        "progress": "How far the handler says it is, from 0 to 1.",
+        "held_by": "What holds it back while it is queued.",
+    },
+    RUN_EXAMPLE,
+    state=RunState,
+)
+RunPage = page(RunView)
+
+ATTEMPT_EXAMPLE: dict[str, Any] = {
+    "run_id": 42, "attempt": 3, "state": "failed", "worker": 3, "started_at": _AT,
+    "finished_at": "2026-03-08T09:00:31Z", "duration_ms": 214.5, "message": None, "details": None,
+    "error_type": "SMTPServerDisconnected", "error": "connection lost", "traceback": None,
+    "is_redelivery": False, "is_spent": True,
+}  # fmt: skip
+AttemptView = view(
+    AttemptInfo,
+    "Attempt",
+    {
+        "run_id": "The run that it is a try at.",
+        "attempt": "Its number; numbers of a run always rise.",
+        "state": "How it stands or ended.",
+        "worker": "Who tried.",
+        "started_at": "When it began.",
+        "finished_at": "When it ended.",
+        "duration_ms": "How long it took.",
+        "message": "What it said last.",
+        "details": "What a SQL job returned as details.",
+        "error_type": "The class of the error.",
+        "error": "The error.",
+        "traceback": "Where it was raised.",
+        "is_redelivery": "Whether an attempt before it was lost with its worker.",
+        "is_spent": "Whether it counts against `max_attempts`; null while it runs.",
+    },
+    ATTEMPT_EXAMPLE,
+    state=AttemptState,
+)
+LINE_EXAMPLE: dict[str, Any] = {
+    "at": _AT, "run_id": 42, "attempt": 3, "seq": 1, "worker": 3, "level": "info",
+    "message": "sending", "fields": {"user": 7},
+}  # fmt: skip
+LogLineView = view(
+    LogLine,
+    "LogLine",
+    {
+        "at": "When it was written.",
+        "run_id": "The run that wrote it.",
+        "attempt": "The attempt that wrote it.",
+        "seq": "Its number within the attempt.",
+        "worker": "Where it was written.",
+        "level": "debug, info, warning, error or critical.",
+        "message": "The text.",
+        "fields": "What was given beside the text.",
+    },
+    LINE_EXAMPLE,
+)
+RunDetailsView = view(
+    RunDetails,
+    "RunDetails",
+    {
+        "run": "The run.",
+        "attempts": "Its attempts, the first one first.",
+        "logs": "Its last log lines, in their order.",
+    },
+    {"run": RUN_EXAMPLE, "attempts": [ATTEMPT_EXAMPLE], "logs": [LINE_EXAMPLE]},
+    run=RunView,
+    attempts=list[AttemptView],  # type: ignore[valid-type]
+    logs=list[LogLineView],  # type: ignore[valid-type]
+)
+
+
+class NewRun(Body):
+    """A run to enqueue. What is not given, the job says."""
+
+    model_config = examples(
+        {
+            "job": "send_welcome",
+            "payload": {"user_id": 7},
+            "delay_seconds": 60,
+            "priority": 1,
+        }
+    )
+
+    job: str = Field(min_length=1, max_length=200, description="What to run.")
+    payload: Payload = Field(default_factory=dict, description="What the handler is called with.")
+    queue: str | None = Field(
+        default=None, min_length=1, max_length=100, description="Another lane."
+    )
+    priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
+    delay_seconds: float | None = Field(
+        default=None, ge=0, le=3_153_600_000, description="Not before so long from now."
+    )
+    run_at: Instant | None = Field(default=None, description="Not before this time.")
+    expires_at: Instant | None = Field(
+        default=None, description="Cancelled if it has not begun by then."
+    )
+    key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=400,
+        description="An unfinished run that holds it is the answer.",
+    )
+    key_seconds: Annotated[float, Field(ge=0, le=3_153_600_000)] | Literal["forever"] | None = (
+        Field(default=None, description="How long the key outlives its run.")
+    )
+    on_conflict: Literal["return", "raise", "replace"] | None = Field(
+        default=None, description="What happens when a run holds the key."
+    )
+    tenant: str | None = Field(default=None, max_length=200, description="Whose it is.")
+    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Most attempts.")
+    timeout_seconds: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=31_536_000,
+        description="A longer attempt is stopped.",
+    )
+    backoff: dict[str, Any] | str | None = Field(
+        default=None,
+        description="How the wait before a retry grows: a word, or an object with numbers.",
+    )
+    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None, max_length=100, description="Words to find it by."
+    )
+    metadata: dict[str, Any] | None = Field(default=None, description="Anything to keep with it.")
+
+
+class Enqueued(Body):
+    """The run that was asked for, or the one that holds its key."""
+
+    model_config = examples({"run_id": 42, "job": "send_welcome", "is_duplicate": False})
+
+    run_id: int = Field(description="Its id.")
+    job: str = Field(description="What it runs.")
+    is_duplicate: bool = Field(description="Whether it was there before, by its key.")
+
+
+class Cancellation(Body):
+    """Why."""
+
+    model_config = examples({"reason": "sent twice"})
+
+    reason: Reason = None
+
+
+class Cancelled(Body):
+    """What became of it."""
+
+    model_config = examples({"run_id": 42, "result": "cancelled"})
+
+    run_id: int = Field(description="The run.")
+    result: Literal["cancelled", "requested"] = Field(
+        description="`requested`: it is running, its worker was asked to stop."
+    )
+
+
+class Retrial(Body):
+    """Back to work, perhaps with another payload."""
+
+    model_config = examples({"payload": {"user_id": 8}, "reason": "wrong user"})
+
+    payload: Payload | None = Field(default=None, description="Instead of the one that failed.")
+    delay_seconds: float | None = Field(
+        default=None, ge=0, le=3_153_600_000, description="Not before so long from now."
+    )
+    reason: Reason = None

@@ -1,0 +1,82 @@
+"""Values that several requests have."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
+
+from rota.api.errors import ProblemError
+from rota.api.limits import MOST_LISTED
+
+BIGGEST_ID = 2**63 - 1
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)")
+
+
+def _read_instant(value: Any) -> Any:
+    """Pydantic would take a number for seconds since 1970."""
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+        raise ValueError("must be a date and time with an offset, like 2026-03-08T09:00:00Z")
+    return value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_read_instant), Field(strict=False)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Reason = Annotated[
+    str | None,
+    Field(max_length=2000, description="Why; the audit keeps it."),
+]
+Payload = dict[str, Any]
+
+RunId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The id of a run.")]
+Limit = Annotated[
+    int, Query(ge=1, le=MOST_LISTED, description="Most that are listed; the rest comes by cursor.")
+]
+Cursor = Annotated[
+    str | None,
+    Query(max_length=2000, description="`next_cursor` of the page before, with the same filters."),
+]
+Tenant = Annotated[str, Query(max_length=200, description="Whose it is. Empty: nobody's own.")]
+ScheduleName = Annotated[
+    str, Path(min_length=1, max_length=200, description="The name of a schedule.")
+]
+
+
+def write_cursor(kind: str, *place: Any) -> str:
+    """Opaque to callers: what it holds may change."""
+    text = json.dumps([kind, *place], separators=(",", ":"), default=str)
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] | None:
+    """Where a page begins; a ProblemError for one that another list has given, or nobody."""
+    if cursor is None:
+        return None
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if not isinstance(found, list) or found[0] != kind or len(found) != len(types) + 1:
+            raise ValueError
+        place = tuple(_read(value, kind_) for value, kind_ in zip(found[1:], types, strict=True))
+    except (ValueError, TypeError, IndexError, RecursionError):
+        raise ProblemError(
+            422, "invalid", "cursor: this list has given no such cursor", field="cursor"
+        ) from None
+    return place
+
+
+def _read(value: Any, kind: Any) -> Any:
+    if kind is datetime:
+        return datetime.fromisoformat(value)
+    if type(value) is not kind or (kind is int and not 0 <= value <= BIGGEST_ID):
+        raise ValueError
+    if kind is str and "\0" in value:
+        raise ValueError
+    return value

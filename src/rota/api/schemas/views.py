@@ -1,0 +1,67 @@
+"""Answers are the model's dataclasses: their schemas are read from these, never written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+# Every view by its name, for the test that nothing is left unexplained.
+VIEWS: dict[str, tuple[type, type[BaseModel]]] = {}
+
+
+def view(
+    source: type,
+    name: str,
+    about: Mapping[str, str],
+    example: Mapping[str, Any],
+    **types: Any,
+) -> type[BaseModel]:
+    """The schema of a dataclass: a meaning for each field, a whole example, and narrower types
+    where the dataclass only says that it is a text."""
+    hints = get_type_hints(source)
+    columns: dict[str, Any] = {
+        one.name: (
+            types.get(one.name, hints[one.name]),
+            Field(description=about.get(one.name)),
+        )
+        for one in fields(source)
+    }
+    made: type[BaseModel] = create_model(
+        name,
+        __config__=ConfigDict(
+            from_attributes=True, json_schema_extra={"examples": [dict(example)]}
+        ),
+        __doc__=(source.__doc__ or "").partition("\n\n")[0],
+        **columns,
+    )
+    VIEWS[name] = (source, made)
+    return made
+
+
+def page(item: type[BaseModel]) -> type[BaseModel]:
+    """A list of them, and where the next page begins."""
+    made: type[BaseModel] = create_model(
+        f"{item.__name__}Page",
+        __config__=ConfigDict(from_attributes=True),
+        __doc__="One page of a list.",
+        items=(list[item], Field(description="In the order that was asked for.")),  # type: ignore[valid-type]
+        next_cursor=(
+            str | None,
+            Field(description="Send it as `cursor` for the next page; null: this is the last one."),
+        ),
+    )
+    return made
+
+
+class Body(BaseModel):
+    """What a request sends: no other fields, and no text where a number belongs."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def examples(*given: Mapping[str, Any]) -> ConfigDict:
+    """For `model_config` of a body."""
+    return ConfigDict(json_schema_extra={"examples": [dict(one) for one in given]})

@@ -1,0 +1,80 @@
+"""What an API holds for as long as it lives, and what a request gets of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+
+from rota.admin.face import Face
+
+if TYPE_CHECKING:
+    from rota.admin.calendars import Calendars
+    from rota.admin.clock import Clock
+    from rota.admin.jobs import Jobs
+    from rota.admin.queues import Queues
+    from rota.admin.runs import Runs
+    from rota.admin.schedules import Schedules
+    from rota.admin.workers import Workers
+    from rota.app import App
+
+F = TypeVar("F", bound=Face)
+
+
+@dataclass
+class ApiState:
+    """`stopping` is set when the server is told to end: whoever streams, stops then."""
+
+    app: App
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    routes: list[Any] = field(default_factory=list)
+
+
+class Desk:
+    """The use cases on behalf of whoever sent a request, none of which may take too long."""
+
+    def __init__(self, state: ApiState, actor: str | None) -> None:
+        self.app = state.app
+        self.stopping = state.stopping
+        self.actor = actor
+
+    def ask(self, face: F) -> F:
+        """Any face of the application, acting for the caller."""
+        return face.by(self.actor).within(self.app.config.server.statement_seconds)
+
+    @property
+    def runs(self) -> Runs:
+        return self.ask(self.app.runs)
+
+    @property
+    def jobs(self) -> Jobs:
+        return self.ask(self.app.jobs)
+
+    @property
+    def schedules(self) -> Schedules:
+        return self.ask(self.app.schedules)
+
+    @property
+    def calendars(self) -> Calendars:
+        return self.ask(self.app.calendars)
+
+    @property
+    def queues(self) -> Queues:
+        return self.ask(self.app.queues)
+
+    @property
+    def workers(self) -> Workers:
+        return self.ask(self.app.workers)
+
+    @property
+    def clock(self) -> Clock:
+        return self.ask(self.app.clock)
+
+
+async def _desk(request: Request) -> Desk:
+    return Desk(request.app.state.rota, request.scope.get("rota.actor"))
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]
