@@ -115,6 +115,7 @@ def test_run_failed_tells_run_state_and_reasons() -> None:
         ("RO004", errors.RunNotFound),
         ("RO007", errors.ScheduleNotFound),
         ("RO005", errors.WrongState),
+        ("RO010", errors.WorkerNotFound),
         ("RO006", errors.LeaseLost),
         ("23505", errors.DatabaseError),
         (None, errors.DatabaseError),

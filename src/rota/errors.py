@@ -13,6 +13,8 @@
   * RunNotFound            no run has that id
   * ScheduleNotFound       no schedule has that name
   * CalendarNotFound       no calendar has that name
+  * QueueNotFound          no queue has that name
+  * WorkerNotFound         no worker has that id
   * WrongState             the run's state does not allow the action
   * LeaseLost              the worker no longer owns what it writes about
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
@@ -43,6 +45,7 @@ __all__ = [
     "JobError",
     "LeaseLost",
     "PayloadError",
+    "QueueNotFound",
     "Retry",
     "RotaError",
     "RunFailed",
@@ -54,6 +57,7 @@ __all__ = [
     "UnknownJob",
     "UnknownOption",
     "WaitTimeout",
+    "WorkerNotFound",
     "WrongState",
     "from_sqlstate",
 ]
@@ -119,6 +123,14 @@ class ScheduleNotFound(RotaError):
 
 class CalendarNotFound(RotaError):
     """No calendar has that name."""
+
+
+class QueueNotFound(RotaError):
+    """No job, open run or operator has named a queue so."""
+
+
+class WorkerNotFound(RotaError):
+    """No worker has that id: there never was one, or it ended more than a week ago."""
 
 
 class WrongState(RotaError):
@@ -239,6 +251,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO005": WrongState,
     "RO006": LeaseLost,
     "RO007": ScheduleNotFound,
+    "RO010": WorkerNotFound,
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 PUBLIC = {
     "enqueue", "enqueue_run", "enqueue_many", "enqueue_batch", "cancel_run", "retry_run",
+    "drain_worker", "resume_worker",
     "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",

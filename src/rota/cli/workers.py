@@ -1,4 +1,4 @@
-"""`rota workers`: who runs jobs."""
+"""`rota workers`: who runs jobs, and who shall claim no more."""
 
 from __future__ import annotations
 
@@ -7,29 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import times
-from rota.cli.flags import Absolute, Json
-from rota.cli.output import print_json, remark, table
-from rota.cli.session import administer
+from rota.cli import times, values
+from rota.cli.each import each
+from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.output import facts, print_json, remark, table
+from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
 if TYPE_CHECKING:
+    from rota.app import App
     from rota.model.worker import WorkerInfo
 
 commands = typer.Typer(name="workers", help="Workers: who runs jobs.", no_args_is_help=True)
 
+Id = Annotated[int, typer.Argument(metavar="ID")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more workers.")]
+STATES = ("live", "draining", "stopping", "silent", "stuck", "lost", "gone")
 HEADERS = (
-    "ID>",
-    "STATE",
-    "HOST",
-    "PID>",
-    "QUEUES",
-    "RUNNING>",
-    "HEARTBEAT",
-    "STARTED",
-    "JOBS>",
-    "",
-)
+    "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "HEARTBEAT", "STARTED", "JOBS>", "",
+)  # fmt: skip
 
 
 @commands.command("list")
@@ -39,19 +35,29 @@ def list_workers(
     include_gone: Annotated[
         bool, typer.Option("--all", help="With those that have left in order.")
     ] = False,
+    wanted: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help=", ".join(STATES))
+    ] = None,
+    host: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Live, stopping and lost workers, the newest first."""
+    """Live, draining, stopping and lost workers, the newest first."""
+    if wanted is not None and wanted not in STATES:
+        values.refuse("--state", f"{wanted!r} is no state; there are {', '.join(STATES)}")
     with administer(ctx) as app:
-        found = app.workers.sync.list(include_gone=include_gone)
+        every = app.workers.sync.list(include_gone=include_gone or wanted == "gone")
         now = app.clock.sync.now()
+    found = [one for one in every if wanted in (None, state(one)) and host in (None, one.host)]
     if json:
         print_json(found)
     elif found:
         table(HEADERS, [_row(worker, now, absolute) for worker in found])
+        slots = sum(one.concurrency for one in found if state(one) == "live")
+        running = sum(one.running for one in found)
+        remark(f"{len(found)} workers, {running} runs running, {slots} slots that claim")
     else:
-        remark("no workers; `rota worker` starts one")
+        remark("no workers match" if every else "no workers; `rota worker` starts one")
 
 
 def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
@@ -60,19 +66,96 @@ def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, 
         worker.id, state(worker), worker.host, worker.pid, ", ".join(worker.queues) or "all",
         f"{worker.running}/{worker.concurrency}",
         times.absolute(worker.heartbeat_at) if is_absolute else beat,
-        times.shown(worker.started_at, now, is_absolute), len(worker.jobs), _news(worker),
+        times.shown(worker.started_at, now, is_absolute), len(worker.jobs), news(worker),
     )  # fmt: skip
 
 
 def state(worker: WorkerInfo) -> str:
     if worker.is_silent:
         return "silent"
-    return "stuck" if worker.is_stuck and worker.state == "live" else worker.state
+    if worker.is_stuck and worker.state == "live":
+        return "stuck"
+    return "draining" if worker.is_draining else worker.state
 
 
-def _news(worker: WorkerInfo) -> str:
+def news(worker: WorkerInfo) -> str:
+    """What one has to know of it beside its state."""
     if worker.is_silent:
         return "lease ran out; no other worker is there to rescue its runs"
     if worker.is_stuck and worker.state == "live":
         return "its event loop stands still"
+    if worker.is_draining:
+        return _draining(worker)
     return f"{worker.claimed} more claimed" if worker.claimed else ""
+
+
+def _draining(worker: WorkerInfo) -> str:
+    then = "then stops" if worker.is_to_stop else "then waits"
+    heard = then if worker.drain_seen_at else "has not heard it yet"
+    reason = f": {worker.drain_reason}" if worker.drain_reason else ""
+    return f"{heard}; by {worker.drain_requested_by}{reason}"
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
+    """One worker: where it is, what it serves, what it was told."""
+    with administer(ctx) as app:
+        found = app.workers.sync.get(worker_id)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    else:
+        facts(_facts(found, now))
+
+
+def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
+    beat = f"{times.absolute(worker.heartbeat_at)} ({times.span(worker.heartbeat_seconds)} ago)"
+    told = news(worker)
+    return [
+        ("worker", worker.id),
+        ("state", f"{state(worker)}, {told}" if told else state(worker)),
+        ("host", worker.host),
+        ("pid", worker.pid),
+        ("release", worker.version),
+        ("application", worker.application),
+        ("queues", ", ".join(worker.queues) or "all"),
+        ("running", f"{worker.running} of {worker.concurrency} slots"),
+        ("heartbeat", beat),
+        ("lease", times.span(worker.lease_seconds)),
+        ("started", times.both(worker.started_at, now)),
+        ("draining since", times.both(worker.drain_requested_at, now)),
+        ("ended", times.both(worker.ended_at, now)),
+        ("jobs", ", ".join(worker.jobs)),
+    ]
+
+
+@commands.command("drain")
+def drain(
+    ctx: typer.Context,
+    ids: Ids,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="End it when what runs has ended, for good.")
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> int:
+    """Let workers claim no more and finish what they run, however long that takes."""
+    word = "drains, then stops" if stop else "drains"
+
+    def one(app: App, worker_id: int) -> str:
+        app.workers.by(actor()).sync.drain(worker_id, reason, stop=stop)
+        return word
+
+    return each(ctx, "worker", ids, one, is_json=json)
+
+
+@commands.command("resume")
+def resume(ctx: typer.Context, ids: Ids, reason: Reason = None, json: Json = False) -> int:
+    """Let draining workers claim again."""
+
+    def one(app: App, worker_id: int) -> str:
+        app.workers.by(actor()).sync.resume(worker_id, reason)
+        return "claims again"
+
+    return each(ctx, "worker", ids, one, is_json=json)

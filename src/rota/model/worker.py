@@ -11,7 +11,8 @@ class WorkerInfo:
     """One row of `rota.workers`, with what it holds.
 
     `queues` empty: all of them. `is_stuck`: its event loop stands still. `is_silent`: its lease
-    ran out, and nobody has declared it lost yet.
+    ran out, and nobody has declared it lost yet. `is_draining`: told to claim no more, which it
+    knows since `drain_seen_at`.
     """
 
     id: int
@@ -19,12 +20,19 @@ class WorkerInfo:
     host: str
     pid: int
     version: str
+    application: str | None
     state: str
     queues: list[str]
     jobs: list[str]
     concurrency: int
     running: int
     claimed: int
+    is_draining: bool
+    is_to_stop: bool
+    drain_requested_at: datetime | None
+    drain_requested_by: str | None
+    drain_reason: str | None
+    drain_seen_at: datetime | None
     is_stuck: bool
     is_silent: bool
     lease_seconds: float

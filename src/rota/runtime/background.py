@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from rota.config import Config
+from rota.runtime.drain import Drain, Order
 from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.loop import Loop
 from rota.runtime.progress import ProgressBoard
@@ -30,6 +31,7 @@ class Background:
         jobs: Callable[[], Sequence[str]],
         on_suspects: Callable[[], None],
         on_sql_jobs: Callable[[], Awaitable[None]],
+        on_order: Callable[[Order], Awaitable[None]],
     ) -> None:
         worker, logs = config.worker, config.logs
         self._log = get_logger("worker")
@@ -44,9 +46,12 @@ class Background:
         self.promoter = Promoter(database, poll_seconds=worker.poll_seconds)
         self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
         self.scheduler = Scheduler(database, tick_seconds=config.scheduler.tick_seconds)
-        self._is_ticking = config.scheduler.enabled
+        self._may_tick = config.scheduler.enabled
+        self._is_ticking = False
+        self.drain = Drain(database, lease_seconds=worker.lease_seconds, on_order=on_order)
         self.sql_jobs = SqlJobs(database, on_sql_jobs)
         self._others: list[Loop] = [
+            self.drain,
             self.sql_jobs,
             Rescuer(database, lease_seconds=worker.lease_seconds),
             Suspects(
@@ -71,11 +76,17 @@ class Background:
     def start(self) -> None:
         for loop in [*self._writers, self.promoter, self.upkeep, *self._others]:
             loop.start()
-        if self._is_ticking:
+        self.start_ticking()
+
+    def start_ticking(self) -> None:
+        """Harmless when it ticks, and where it never does."""
+        if self._may_tick and not self._is_ticking:
+            self._is_ticking = True
             self.scheduler.start()
 
     async def stop_ticking(self) -> None:
-        """First of all at a shutdown: enqueue nothing new."""
+        """First of all at a shutdown, and while it drains: enqueue nothing new."""
+        self._is_ticking = False
         await self.scheduler.stop()
 
     async def stop(self) -> None:

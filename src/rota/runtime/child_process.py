@@ -30,6 +30,7 @@ class ChildProcess:
         self._pause = 0.0
         self.start_at = 0.0
         self.card: Card | None = None
+        self.is_retired = False
         # What it held past its timeout, if that is why it was killed.
         self.overdue: tuple[Overdue, ...] = ()
 

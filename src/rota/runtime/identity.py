@@ -50,6 +50,7 @@ class Identity:
     ) -> None:
         self.worker = worker
         self.is_weak = False
+        self._is_draining = False
         self._config = config.worker
         self._parent = parent
         self._log = get_logger("worker")
@@ -107,6 +108,16 @@ class Identity:
             self.lease.start()
         else:
             self._parent.registered(self.worker)
+
+    def set_weak(self, is_weak: bool) -> None:
+        """The lease may run out: claim nothing meanwhile."""
+        self.is_weak = is_weak
+        self.feeder.pause_claiming(self.is_weak or self._is_draining)
+
+    def set_draining(self, is_draining: bool) -> None:
+        """Claim no more, hand back what has not started, and let the rest take its time."""
+        self._is_draining = is_draining
+        self.feeder.pause_claiming(self.is_weak or self._is_draining)
 
     async def know(self, jobs: Sequence[str]) -> None:
         """What it can run has changed: say so, that such runs are not taken for unknown."""

@@ -80,6 +80,10 @@ class Parent:
     def leave(self) -> None:
         self._card.leave()
 
+    def retire(self) -> None:
+        """An operator wants this worker to stop: it shall not be replaced."""
+        self._card.retire()
+
     def has_lost(self, worker: int) -> bool:
         """Whether the supervisor was told that this identity is not live."""
         return self._card.lost_worker == worker

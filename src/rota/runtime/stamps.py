@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 _MAGIC = 0x524F54415F303031
 _WORD = 8
-# Words of the card. The worker writes the first four, the supervisor the other two.
-_KIND, _WORKER, _STAMPED, _LEAVING, _RENEWED, _LOST = range(6)
+# Words of the card. The worker writes the first four and the last, the supervisor the other two.
+_KIND, _WORKER, _STAMPED, _LEAVING, _RENEWED, _LOST, _RETIRED = range(7)
 _HEAD = 8
 # Words of one attempt that has a timeout; its deadline is 0 where there is none.
 _DEADLINE, _RUN, _ATTEMPT, _TIMEOUT = range(4)
@@ -87,6 +87,14 @@ class Card:
 
     def leave(self) -> None:
         self._words[_LEAVING] = 1
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether an operator told it to stop, so that nobody shall take its place."""
+        return bool(self._words[_RETIRED])
+
+    def retire(self) -> None:
+        self._words[_RETIRED] = 1
 
     def add_attempt(self, run: int, attempt: int, started: float, timeout: float) -> int | None:
         """Show an attempt that has a timeout; answers its place."""

@@ -88,7 +88,7 @@ class Supervisor:
         self._leases.start()
         self._log.info("supervisor started", processes=len(self._children), pid=os.getpid())
         try:
-            while not self._signals:
+            while not self._signals and not all(child.is_retired for child in self._children):
                 self._look()
                 time.sleep(_LOOK_SECONDS)
         finally:
@@ -110,7 +110,8 @@ class Supervisor:
     def _look(self) -> None:
         self._check()
         for child in self._children:
-            if not child.is_running and time.monotonic() >= child.start_at:
+            is_due = not child.is_retired and time.monotonic() >= child.start_at
+            if is_due and not child.is_running:
                 self._start(child)
 
     def _check(self) -> bool:
@@ -144,7 +145,10 @@ class Supervisor:
         assert child.card is not None
         self._leases.ended(child.card, child.overdue)
         child.pause()
-        if not self._signals:
+        child.is_retired = child.card.is_retired
+        if child.is_retired:
+            self._log.info("worker process stopped by an operator, not replaced", pid=child.pid)
+        elif not self._signals:
             self._log.error("worker process ended", pid=child.pid, exit_code=code)
 
     def _end_stuck(self, child: ChildProcess) -> None:

@@ -18,9 +18,11 @@ from rota.jobs.registry import Registry
 from rota.runtime.attempt import Stop
 from rota.runtime.background import Background
 from rota.runtime.definitions import Definitions
+from rota.runtime.drain import Order
 from rota.runtime.identity import Identity
 from rota.runtime.listener import Listener
 from rota.runtime.parent import Parent
+from rota.runtime.tasks import end_task
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
 
@@ -57,6 +59,7 @@ class Worker:
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._orphan_stop: asyncio.Task[None] | None = None
+        self._retirement: asyncio.Task[None] | None = None
         self._state = "new"
         self._stopped: asyncio.Event | None = None
 
@@ -95,6 +98,7 @@ class Worker:
             jobs=self._known_jobs,
             on_suspects=self._suspects_wait,
             on_sql_jobs=self._sql_jobs_changed,
+            on_order=self._obey,
         )
         self._listener = Listener(
             self._database, on_call=self._called, on_change=self._listening_changed
@@ -153,6 +157,8 @@ class Worker:
         )
         identity.runner.use(self._definitions.current)
         self._background.serve(worker)
+        await self._background.drain.serve(worker)
+        identity.set_draining(self._background.drain.order.is_draining)
         self._identity = identity
         identity.start()
         identity.feeder.set_listening(self._listener.is_listening)
@@ -187,7 +193,7 @@ class Worker:
     def _weak(self, is_weak: bool) -> None:
         """The lease may run out: claim nothing meanwhile. A shutdown claims nothing anyway."""
         if self._state == "running" and self._identity is not None:
-            self._identity.feeder.pause_claiming(is_weak)
+            self._identity.set_weak(is_weak)
 
     async def _renew(self) -> None:
         old, self._identity = self._identity, None
@@ -220,6 +226,8 @@ class Worker:
         elif kind == "jobs":
             self._background.sql_jobs.wake()
             self._definitions.wake()
+        elif kind == "worker" and what == str(identity.worker):
+            self._background.drain.wake()
         elif kind == "cancel" and what == str(identity.worker):
             self._spawn_cancel_check()
 
@@ -274,6 +282,31 @@ class Worker:
             if time.monotonic() - last_check >= self._config.worker.poll_seconds:
                 last_check = time.monotonic()
                 self._spawn_cancel_check()
+
+    # Told by an operator.
+
+    async def _obey(self, order: Order) -> None:
+        if self._state != "running":
+            return
+        if self._identity is not None:
+            self._identity.set_draining(order.is_draining)
+        if order.is_draining:
+            await self._background.stop_ticking()
+        else:
+            self._background.start_ticking()
+        if order.is_to_stop and self._retirement is None:
+            self._retirement = asyncio.create_task(self._retire(), name="rota retirement")
+        elif not order.is_to_stop and self._retirement is not None:
+            task, self._retirement = self._retirement, None
+            await end_task(task)
+
+    async def _retire(self) -> None:
+        """Stop, but not before what runs has ended, however long that takes."""
+        if self._identity is not None:
+            await self._identity.slots.drained()
+        if self._parent is not None:
+            self._parent.retire()
+        await self.stop()
 
     # Under a supervisor.
 

@@ -17,7 +17,8 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
        -- enqueued_at is by the real clock.
        extract(epoch FROM clock_timestamp() - o.oldest_at)::double precision AS oldest_seconds,
        (SELECT count(*) FROM rota.workers w
-        WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp() AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
+        WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
+          AND w.drain_requested_at IS NULL AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
        coalesce(q.is_paused, false) AS is_paused, q.paused_at, q.paused_by, q.pause_reason
 FROM named n
 LEFT JOIN open o ON o.queue = n.name

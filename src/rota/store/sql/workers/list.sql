@@ -1,7 +1,9 @@
--- Workers, the newest first. What a worker has claimed ahead and not started counts as claimed, not
+-- Workers, the newest first, or one. What a worker has claimed ahead and not started counts as claimed, not
 -- as running. is_silent: its lease ran out, and no other worker has been there to declare it lost.
-SELECT w.id, w.name, w.host, w.pid, w.version, w.state, w.queues, w.jobs, w.concurrency, w.is_stuck, w.lease_seconds,
+SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, w.queues, w.jobs, w.concurrency, w.is_stuck, w.lease_seconds,
        w.started_at, w.heartbeat_at, w.ended_at,
+       w.state = 'live' AND w.drain_requested_at IS NOT NULL AS is_draining, w.drain_requested_at, w.drain_requested_by,
+       w.drain_reason, w.drain_seen_at, w.is_to_stop,
        w.state IN ('live', 'stopping') AND w.lease_expires_at <= clock_timestamp() AS is_silent,
        extract(epoch FROM clock_timestamp() - w.heartbeat_at)::double precision AS heartbeat_seconds,
        coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed
@@ -13,5 +15,5 @@ LEFT JOIN (
     LEFT JOIN (SELECT worker, max(batch) AS batch FROM rota.batch_starts GROUP BY worker) s ON s.worker = r.worker
     WHERE r.state = 'running' GROUP BY r.worker
 ) o ON o.worker = w.id
-WHERE %(include_gone)s::boolean OR w.state <> 'gone'
+WHERE CASE WHEN %(id)s::bigint IS NULL THEN %(include_gone)s::boolean OR w.state <> 'gone' ELSE w.id = %(id)s::bigint END
 ORDER BY w.id DESC

@@ -1,0 +1,60 @@
+"""What an operator told this worker: to drain, to drain and stop, or to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+
+
+class Order(NamedTuple):
+    is_draining: bool = False
+    is_to_stop: bool = False
+
+
+class Drain(Loop):
+    """Looks as often as the worker's heart beats, and at once when it is called.
+
+    `on_order` is awaited whenever what was told differs from what was obeyed.
+    """
+
+    name = "drain"
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        lease_seconds: float,
+        on_order: Callable[[Order], Awaitable[None]],
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._pause = lease_seconds / 3
+        self._on_order = on_order
+        self._worker = 0
+        self.order = Order()
+
+    async def serve(self, worker: int) -> None:
+        """A new identity: what the one before was told holds for it, too."""
+        former, self._worker = self._worker, worker
+        if self.order.is_draining:
+            await self._ask("workers/keep_draining", former=former)
+
+    async def run_once(self) -> float:
+        found = await self._ask("workers/orders")
+        order = Order(*found[0]) if found else Order()
+        if order != self.order:
+            self._log.info("told by an operator", drain=order.is_draining, stop=order.is_to_stop)
+            await self._on_order(order)
+            self.order = order
+            if order.is_draining:
+                await self._ask("workers/saw_drain")
+        return self._pause
+
+    async def _ask(self, statement: str, **params: int) -> list[tuple[bool, bool]]:
+        async with self._database.connection() as conn:
+            sql = self._database.statements.get(statement)
+            cursor = await conn.execute(sql, {"worker": self._worker, **params})
+            return await cursor.fetchall() if cursor.description else []

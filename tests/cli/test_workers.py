@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Cli
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture
+def worker(cli: Cli, conn: Connection) -> int:
+    row = conn.execute(
+        "SELECT rota.register_worker('w', 'box', 7, '1.0', '{a,b}', '{send}', 4, 30)"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_show(cli: Cli, worker: int) -> None:
+    text = cli.done("workers", "show", worker).out
+    assert "0 of 4 slots" in text
+    assert "a, b" in text
+    assert cli.done("workers", "show", worker, "--json").json["version"] == "1.0"
+    assert cli("workers", "show", 99)[::2] == (1, "error: there is no worker 99\n")
+    assert cli("workers", "show", "box").code == 2
+
+
+def test_filters(cli: Cli, worker: int) -> None:
+    assert len(cli.done("workers", "list", "--host", "box", "--json").json) == 1
+    assert cli.done("workers", "list", "--host", "bix").err == "no workers match\n"
+    assert cli.done("workers", "list", "--state", "draining", "--json").json == []
+    assert len(cli.done("workers", "list", "--state", "live", "--json").json) == 1
+    code, out, err = cli("workers", "list", "--state", "asleep")
+    assert (code, out) == (2, "")
+    assert "there are live, draining" in err
+
+
+def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
+    assert cli.done("workers", "drain", worker, "--reason", "kernel").out == (
+        f"worker {worker} drains\n"
+    )
+    line = cli.done("workers", "list").out.splitlines()[1]
+    assert " draining " in line
+    assert "has not heard it yet; by cli:alice: kernel" in line
+    conn.execute("UPDATE rota.workers SET drain_seen_at = clock_timestamp()")
+    assert "then waits" in cli.done("workers", "show", worker).out
+    assert cli("workers", "drain", worker)[::2] == (
+        1,
+        f"error: worker {worker} is already draining\n",
+    )
+    assert "then stops" in cli.done("workers", "drain", worker, "--stop").out
+    assert cli.done("workers", "resume", worker).out == f"worker {worker} claims again\n"
+    assert cli("workers", "resume", worker).code == 1
+    assert cli("workers", "drain").code == 2
+
+
+def test_what_was_done_to_each_as_json(cli: Cli, worker: int) -> None:
+    result = cli("workers", "drain", worker, 99, "--json")
+    assert result.code == 1
+    assert result.json == [
+        {"worker": worker, "is_done": True, "result": "drains"},
+        {"worker": 99, "is_done": False, "error": "there is no worker 99"},
+    ]
+    assert cli.done("workers", "resume", worker, "--json").json[0]["is_done"] is True
