@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rota.config import Config
     from rota.errors import (
         AttemptTimeout,
+        AuditEntryNotFound,
         CalendarNotFound,
         Cancel,
         ConfigError,
@@ -49,6 +50,7 @@ __all__ = [
     "App",
     "AttemptInfo",
     "AttemptTimeout",
+    "AuditEntryNotFound",
     "BackfillInfo",
     "Backoff",
     "CalendarInfo",
@@ -96,6 +98,7 @@ _HOMES = {
     "App": "rota.app",
     "AttemptInfo": "rota.model.attempt",
     "AttemptTimeout": "rota.errors",
+    "AuditEntryNotFound": "rota.errors",
     "BackfillInfo": "rota.model.schedule_info",
     "Backoff": "rota.model.backoff",
     "CalendarInfo": "rota.model.schedule_info",

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import psycopg
 
+from rota.admin.audit import Audit
 from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
 from rota.admin.declared_schedules import DeclaredSchedules
@@ -84,6 +85,7 @@ class App:
         self.workers = Workers(self.database)
         self.schedules = Schedules(self.database, self.registry)
         self.calendars = Calendars(self.database)
+        self.audit = Audit(self.database)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)

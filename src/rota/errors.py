@@ -13,6 +13,7 @@
   * RunNotFound            no run has that id
   * ScheduleNotFound       no schedule has that name
   * CalendarNotFound       no calendar has that name
+  * AuditEntryNotFound     the audit has no entry of that id
   * QueueNotFound          no queue has that name
   * WorkerNotFound         no worker has that id
   * WrongState             the run's state does not allow the action
@@ -35,6 +36,7 @@ from datetime import timedelta
 
 __all__ = [
     "AttemptTimeout",
+    "AuditEntryNotFound",
     "CalendarNotFound",
     "Cancel",
     "ConfigError",
@@ -123,6 +125,10 @@ class ScheduleNotFound(RotaError):
 
 class CalendarNotFound(RotaError):
     """No calendar has that name."""
+
+
+class AuditEntryNotFound(RotaError):
+    """The audit has no entry of that id."""
 
 
 class QueueNotFound(RotaError):

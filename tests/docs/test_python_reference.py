@@ -10,6 +10,7 @@ import pytest
 
 import rota
 import rota.testing
+from rota.admin.face import AsyncFace
 from rota.jobs.definition import JobArguments
 from rota.jobs.options import OptionArguments
 
@@ -86,8 +87,9 @@ def test_every_command_of_the_managing_faces_has_an_entry() -> None:
     app = rota.App(embedded=False)
     actual = {
         f"app.{noun}.{name}"
-        for noun in ("runs", "jobs", "schedules", "calendars", "queues", "workers", "clock")
-        for name in public(type(getattr(app, noun)))
+        for noun, face in vars(app).items()
+        if isinstance(face, AsyncFace)
+        for name in public(type(face))
         if not name.endswith(("_run", "_run_sync")) and name not in NOT_COMMANDS
     }
     assert set(first_cells("Managing")) == actual

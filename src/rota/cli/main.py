@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from rota.cli import (
+    audit,
     bench,
     calendars,
     config,
@@ -41,7 +42,7 @@ program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("migrate")(migrate.migrate)
 program.command("bench")(bench.bench)
-for noun in (runs, schedule_times, calendars, queues, workers, jobs, config):
+for noun in (runs, schedule_times, calendars, queues, workers, jobs, audit, config):
     program.add_typer(noun.commands)
 
 

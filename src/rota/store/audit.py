@@ -1,10 +1,14 @@
-"""Who did what. For actions that no SQL function records by itself."""
+"""Who did what: reading it, and writing what no SQL function records by itself."""
 
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
+from rota.errors import AuditEntryNotFound
+from rota.model.audit import AuditEntry
+from rota.store.clock import read_clock
 from rota.store.plans import Ask, Plan
 
 
@@ -30,3 +34,32 @@ def write_audit(
         "tenant": tenant,
     }
     yield Ask("audit/write", params)
+
+
+_FILTERS = ("id", "actor", "action", "object_type", "object_id", "tenant", "before_id")
+
+
+def list_audit(
+    *,
+    since: datetime | timedelta | None = None,
+    until: datetime | timedelta | None = None,
+    limit: int = 50,
+    **filters: Any,
+) -> Plan[list[AuditEntry]]:
+    """Newest first, paged by `before_id`."""
+    now = yield from read_clock()
+    params = dict.fromkeys(_FILTERS) | filters
+    params |= {"since": _instant(since, now), "until": _instant(until, now), "limit": limit}
+    rows = yield Ask("audit/list", params)
+    return [AuditEntry(**row) for row in rows]
+
+
+def _instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
+    return now - at if isinstance(at, timedelta) else at
+
+
+def find_entry(entry_id: int) -> Plan[AuditEntry]:
+    found = yield from list_audit(id=entry_id)
+    if not found:
+        raise AuditEntryNotFound(f"the audit has no entry {entry_id}")
+    return found[0]

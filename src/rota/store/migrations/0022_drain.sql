@@ -1,3 +1,8 @@
+-- What operators do to workers, and what the audit is asked.
+
+CREATE INDEX audit_at ON rota.audit (at);
+CREATE INDEX audit_actor ON rota.audit (actor, id);
+
 -- Draining: a worker is told to claim and tick no more, to finish what it runs, and then to wait or to end.
 -- The state stays live, because the release before knows no other word for a worker that renews its lease.
 

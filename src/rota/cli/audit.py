@@ -1,0 +1,135 @@
+"""`rota audit`: who did what, when and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli import times, values
+from rota.cli.flags import Absolute, Json
+from rota.cli.output import compact, facts, heading, print_json, remark, table
+from rota.cli.session import administer
+from rota.cli.watch import watched
+
+if TYPE_CHECKING:
+    from rota.model.audit import AuditEntry
+
+commands = typer.Typer(name="audit", help="The audit: who did what.", no_args_is_help=True)
+
+HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
+
+
+@commands.command("list")
+@watched
+def list_entries(
+    ctx: typer.Context,
+    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Such as cli:ada.")] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help="Such as run.cancelled.")
+    ] = None,
+    noun: Annotated[
+        str | None, typer.Option(metavar="NOUN", help="run, job, schedule, queue, worker, …")
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(metavar="NAME|ID", help="Which of them; with --noun.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    since: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Since then.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Before then.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", help="Older than this entry: the next page.")
+    ] = None,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """What was done, the newest first."""
+    if subject is not None and noun is None:
+        values.refuse("--subject", "needs --noun: 7 may be a run or a worker")
+    wanted: Any = {
+        "actor": actor,
+        "action": action,
+        "object_type": noun,
+        "object_id": subject,
+        "tenant": tenant,
+        "since": values.since(since, "--since"),
+        "until": values.since(until, "--until"),
+        "before_id": before,
+        "limit": limit,
+    }
+    with administer(ctx) as app:
+        found = app.audit.sync.list(**wanted)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif not found:
+        remark("no entries match")
+    else:
+        table(HEADERS, [_row(entry, now, absolute) for entry in found])
+        if len(found) == limit:
+            remark(f"{limit} shown; for older ones add --before {found[-1].id}")
+
+
+def _row(entry: AuditEntry, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    when = times.shown(entry.at, now, is_absolute)
+    return entry.id, when, entry.actor, entry.action, _object(entry), _why(entry)
+
+
+def _object(entry: AuditEntry) -> str:
+    tenant = f" of {entry.tenant}" if entry.tenant else ""
+    return f"{entry.object_type} {entry.object_id}{tenant}"
+
+
+def _why(entry: AuditEntry) -> str:
+    """The reason; without one, what changed."""
+    return entry.reason or ", ".join(
+        f"{name} {compact(before)} → {compact(after)}"
+        for name, before, after in _changes(entry)
+        if before != after
+    )
+
+
+@commands.command("show")
+@watched
+def show(
+    ctx: typer.Context,
+    entry_id: Annotated[int, typer.Argument(metavar="ID")],
+    json: Json = False,
+) -> None:
+    """One entry: what was there before, and after."""
+    with administer(ctx) as app:
+        found = app.audit.sync.get(entry_id)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    facts(
+        [
+            ("entry", found.id),
+            ("action", found.action),
+            ("object", _object(found)),
+            ("actor", found.actor),
+            ("database login", found.db_user),
+            ("when", times.both(found.at, now)),
+            ("why", found.reason),
+        ]
+    )
+    changes = _changes(found)
+    if changes:
+        heading("what changed")
+        rows = [(name, _value(before), _value(after)) for name, before, after in changes]
+        table(("FIELD", "BEFORE", "AFTER"), rows)
+
+
+def _changes(entry: AuditEntry) -> list[tuple[str, Any, Any]]:
+    """Field by field, with what differs first."""
+    sides = [it if isinstance(it, dict) else {} for it in (entry.before, entry.after)]
+    names = sorted({*sides[0], *sides[1]})
+    found = [(name, sides[0].get(name), sides[1].get(name)) for name in names]
+    return sorted(found, key=lambda it: it[1] == it[2])
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else compact(value)
