@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Unpack
@@ -24,6 +24,7 @@ from rota.embedded import EmbeddedPostgres, default_data_dir
 from rota.errors import ConfigError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
+from rota.jobs.emit import Emitter
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import Run
 from rota.jobs.registry import Registry
@@ -83,11 +84,12 @@ class App:
         self.queues = Queues(self.database)
         self.runs = Runs(self.database, self.registry)
         self.workers = Workers(self.database)
-        self.schedules = Schedules(self.database, self.registry)
+        self.schedules = Schedules(self.database, self.registry, config=self.config)
         self.calendars = Calendars(self.database)
         self.audit = Audit(self.database)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
+        self._emitter = Emitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
         self._server: EmbeddedPostgres | None = None
 
@@ -99,6 +101,30 @@ class App:
 
     def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
         return self._enqueuer.send_many_sync(calls, connection)
+
+    async def emit(
+        self,
+        event: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str = "",
+        key: str | None = None,
+        connection: Any = None,
+    ) -> list[Run]:
+        """One run of every enabled job that is bound to the event, by `@app.job(events=[…])` or in
+        the database: `await app.emit("order.paid", {"order_id": 7})`. With a key, once for each."""
+        return await self._emitter.send(event, payload, connection, tenant=tenant, key=key)
+
+    def emit_sync(
+        self,
+        event: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str = "",
+        key: str | None = None,
+        connection: Any = None,
+    ) -> list[Run]:
+        return self._emitter.send_sync(event, payload, connection, tenant=tenant, key=key)
 
     # Schedules.
 

@@ -17,6 +17,7 @@
   * QueueNotFound          no queue has that name
   * WorkerNotFound         no worker has that id
   * WrongState             the run's state does not allow the action
+    * VersionConflict      somebody has changed it since the caller looked
   * LeaseLost              the worker no longer owns what it writes about
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
   * RunFailed              the awaited run ended as failed or cancelled
@@ -58,6 +59,7 @@ __all__ = [
     "TimingError",
     "UnknownJob",
     "UnknownOption",
+    "VersionConflict",
     "WaitTimeout",
     "WorkerNotFound",
     "WrongState",
@@ -141,6 +143,10 @@ class WorkerNotFound(RotaError):
 
 class WrongState(RotaError):
     """The action does not apply to the run's present state, like retrying a run that succeeded."""
+
+
+class VersionConflict(WrongState):
+    """It is not at the version that the caller saw: somebody edited it; look again, then decide."""
 
 
 class LeaseLost(RotaError):
@@ -257,6 +263,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO005": WrongState,
     "RO006": LeaseLost,
     "RO007": ScheduleNotFound,
+    "RO008": VersionConflict,
     "RO010": WorkerNotFound,
 }
 

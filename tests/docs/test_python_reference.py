@@ -16,7 +16,7 @@ from rota.jobs.options import OptionArguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
-NOT_COMMANDS = {"by", "within", "seconds", "of", "sync", "close", "registry", "checked"}
+NOT_COMMANDS = {"by", "within", "seconds", "of", "sync", "close", "registry", "checked", "config"}
 
 
 def section(title: str) -> str:

@@ -16,7 +16,7 @@ PUBLIC = {
     "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",
-    "cleanup", "allow_run_as",
+    "cleanup", "allow_run_as", "delete_job", "emit", "expect_version",
 }  # fmt: skip
 RELATIONS = [
     "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",

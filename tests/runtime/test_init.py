@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 import rota
 from rota.testing import eventually
 from tests.conftest import MakeApp
@@ -156,3 +158,58 @@ async def test_only_a_worker_that_knows_the_job_runs_it(make_app: MakeApp, engin
 
     async with other.worker():
         assert engine.one("SELECT count(*) FROM rota.init_runs") == 0
+
+
+async def decisions(engine: Engine) -> list[tuple[Any, ...]]:
+    rows = engine.rows(
+        "SELECT decision, reason, details ->> 'init' AS init FROM rota.occurrences"
+        " WHERE schedule = 'prepare' ORDER BY nominal_at"
+    )
+    return [tuple(row.values()) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("SELECT rota.disable_schedule('prepare')", "disabled"),
+        ("SELECT rota.pause_schedule('prepare')", "paused"),
+        ("SELECT rota.set_job_enabled('prepare', false)", "job_disabled"),
+        ("UPDATE rota.schedules SET is_shadow = true WHERE name = 'prepare'", "shadow"),
+    ],
+)
+async def test_a_start_that_is_let_pass_is_written_down(
+    make_app: MakeApp, engine: Engine, statement: str, reason: str
+) -> None:
+    app = make_app()
+    seen = declare(app, "start")
+    await app.database.open()
+    engine.rows(statement)
+    async with app.worker(), make_app_like(make_app).worker():
+        pass
+    async with app.worker():
+        pass
+    assert seen == []
+    assert await decisions(engine) == [
+        ("skipped", reason, "start 1"), ("skipped", reason, "start 2"),
+    ]  # fmt: skip
+
+
+def make_app_like(make_app: MakeApp) -> rota.App:
+    other = make_app()
+    declare(other, "start")
+    return other
+
+
+async def test_a_pause_that_is_over_lets_the_next_start_run(
+    make_app: MakeApp, engine: Engine
+) -> None:
+    app = make_app()
+    declare(app, "once")
+    await app.database.open()
+    engine.one("SELECT rota.pause_schedule('prepare', until => rota.now() + interval '1 hour')")
+    async with app.worker():
+        pass
+    assert await decisions(engine) == [("skipped", "paused", "once")]
+    engine.advance(3601)
+    await start_and_stop(app, engine, runs=1)
+    assert (await decisions(engine))[-1] == ("ran", None, "once")

@@ -42,10 +42,15 @@ class CalendarCommands(Face):
         name: str,
         definition: Mapping[str, Any] | None = None,
         description: str | None = None,
+        *,
+        version: int | None = None,
     ) -> Plan[None]:
-        """Holds from the next tick on, for every schedule that follows it."""
+        """Holds from the next tick on, for every schedule that follows it. VersionConflict if it
+        is not at `version` any more."""
         checked = None if definition is None else _checked(name, definition)
-        return calendars.update_calendar(name, description, checked, actor=self.actor)
+        return calendars.update_calendar(
+            name, description, checked, version=version, actor=self.actor
+        )
 
     @command
     def delete(self, name: str) -> Plan[None]:

@@ -14,7 +14,14 @@ from rota.errors import JobError
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
 from rota.jobs.sync import whole
-from rota.jobs.values import check_backoff, check_duration, check_number, check_tags, check_text
+from rota.jobs.values import (
+    check_backoff,
+    check_duration,
+    check_events,
+    check_number,
+    check_tags,
+    check_text,
+)
 from rota.model.backoff import Backoff
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
@@ -38,6 +45,7 @@ class JobChanges(TypedDict, total=False):
     tags: Iterable[str]
     metadata: Mapping[str, Any]
     payload: Mapping[str, Any] | None
+    events: Iterable[str]
 
 
 class JobCommands(Face):
@@ -63,16 +71,20 @@ class JobCommands(Face):
         *,
         reset: Sequence[str] = (),
         reason: str | None = None,
+        version: int | None = None,
         **changes: Unpack[JobChanges],
     ) -> Plan[JobInfo]:
         """Change what the code said; the next attempt uses it, and the code no longer overwrites
-        it. Fields named in `reset` go back to what the code says."""
+        it. Fields named in `reset` go back to what the code says. VersionConflict if it is not at
+        `version` any more."""
         columns = _columns(name, changes, self.config)
         given = [_COLUMNS.get(one, one) for one in reset]
         unknown = sorted(set(given) - set(_COLUMNS.values()))
         if unknown:
             raise JobError(f"a job has no {unknown[0]} to reset; it has {', '.join(_COLUMNS)}")
-        return jobs.update_job(name, columns, reset=given, reason=reason, actor=self.actor)
+        return jobs.update_job(
+            name, columns, reset=given, version=version, reason=reason, actor=self.actor
+        )
 
     @command
     def enable(self, name: str, reason: str | None = None) -> Plan[None]:
@@ -82,6 +94,22 @@ class JobCommands(Face):
     def disable(self, name: str, reason: str | None = None) -> Plan[None]:
         """Its runs wait, what is enqueued too; its schedules skip their times."""
         return jobs.set_job_enabled(name, False, reason=reason, actor=self.actor)
+
+    @command
+    def delete(
+        self,
+        name: str,
+        *,
+        cascade: bool = False,
+        cancel_open: bool = False,
+        reason: str | None = None,
+    ) -> Plan[int]:
+        """WrongState while it has schedules (`cascade` deletes them too) or runs that have not
+        ended (`cancel_open` cancels them). History and audit stay; code that still declares it
+        brings it back at its next start. Answers how many runs were cancelled."""
+        return jobs.delete_job(
+            name, cascade=cascade, cancel_open=cancel_open, reason=reason, actor=self.actor
+        )
 
     @command
     def plan(self) -> Plan[Drifts]:
@@ -125,6 +153,7 @@ _COLUMNS = {
     "tags": "tags",
     "metadata": "metadata",
     "payload": "default_payload",
+    "events": "events",
 }
 
 
@@ -151,6 +180,8 @@ def _check(key: str, value: Any, config: Config) -> Any:
             return check_backoff(value, config.runs.default_backoff()).to_json()
         case "tags":
             return list(check_tags(key, value))
+        case "events":
+            return list(check_events(key, value))
         case "metadata" | "payload":
             return _check_object(key, value)
         case _:

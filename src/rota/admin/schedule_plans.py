@@ -222,10 +222,10 @@ def history(
 ) -> Plan[list[OccurrenceInfo]]:
     if decision is not None and decision not in _DECISIONS:
         raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")
-    schedule = yield from schedules.find_schedule(name, tenant)
+    found = yield from schedules.find_ledgers(name, tenant)
     return (
         yield from schedules.list_history(
-            schedule.id, decision=decision, since=since, before=before, limit=limit
+            found, decision=decision, since=since, before=before, limit=limit
         )
     )
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from rota.admin import schedule_edits as edits
 from rota.admin import schedule_plans as plans
 from rota.admin.face import AsyncFace, Face, SyncFace, command
 from rota.admin.schedule_plans import Unsaved
+from rota.config import Config
 from rota.errors import WrongState
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
+from rota.jobs.sync import with_new
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
 from rota.store import calendars, schedules
 from rota.store.plans import Plan
 from rota.store.pool import Database
+from rota.store.versions import expect_version
 from rota.timing.load import Load
 from rota.timing.preview import Row
 
+T = TypeVar("T")
 Found = list[ScheduleInfo]
 Templates = list[TemplateInfo]
 History = list[OccurrenceInfo]
@@ -32,6 +36,7 @@ class ScheduleCommands(Face):
     """A schedule belongs to a tenant; without one, to the application as a whole."""
 
     registry: Registry | None = None
+    config: Config | None = None
 
     @command
     def list(
@@ -68,8 +73,10 @@ class ScheduleCommands(Face):
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
         """A new one; WrongState if the name is taken. A template stands for its cron."""
-        return edits.create(
-            name, job, tenant, self.checked(job, arguments), actor=self.actor, template=template
+        return self._with_jobs(
+            edits.create(
+                name, job, tenant, self.checked(job, arguments), actor=self.actor, template=template
+            )
         )
 
     @command
@@ -77,7 +84,9 @@ class ScheduleCommands(Face):
         self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleArguments]
     ) -> Plan[bool]:
         """Make it, or bring it up to this; answers whether anything had to be written."""
-        return edits.put(name, job, tenant, self.checked(job, arguments), actor=self.actor)
+        return self._with_jobs(
+            edits.put(name, job, tenant, self.checked(job, arguments), actor=self.actor)
+        )
 
     @command
     def update(
@@ -89,8 +98,9 @@ class ScheduleCommands(Face):
         version: int | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
-        """Change what is given, at once. WrongState if it is not at `version` any more."""
-        return self._update(name, tenant, job, version, arguments)
+        """Change what is given, at once. VersionConflict if it is not at `version` any more, which
+        edits raise and ticks do not."""
+        return self._with_jobs(self._update(name, tenant, job, version, arguments))
 
     @command
     def delete(self, name: str, *, tenant: str = "", cancel_waiting: bool = False) -> Plan[int]:
@@ -191,8 +201,8 @@ class ScheduleCommands(Face):
         before: datetime | None = None,
         limit: int = 50,
     ) -> Plan[History]:
-        """What was decided about its times, the newest first; the next page is that `before` the
-        last one's `nominal_at`."""
+        """What was decided about its times, the newest first, also of one that is deleted; the
+        next page is that `before` the last one's `nominal_at`."""
         return plans.history(name, tenant, decision, since, before, limit)
 
     @command
@@ -238,11 +248,7 @@ class ScheduleCommands(Face):
     ) -> Plan[ScheduleInfo]:
         changes = edits.changes(arguments, job)
         stored = yield from schedules.lock_schedule(name, tenant)
-        if version is not None and stored.version != version:
-            raise WrongState(
-                f'schedule "{name}" has changed: it is at version {stored.version}, not {version}',
-                hint="look at it again, then decide",
-            )
+        yield from expect_version("schedule", name, version, tenant)
         if changes.get("payload") is not None:
             changes["payload"] = self._payload(job or stored.job, changes["payload"])
         return (yield from edits.update(stored, changes, actor=self.actor))
@@ -253,6 +259,12 @@ class ScheduleCommands(Face):
         found = yield from schedules.find_schedule(name, tenant)
         text = None if payload is None else json.dumps(self._payload(found.job, payload))
         return (yield from schedules.trigger_schedule(name, tenant, payload=text, actor=self.actor))
+
+    def _with_jobs(self, plan: Plan[T]) -> Plan[T]:
+        """Jobs that were declared after the database was opened can be named too."""
+        if self.registry is None or self.config is None:
+            return plan
+        return with_new(self.registry, self.config, plan)
 
     def checked(self, job: str, arguments: ScheduleArguments) -> ScheduleArguments:
         """With the payload as the job's types store it."""
@@ -275,10 +287,16 @@ class Schedules(ScheduleCommands, AsyncFace):
     """`app.schedules`"""
 
     def __init__(
-        self, database: Database, registry: Registry | None = None, actor: str | None = None
+        self,
+        database: Database,
+        registry: Registry | None = None,
+        actor: str | None = None,
+        *,
+        config: Config | None = None,
     ) -> None:
         super().__init__(database, actor)
         self.registry = registry
+        self.config = config
 
     @property
     def sync(self) -> SyncSchedules:
@@ -291,3 +309,4 @@ class SyncSchedules(ScheduleCommands, SyncFace):
     def __init__(self, schedules: Schedules) -> None:
         super().__init__(schedules.database, schedules.actor)
         self.registry = schedules.registry
+        self.config = schedules.config

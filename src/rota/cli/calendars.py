@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli import times, values
-from rota.cli.flags import Absolute, Json
+from rota.cli.flags import Absolute, Json, Version
 from rota.cli.output import block, facts, heading, print_json, remark, say, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
@@ -69,6 +69,7 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
             ("description", found.description),
             ("schedules", str(found.schedules)),
             ("changed", times.both(found.updated_at, now)),
+            ("version", found.version),
         ]
     )
     heading("definition")
@@ -97,13 +98,14 @@ def update(
         str | None, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)
     ] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    version: Version = None,
 ) -> None:
     """Change a calendar, for every schedule that follows it."""
     given = values.payload(definition, "--definition")
     if given is None and description is None:
         values.refuse("--definition", "nothing to change: give it, or --description")
     with administer(ctx) as app:
-        app.calendars.by(actor()).sync.update(name, given, description)
+        app.calendars.by(actor()).sync.update(name, given, description, version=version)
     say(f'calendar "{name}" updated')
 
 

@@ -35,3 +35,6 @@ Watch = Annotated[
     typer.Option("--watch", metavar="[SECONDS]", help="Again and again, until Ctrl-C."),
 ]
 Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; kept in the audit.")]
+Version = Annotated[
+    int | None, typer.Option(metavar="N", help="Only if it is still at this version.")
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli import times, values
-from rota.cli.flags import Json, Reason
+from rota.cli.flags import Json, Reason, Version
 from rota.cli.output import block, compact, facts, heading, print_json, remark, say, table
 from rota.cli.session import actor, administer, session
 
@@ -30,6 +30,7 @@ HEADERS = (
     "PRIORITY>",
     "ATTEMPTS>",
     "TIMEOUT>",
+    "STARTED BY",
     "EXECUTOR",
     "WORKERS>",
     "DESCRIPTION",
@@ -55,8 +56,8 @@ def list_jobs(
 
 def _row(job: JobInfo) -> tuple[object, ...]:
     return (
-        job.name, job.queue, job.priority, job.max_attempts, _timeout(job), job.executor,
-        job.workers, f"{_state(job)}{job.description}",
+        job.name, job.queue, job.priority, job.max_attempts, _timeout(job),
+        ", ".join(job.strategies), job.executor, job.workers, f"{_state(job)}{job.description}",
     )  # fmt: skip
 
 
@@ -93,6 +94,8 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
     return [
         ("job", job.name),
         ("description", job.description),
+        ("started", ", ".join(job.strategies)),
+        ("events", ", ".join(job.events)),
         ("queue", job.queue),
         ("priority", job.priority),
         ("max attempts", job.max_attempts),
@@ -110,6 +113,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("live workers", job.workers),
         ("registered", times.both(job.created_at, now)),
         ("changed", times.both(job.updated_at, now) if job.updated_at != job.created_at else ""),
+        ("version", job.version),
     ]
 
 
@@ -139,12 +143,20 @@ def update(
     tags: Annotated[
         str | None, typer.Option(metavar="A,B", help="Instead of those it has.")
     ] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Instead of what it has.")
+    ] = None,
     payload: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Default payload; @file, or - for stdin.")
+        str | None,
+        typer.Option(metavar="JSON", help="Default payload; @file, - for stdin, or none."),
+    ] = None,
+    events: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Events that start it, instead of those.")
     ] = None,
     reset: Annotated[
         list[str] | None, typer.Option(metavar="FIELD", help="Let the code decide again.")
     ] = None,
+    version: Version = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
@@ -156,16 +168,20 @@ def update(
         "max_attempts": max_attempts,
         "backoff": _backoff(backoff),
         "tags": values.names(tags),
-        "payload": values.payload(payload, "--payload"),
+        "metadata": values.payload(metadata, "--metadata"),
+        "payload": None if payload == "none" else values.payload(payload, "--payload"),
+        "events": values.names(events),
     }
     changes: JobChanges = {key: it for key, it in given.items() if it is not None}  # type: ignore[assignment]
     if timeout is not None:
         changes["timeout"] = None if timeout == "none" else values.seconds(timeout, "--timeout")
+    if payload == "none":
+        changes["payload"] = None
     if not changes and not reset:
         raise typer.BadParameter("nothing to change is given")
     with administer(ctx) as app:
         jobs = app.jobs.by(actor()).sync
-        found = jobs.update(name, reset=reset or (), reason=reason, **changes)
+        found = jobs.update(name, reset=reset or (), version=version, reason=reason, **changes)
     if json:
         print_json(found)
     else:
@@ -192,6 +208,24 @@ def disable(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
     with administer(ctx) as app:
         app.jobs.by(actor()).sync.disable(name, reason)
     say(f'job "{name}" disabled')
+
+
+@commands.command("delete")
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Delete its schedules too.")] = False,
+    cancel_open: Annotated[
+        bool, typer.Option("--cancel-open", help="Cancel its runs that have not ended.")
+    ] = False,
+    reason: Reason = None,
+) -> None:
+    """Remove a job that no code declares any more. What it did stays in history and audit."""
+    with administer(ctx) as app:
+        cancelled = app.jobs.by(actor()).sync.delete(
+            name, cascade=cascade, cancel_open=cancel_open, reason=reason
+        )
+    say(f'job "{name}" deleted' + (f", {cancelled} runs cancelled" if cancel_open else ""))
 
 
 # Code and database.

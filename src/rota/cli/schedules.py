@@ -9,7 +9,7 @@ import typer
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli import values
-from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.flags import Absolute, Json, Reason, Version
 from rota.cli.output import print_json, remark, say
 from rota.cli.session import actor, administer
 
@@ -109,9 +109,7 @@ def update(
     ctx: typer.Context,
     name: Name,
     job: Annotated[str | None, typer.Option(metavar="NAME", help="Another job.")] = None,
-    version: Annotated[
-        int | None, typer.Option(metavar="N", help="Only if it is still at this version.")
-    ] = None,
+    version: Version = None,
     tenant: Tenant = "",
     json: Json = False,
     **given: Any,

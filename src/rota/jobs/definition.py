@@ -15,7 +15,13 @@ from rota.errors import JobError, PayloadError
 from rota.jobs.encoding import encode_value
 from rota.jobs.payload import PayloadSchema
 from rota.jobs.timings import DeclaredSchedule, name_schedules
-from rota.jobs.values import check_duration, check_number, check_tags, check_text
+from rota.jobs.values import (
+    check_duration,
+    check_events,
+    check_number,
+    check_tags,
+    check_text,
+)
 from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
 
@@ -45,6 +51,7 @@ class JobArguments(TypedDict, total=False):
     enabled: bool | None
     payload: Mapping[str, Any] | None
     schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
+    events: str | list[str] | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +76,7 @@ class JobDefinition:
     enabled: bool = True
     payload: Mapping[str, Any] | None = None
     schedules: tuple[dict[str, Any], ...] = ()
+    events: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -251,6 +259,7 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "enabled": _check_enabled,
     "payload": _check_metadata,
     "schedules": _check_schedules,
+    "events": lambda name, value, config: check_events(name, value),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
@@ -20,7 +20,10 @@ from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
 from rota.model.backoff import Backoff
 from rota.store.errors import translate
+from rota.store.plans import Ask, Plan
 from rota.store.statements import Statements
+
+T = TypeVar("T")
 
 
 async def register(
@@ -72,6 +75,18 @@ def store_new_sync(
     with translate():
         connection.execute(statements.get("jobs/register"), params)
     registry.mark_stored(fresh)
+
+
+def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
+    """A plan that may name jobs declared since the last time: they are registered with it."""
+    fresh = registry.new()
+    if fresh:
+        yield Ask(
+            "jobs/register", parameters(fresh, config, registry.application, everything=registry)
+        )
+    answer = yield from plan
+    registry.mark_stored(fresh)
+    return answer
 
 
 def whole(
@@ -135,6 +150,7 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "metadata": json.loads(encode_value(definition.metadata or {}, "metadata")),
         "default_payload": definition.payload,
         "is_enabled": definition.enabled,
+        "events": definition.events,
     }
 
 

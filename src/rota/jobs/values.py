@@ -54,6 +54,21 @@ def check_tags(name: str, value: Any) -> tuple[str, ...]:
     return tuple(check_text(f"each of {name}", tag, most=100) for tag in value)
 
 
+def check_events(name: str, value: Any) -> tuple[str, ...]:
+    """One name or many, each once."""
+    given = (value,) if isinstance(value, str) else value
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ValueError(f"{name} must be a list of names, not {value!r}")
+    return tuple(dict.fromkeys(check_event(f"each of {name}", one) for one in given))
+
+
+def check_event(name: str, value: Any) -> str:
+    text = check_text(name, value, most=200)
+    if len(text.split()) != 1 or text != text.strip():
+        raise ValueError(f"{name} must be a name without spaces, like order.paid, not {value!r}")
+    return text
+
+
 def check_backoff(value: Any, default: Backoff | None) -> Backoff:
     if callable(value):
         raise ValueError(

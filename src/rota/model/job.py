@@ -12,7 +12,8 @@ class JobInfo:
     """One row of `rota.jobs`; `workers` counts the live ones that know the job.
 
     `code` is what the code last said, `edited` who changed which field and when. A job that no
-    code declares any more has `deleted_from_code_at`.
+    code declares any more has `deleted_from_code_at`. `strategies` are the ways it is started:
+    `on demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`.
     """
 
     name: str
@@ -36,3 +37,6 @@ class JobInfo:
     code: dict[str, Any] | None = None
     edited: dict[str, Any] = field(default_factory=dict)
     deleted_from_code_at: datetime | None = None
+    version: int = 1
+    events: list[str] = field(default_factory=list)
+    strategies: list[str] = field(default_factory=list)

@@ -26,3 +26,4 @@ class QueueInfo:
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+    version: int = 1

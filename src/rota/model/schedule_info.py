@@ -13,7 +13,7 @@ class ScheduleInfo:
 
     `state` is `active`, `pending` (the next tick computes its time), `paused`, `disabled`,
     `finished` or `parked` (it cannot be followed; `error` says why). `timing` is the timing in
-    plain words.
+    plain words. `version` rises with every edit, and with no tick.
     """
 
     id: int
@@ -94,6 +94,7 @@ class CalendarInfo:
     description: str
     definition: dict[str, Any]
     updated_at: datetime
+    version: int
     schedules: int
 
 

@@ -13,6 +13,7 @@ _BATCH = 1000
 _FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
+_COUNT_SECONDS = 60.0
 
 
 class Upkeep(Loop):
@@ -30,6 +31,8 @@ class Upkeep(Loop):
             await self._call("upkeep/partitions")
         if self._is_due("mark", _MARK_SECONDS):
             await self._call("upkeep/mark_id")
+        if self._is_due("counts", _COUNT_SECONDS):
+            await self._call("upkeep/count_runs")
         await self._repeat("upkeep/free")
         await self._park()
         await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)

@@ -11,6 +11,7 @@ from rota.errors import CalendarNotFound, TimingError, WrongState
 from rota.model.schedule_info import CalendarInfo, TemplateInfo
 from rota.store.audit import write_audit
 from rota.store.plans import Ask, Plan
+from rota.store.versions import expect_version
 
 
 def list_calendars() -> Plan[list[CalendarInfo]]:
@@ -43,9 +44,12 @@ def update_calendar(
     description: str | None,
     definition: Mapping[str, Any] | None,
     *,
+    version: int | None,
     actor: str | None,
 ) -> Plan[None]:
     """What is None stays as it is."""
+    yield from find_calendar(name)
+    yield from expect_version("calendar", name, version)
     stored = yield from find_calendar(name)
     before = {"description": stored.description, "definition": stored.definition}
     after = before | {

@@ -11,6 +11,7 @@ from rota.errors import UnknownJob
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
 from rota.store.plans import Ask, Plan
+from rota.store.versions import expect_version
 
 
 def list_jobs(*, include_system: bool = False) -> Plan[list[JobInfo]]:
@@ -33,14 +34,30 @@ def update_job(
     columns: Mapping[str, Any],
     *,
     reset: Sequence[str],
+    version: int | None,
     reason: str | None,
     actor: str | None,
 ) -> Plan[JobInfo]:
     """Change columns; those to reset go back to what the code says and follow it again."""
+    yield from find_job(name)
+    yield from expect_version("job", name, version)
     yield Ask("jobs/act_as", {"actor": actor, "reason": reason})
     params = {"name": name, "columns": json.dumps(dict(columns)), "reset": list(reset)}
     yield Ask("jobs/update", params)
     return (yield from find_job(name))
+
+
+def delete_job(
+    name: str, *, cascade: bool, cancel_open: bool, reason: str | None, actor: str | None
+) -> Plan[int]:
+    """Answers how many runs were cancelled or asked to stop."""
+    yield from find_job(name)
+    params = {
+        "name": name, "cascade": cascade, "cancel_open": cancel_open, "reason": reason,
+        "actor": actor,
+    }  # fmt: skip
+    rows = yield Ask("jobs/delete", params)
+    return int(rows[0]["cancelled"])
 
 
 def set_job_enabled(

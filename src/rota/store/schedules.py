@@ -161,15 +161,26 @@ def delete_schedule(
     return int(rows[0]["cancelled"])
 
 
+def find_ledgers(name: str, tenant: str) -> Plan[list[int]]:
+    """The schedule of that name or, if it is gone, those that had it."""
+    found = yield from list_schedules(name=name, tenant=tenant, system=True)
+    if found:
+        return [found[0].id]
+    rows = yield Ask("schedules/deleted", {"name": name, "tenant": tenant})
+    if not rows:
+        yield from _not_found(name, tenant)
+    return [row["schedule_id"] for row in rows]
+
+
 def list_history(
-    schedule_id: int,
+    schedule_ids: Sequence[int],
     *,
     decision: str | None,
     since: datetime | None,
     before: datetime | None,
     limit: int,
 ) -> Plan[list[OccurrenceInfo]]:
-    params = {"id": schedule_id, "decision": decision, "since": since, "before": before}
+    params = {"ids": list(schedule_ids), "decision": decision, "since": since, "before": before}
     rows = yield Ask("schedules/history", params | {"limit": limit})
     return [OccurrenceInfo(**row) for row in rows]
 

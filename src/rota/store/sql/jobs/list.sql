@@ -1,6 +1,13 @@
 SELECT j.name, j.description, j.queue, j.priority, j.max_attempts, j.timeout_seconds, j.backoff, j.executor, j.payload_schema,
        j.tags, j.metadata, j.source, j.created_at, j.updated_at,
-       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at,
+       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.version, j.events,
+       ARRAY(SELECT u.word FROM (
+           SELECT 0 AS place, 'on demand' AS word
+           UNION SELECT x.place, x.word FROM rota.schedules s CROSS JOIN LATERAL (
+               SELECT CASE WHEN s.cron IS NOT NULL THEN 1 WHEN s.interval_seconds IS NOT NULL THEN 2 WHEN s.run_at IS NOT NULL THEN 3 ELSE 4 END,
+                      CASE WHEN s.cron IS NOT NULL THEN 'cron' WHEN s.interval_seconds IS NOT NULL THEN 'interval'
+                           WHEN s.run_at IS NOT NULL THEN 'once' ELSE 'init' END) x (place, word) WHERE s.job = j.name
+           UNION SELECT 5, 'event' WHERE j.events <> '{}') u ORDER BY u.place) AS strategies,
        (SELECT count(*) FROM rota.workers w
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp() AND j.name = ANY (w.jobs)) AS workers
 FROM rota.jobs j

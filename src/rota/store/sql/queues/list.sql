@@ -19,7 +19,7 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
        (SELECT count(*) FROM rota.workers w
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
           AND w.drain_requested_at IS NULL AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
-       coalesce(q.is_paused, false) AS is_paused, q.paused_at, q.paused_by, q.pause_reason
+       coalesce(q.is_paused, false) AS is_paused, q.paused_at, q.paused_by, q.pause_reason, coalesce(q.version, 1) AS version
 FROM named n
 LEFT JOIN open o ON o.queue = n.name
 LEFT JOIN rota.queues q ON q.name = n.name

@@ -1,0 +1,79 @@
+"""Events: a named fact starts every job that is bound to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rota.config import Config
+from rota.errors import PayloadError
+from rota.jobs import connections
+from rota.jobs.encoding import encode_value
+from rota.jobs.handle import Run, RunReader
+from rota.jobs.registry import Registry
+from rota.jobs.sync import store_new, store_new_sync
+from rota.jobs.values import check_event, check_text
+from rota.store.errors import translate
+from rota.store.pool import Database
+
+
+class Emitter:
+    """Sends events the way calls are sent: with our own connection, or in a caller's transaction.
+    Who is bound to an event is the database's to say, so a payload is checked when a run starts."""
+
+    def __init__(
+        self, database: Database, config: Config, registry: Registry, reader: RunReader
+    ) -> None:
+        self._database = database
+        self._config = config
+        self._registry = registry
+        self._reader = reader
+        self._sql = database.statements.get("events/emit")
+
+    async def send(
+        self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
+    ) -> list[Run]:
+        parameters = _parameters(event, payload, **options)
+        with translate():
+            await self._database.open()
+            if self._registry.has_new:
+                async with self._database.connection() as conn:
+                    await store_new(conn, self._database.statements, self._registry, self._config)
+        if connection is not None:
+            return self._runs(await connections.fetch(connection, self._sql, parameters))
+        with translate():
+            async with self._database.connection() as conn:
+                return self._runs(await (await conn.execute(self._sql, parameters)).fetchall())
+
+    def send_sync(
+        self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
+    ) -> list[Run]:
+        parameters = _parameters(event, payload, **options)
+        with translate():
+            self._database.open_sync()
+            if self._registry.has_new:
+                with self._database.connection_sync() as conn:
+                    store_new_sync(conn, self._database.statements, self._registry, self._config)
+        if connection is not None:
+            return self._runs(connections.fetch_sync(connection, self._sql, parameters))
+        with translate(), self._database.connection_sync() as conn:
+            return self._runs(conn.execute(self._sql, parameters).fetchall())
+
+    def _runs(self, rows: list[Any]) -> list[Run]:
+        return [Run(run_id, job, is_duplicate, self._reader) for run_id, job, is_duplicate in rows]
+
+
+def _parameters(
+    event: str, payload: Mapping[str, Any] | None, *, tenant: str, key: str | None
+) -> dict[str, Any]:
+    if payload is not None and not isinstance(payload, Mapping):
+        raise PayloadError(f'event "{event}": payload must be a mapping, not {payload!r}')
+    try:
+        return {
+            "event": check_event("event", event),
+            "payload": encode_value(dict(payload or {}), "payload").decode(),
+            "tenant": check_text("tenant", tenant, most=200, least=0),
+            "key": None if key is None else check_text("key", key, most=1000),
+        }
+    except ValueError as error:
+        raise PayloadError(str(error)) from None

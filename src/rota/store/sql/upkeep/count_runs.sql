@@ -1,0 +1,1 @@
+SELECT rota.count_ended_runs()

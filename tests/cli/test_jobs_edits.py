@@ -1,0 +1,87 @@
+"""`rota jobs update|delete|show` and versions, by the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Cli
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture
+def jobs(cli: Cli, conn: Connection) -> Cli:
+    conn.execute("INSERT INTO rota.jobs (name) VALUES ('send'), ('other')")
+    return cli
+
+
+def test_update_takes_all_there_is(jobs: Cli) -> None:
+    found = jobs.done(
+        "jobs", "update", "send", "--description", "d", "--queue", "q", "--priority", "1",
+        "--max-attempts", "7", "--timeout", "5m", "--backoff", "fixed", "--tags", "a,b",
+        "--metadata", '{"team": "x"}', "--payload", '{"n": 1}', "--events", "e.a,e.b", "--json",
+    ).json  # fmt: skip
+    wanted = {
+        "description": "d", "queue": "q", "priority": 1, "max_attempts": 7, "timeout_seconds": 300,
+        "tags": ["a", "b"], "metadata": {"team": "x"}, "default_payload": {"n": 1},
+        "events": ["e.a", "e.b"], "strategies": ["on demand", "event"], "version": 2,
+    }  # fmt: skip
+    assert wanted.items() <= found.items()
+    assert found["backoff"]["kind"] == "fixed"
+    jobs.done("jobs", "update", "send", "--payload", "none", "--timeout", "none", "--events", "")
+    found = jobs.done("jobs", "show", "send", "--json").json
+    assert (found["default_payload"], found["timeout_seconds"], found["events"]) == (None, None, [])
+
+
+def test_update_with_a_version(jobs: Cli) -> None:
+    jobs.done("jobs", "update", "send", "--priority", "1", "--version", "1")
+    failed = jobs("jobs", "update", "send", "--priority", "2", "--version", "1")
+    assert failed.code == 1
+    assert 'job "send" has changed: it is at version 2, not 1' in failed.err
+    assert jobs("jobs", "update", "send", "--version", "2").code == 2  # nothing to change
+    assert jobs("jobs", "update", "send", "--metadata", "[1]").code == 2
+    assert jobs("jobs", "update", "send", "--events", "a b").code == 1
+
+
+def test_show_and_list_say_what_starts_it(jobs: Cli, conn: Connection) -> None:
+    conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'send', '@daily')")
+    conn.execute("UPDATE rota.jobs SET events = '{order.paid}' WHERE name = 'send'")
+    shown = jobs.done("jobs", "show", "send").out
+    assert "on demand, cron, event" in shown
+    assert "order.paid" in shown
+    assert "on demand, cron, event" in jobs.done("jobs", "list").out
+
+
+def test_delete(jobs: Cli, conn: Connection) -> None:
+    assert jobs.done("jobs", "delete", "other").out == 'job "other" deleted\n'
+    conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'send', '@daily')")
+    conn.execute("SELECT rota.enqueue('send')")
+    failed = jobs("jobs", "delete", "send")
+    assert (failed.code, "has schedules: 1" in failed.err) == (1, True)
+    failed = jobs("jobs", "delete", "send", "--cascade")
+    assert (failed.code, "have not ended: 1" in failed.err) == (1, True)
+    done = jobs.done("jobs", "delete", "send", "--cascade", "--cancel-open", "--reason", "old")
+    assert done.out == 'job "send" deleted, 1 runs cancelled\n'
+    rows = conn.execute("SELECT actor, reason FROM rota.audit WHERE action = 'job.deleted'")
+    assert rows.fetchall() == [("cli:alice", None), ("cli:alice", "old")]
+    missing = jobs("jobs", "delete", "send")
+    assert (missing.code, 'no job is named "send"' in missing.err) == (1, True)
+    assert jobs("jobs", "delete").code == 2
+
+
+def test_calendars_have_versions(jobs: Cli) -> None:
+    jobs.done("calendars", "create", "--name", "c", "--definition", "{}")
+    jobs.done("calendars", "update", "c", "--description", "x", "--version", "1")
+    failed = jobs("calendars", "update", "c", "--description", "y", "--version", "1")
+    assert (failed.code, "has changed" in failed.err) == (1, True)
+    assert "version" in jobs.done("calendars", "show", "c").out
+
+
+def test_the_history_of_a_deleted_schedule(jobs: Cli, conn: Connection) -> None:
+    conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'send', '@daily')")
+    conn.execute("SELECT rota.delete_schedule('s')")
+    assert "no decisions" in jobs.done("schedules", "history", "s").err
+    assert jobs("schedules", "history", "t").code == 1

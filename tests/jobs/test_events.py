@@ -1,0 +1,188 @@
+"""An event starts every enabled job that is bound to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+from tests.conftest import MakeApp
+from tests.jobs.conftest import MakeCode
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def declare(app: rota.App) -> None:
+    @app.job(events=["order.paid"])
+    async def ship(order_id: int) -> int:
+        return order_id
+
+    @app.job(events=("order.paid", "order.refunded"))
+    async def book(order_id: int) -> int:
+        return -order_id
+
+    @app.job
+    async def other(order_id: int) -> None: ...
+
+
+async def test_each_bound_job_gets_one_run(app: rota.App, conn: Connection) -> None:
+    declare(app)
+    runs = await app.emit("order.paid", {"order_id": 7}, tenant="acme")
+    assert [one.job for one in runs] == ["book", "ship"]
+    rows = conn.execute("SELECT id, job, payload, tenant, triggered_by FROM rota.runs ORDER BY job")
+    by = {"type": "event", "event": "order.paid"}
+    assert rows.fetchall() == [
+        (runs[0].id, "book", {"order_id": 7}, "acme", by),
+        (runs[1].id, "ship", {"order_id": 7}, "acme", by),
+    ]
+    assert [one.job for one in await app.emit("order.refunded", {"order_id": 7})] == ["book"]
+    assert await app.emit("order.lost") == []
+
+
+async def test_they_run(app: rota.App) -> None:
+    declare(app)
+    async with app.worker():
+        runs = await app.emit("order.paid", {"order_id": 7})
+        assert [await run.wait(timeout=30) for run in runs] == [-7, 7]
+        assert (await runs[0].info()).triggered_by == {"type": "event", "event": "order.paid"}
+
+
+async def test_a_key_makes_it_once_for_each_job(app: rota.App) -> None:
+    declare(app)
+    first = await app.emit("order.paid", {"order_id": 7}, key="7")
+    again = await app.emit("order.paid", {"order_id": 7}, key="7")
+    assert [one.id for one in again] == [one.id for one in first]
+    assert [one.is_duplicate for one in again] == [True, True]
+
+
+async def test_a_disabled_job_and_one_gone_from_the_code_are_left_out(
+    app: rota.App, conn: Connection
+) -> None:
+    declare(app)
+    await app.database.open()
+    await app.jobs.disable("ship")
+    assert [one.job for one in await app.emit("order.paid", {"order_id": 7})] == ["book"]
+    conn.execute("UPDATE rota.jobs SET deleted_from_code_at = rota.now() WHERE name = 'book'")
+    assert await app.emit("order.paid", {"order_id": 7}) == []
+
+
+async def test_it_joins_the_callers_transaction(
+    app: rota.App, aconn: psycopg.AsyncConnection[Any], conn: Connection
+) -> None:
+    declare(app)
+    async with aconn.transaction(force_rollback=True):
+        assert len(await app.emit("order.paid", {"order_id": 7}, connection=aconn)) == 2
+    assert conn.execute("SELECT count(*) FROM rota.runs").fetchone() == (0,)
+
+
+def test_sync(app: rota.App, conn: Connection) -> None:
+    declare(app)
+    with conn.transaction():
+        runs = app.emit_sync("order.refunded", {"order_id": 7}, connection=conn)
+    assert [one.job for one in runs] == ["book"]
+    assert len(app.emit_sync("order.paid", {"order_id": 7})) == 2
+    app.close_sync()
+
+
+async def test_jobs_declared_later_are_bound_too(app: rota.App) -> None:
+    await app.database.open()
+    declare(app)
+    assert len(await app.emit("order.paid", {"order_id": 7})) == 2
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("", {}),
+        ("order paid", {}),
+        ("x" * 201, {}),
+        (7, {}),
+        ("a", [1]),
+        ("a", {"x": float("nan")}),
+    ],
+)
+async def test_bad_input_is_refused_before_anything_is_sent(
+    app: rota.App, event: Any, payload: Any
+) -> None:
+    with pytest.raises(rota.PayloadError):
+        await app.emit(event, payload)
+    assert not app.database.is_open
+
+
+def test_by_sql_alone(conn: Connection) -> None:
+    conn.execute("CREATE FUNCTION public.ship(p jsonb) RETURNS jsonb LANGUAGE sql AS 'SELECT p'")
+    conn.execute(
+        "INSERT INTO rota.jobs (name, kind, function_name, events)"
+        " VALUES ('ship', 'sql', 'public.ship', '{order.paid}')"
+    )
+    found = conn.execute("""SELECT job, run_id FROM rota.emit('order.paid', '{"a": 1}')""")
+    ((job, run_id),) = found.fetchall()
+    assert job == "ship"
+    query = "SELECT payload FROM rota.runs WHERE id = %s"
+    assert conn.execute(query, [run_id]).fetchone() == ({"a": 1},)
+    for words in ("'a b'", "NULL", "''", "'a', '[]'", "'a', NULL"):
+        with pytest.raises(psycopg.Error) as caught:
+            conn.execute(f"SELECT rota.emit({words})".encode())
+        assert caught.value.sqlstate == "RO002"
+    with pytest.raises(psycopg.Error) as caught:
+        conn.execute("UPDATE rota.jobs SET events = '{a b}' WHERE name = 'ship'")
+    assert caught.value.sqlstate == "RO002"
+
+
+@pytest.mark.parametrize("bad", [["a b"], [""], {"a": 1}, [7], 7])
+def test_a_declaration_with_bad_events_is_refused(make_app: MakeApp, bad: Any) -> None:
+    with pytest.raises(rota.JobError, match="events"):
+
+        @make_app().job(events=bad)
+        def handler() -> None: ...
+
+
+def test_one_name_may_stand_alone_and_twice_is_once(make_app: MakeApp) -> None:
+    app = make_app()
+
+    @app.job(events="order.paid")
+    def one() -> None: ...
+
+    @app.job(events=["a", "a"])
+    def two() -> None: ...
+
+    assert app.registry.get("one").events == ("order.paid",)
+    assert app.registry.get("two").events == ("a",)
+
+
+def test_events_are_synced_like_other_fields(code: MakeCode) -> None:
+    old = code(a={"events": ["x"]}, b={"events": ["x"]}).open()
+    assert old.job("a")["events"] == ["x"]
+    old.app.jobs.by("ada").sync.update("b", events=["mine"])
+    new = code(a={"events": ["y", "z"]}, b={"events": ["y"]}).open()
+    assert (new.job("a")["events"], new.job("b")["events"]) == (["y", "z"], ["mine"])
+    assert new.job("b")["edited"]["events"]["by"] == "ada"
+    assert new.app.jobs.sync.update("b", reset=["events"]).events == ["y"]
+    assert code(a={}, b={}).open().job("a")["events"] == []
+
+
+def test_a_release_that_knows_no_events_still_registers(conn: Connection) -> None:
+    """The previous release's definitions name no events, on a schema that has them."""
+    definition = (
+        '[{"name": "a", "hash": "h", "source": "s", "executor": "thread", "payload_schema": {},'
+        ' "defaults": {"description": "", "queue": "q", "priority": 5, "max_attempts": 3,'
+        ' "timeout_seconds": null, "backoff": null, "tags": [], "metadata": {},'
+        ' "default_payload": null, "is_enabled": true}, "schedules": []}]'
+    )
+    conn.execute("SELECT rota.register_jobs('shop', 'b', %s::jsonb)", [definition])
+    assert conn.execute("SELECT events FROM rota.jobs WHERE name = 'a'").fetchone() == ([],)
+
+
+async def test_strategies(app: rota.App) -> None:
+    @app.job(events="e", schedules=[rota.cron("@daily"), rota.every(60), rota.init("start")])
+    async def all_ways() -> None: ...
+
+    @app.job
+    async def plain() -> None: ...
+
+    await app.database.open()
+    found = {one.name: one.strategies for one in await app.jobs.list()}
+    assert found["all_ways"] == ["on demand", "cron", "interval", "init", "event"]
+    assert found["plain"] == ["on demand"]
