@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RunNotFound,
         ScheduleNotFound,
         SchemaError,
+        SearchError,
         Snooze,
         TimingError,
         UnknownJob,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from rota.jobs.timings import after, cron, every, init, once
     from rota.model.attempt import AttemptInfo
     from rota.model.backoff import Backoff
+    from rota.model.log import LogLine, LogPage
     from rota.model.occurrence import OccurrenceInfo
     from rota.model.run import RunInfo
     from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo
@@ -67,6 +69,8 @@ __all__ = [
     "Job",
     "JobError",
     "LeaseLost",
+    "LogLine",
+    "LogPage",
     "OccurrenceInfo",
     "PayloadError",
     "QueueNotFound",
@@ -79,6 +83,7 @@ __all__ = [
     "ScheduleInfo",
     "ScheduleNotFound",
     "SchemaError",
+    "SearchError",
     "Snooze",
     "TimingError",
     "UnknownJob",
@@ -116,6 +121,8 @@ _HOMES = {
     "Job": "rota.jobs.decorator",
     "JobError": "rota.errors",
     "LeaseLost": "rota.errors",
+    "LogLine": "rota.model.log",
+    "LogPage": "rota.model.log",
     "OccurrenceInfo": "rota.model.occurrence",
     "PayloadError": "rota.errors",
     "QueueNotFound": "rota.errors",
@@ -128,6 +135,7 @@ _HOMES = {
     "ScheduleInfo": "rota.model.schedule_info",
     "ScheduleNotFound": "rota.errors",
     "SchemaError": "rota.errors",
+    "SearchError": "rota.errors",
     "Snooze": "rota.errors",
     "TimingError": "rota.errors",
     "UnknownJob": "rota.errors",

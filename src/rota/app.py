@@ -15,6 +15,7 @@ from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
 from rota.admin.declared_schedules import DeclaredSchedules
 from rota.admin.jobs import Jobs
+from rota.admin.logs import Logs
 from rota.admin.queues import Queues
 from rota.admin.runs import Runs
 from rota.admin.schedules import Schedules
@@ -81,6 +82,7 @@ class App:
         )
         self.clock = Clock(self.database)
         self.jobs = Jobs(self.database).of(self.registry, self.config)
+        self.logs = Logs(self.database)
         self.queues = Queues(self.database)
         self.runs = Runs(self.database, self.registry)
         self.workers = Workers(self.database)

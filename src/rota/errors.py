@@ -16,6 +16,7 @@
   * AuditEntryNotFound     the audit has no entry of that id
   * QueueNotFound          no queue has that name
   * WorkerNotFound         no worker has that id
+  * SearchError            a search of logs asks for something that cannot be searched
   * WrongState             the run's state does not allow the action
     * VersionConflict      somebody has changed it since the caller looked
   * LeaseLost              the worker no longer owns what it writes about
@@ -55,6 +56,7 @@ __all__ = [
     "RunNotFound",
     "ScheduleNotFound",
     "SchemaError",
+    "SearchError",
     "Snooze",
     "TimingError",
     "UnknownJob",
@@ -139,6 +141,10 @@ class QueueNotFound(RotaError):
 
 class WorkerNotFound(RotaError):
     """No worker has that id: there never was one, or it ended more than a week ago."""
+
+
+class SearchError(RotaError):
+    """A search names no word, an unknown level, a cursor that is none, or an impossible limit."""
 
 
 class WrongState(RotaError):

@@ -20,7 +20,7 @@ PUBLIC = {
 }  # fmt: skip
 RELATIONS = [
     "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",
-    "schedule_templates", "schedule_status", "job_status",
+    "schedule_templates", "schedule_status", "job_status", "logs",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from rota.cli import (
     config,
     dev,
     jobs,
+    logs,
     migrate,
     queues,
     runs,
@@ -42,7 +43,7 @@ program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("migrate")(migrate.migrate)
 program.command("bench")(bench.bench)
-for noun in (runs, schedule_times, calendars, queues, workers, jobs, audit, config):
+for noun in (runs, logs, schedule_times, calendars, queues, workers, jobs, audit, config):
     program.add_typer(noun.commands)
 
 
@@ -135,14 +136,21 @@ def fail(error: Exception) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, str | None, int]:
-    from rota.errors import ConfigError, DatabaseError, PayloadError, RotaError, TimingError
+    from rota.errors import (
+        ConfigError,
+        DatabaseError,
+        PayloadError,
+        RotaError,
+        SearchError,
+        TimingError,
+    )
 
     if isinstance(error, Failure):
         return str(error), error.hint, error.code
     if isinstance(error, DatabaseError):
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
-        is_misuse = isinstance(error, ConfigError | PayloadError | TimingError)
+        is_misuse = isinstance(error, ConfigError | PayloadError | SearchError | TimingError)
         return str(error), error.hint, 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # typer's own, of wrong use
         context = getattr(error, "ctx", None)

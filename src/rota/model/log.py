@@ -1,10 +1,16 @@
-"""A stored log line as a reader sees it."""
+"""A stored log line as a reader sees it, and what a search asks and answers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from rota.errors import SearchError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +25,59 @@ class LogLine:
     level: str
     message: str
     fields: dict[str, Any] | None
+    job: str = ""
+    tenant: str = ""
+
+    @property
+    def key(self) -> LogKey:
+        return LogKey(self.at, self.run_id, self.attempt, self.seq)
+
+
+class LogKey(NamedTuple):
+    """The order of lines, and a place in it."""
+
+    at: datetime
+    run_id: int
+    attempt: int
+    seq: int
+
+    def __str__(self) -> str:
+        """As a cursor: safe in a URL, exact to the microsecond."""
+        micros = (self.at - _EPOCH) // timedelta(microseconds=1)
+        return f"{micros}.{self.run_id}.{self.attempt}.{self.seq}"
+
+    @classmethod
+    def parse(cls, text: str) -> LogKey:
+        try:
+            micros, run_id, attempt, seq = map(int, text.split("."))
+            at = _EPOCH + timedelta(microseconds=micros)
+        except (ValueError, OverflowError):
+            raise SearchError(f"{text!r} is no cursor of a search") from None
+        return cls(at, run_id, attempt, seq)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """The newest lines that were found, the newest first.
+
+    `searched_back_to` says how far back the search has looked: everything newer was read. `cursor`
+    goes on from there; None: there is nothing older to look at.
+    """
+
+    lines: list[LogLine]
+    searched_back_to: datetime | None
+    cursor: str | None
+
+
+def levels_from(least: str | None, levels: Sequence[str] | None) -> list[str] | None:
+    """The levels that a search is about; None: all."""
+    for one in [*([least] if least else []), *(levels or ())]:
+        if one not in LEVELS:
+            raise SearchError(f"{one!r} is no level; there are {', '.join(LEVELS)}")
+    chosen = [
+        one
+        for one in LEVELS
+        if (levels is None or one in levels)
+        and (least is None or LEVELS.index(one) >= LEVELS.index(least))
+    ]
+    return None if len(chosen) == len(LEVELS) else chosen

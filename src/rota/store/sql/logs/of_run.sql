@@ -1,6 +1,6 @@
 -- The last lines of a run, the newest first. No line is older than its run.
-SELECT at, run_id, attempt, seq, worker, level, message, fields
-FROM rota.logs
-WHERE run_id = %(id)s::bigint AND at >= %(since)s::timestamptz
-ORDER BY attempt DESC, seq DESC
+SELECT l.at, l.run_id, l.attempt, l.seq, l.worker, l.level, l.message, l.fields, l.job, l.tenant
+FROM rota.logs l
+WHERE l.run_id = %(id)s::bigint AND l.at >= %(since)s::timestamptz
+ORDER BY l.attempt DESC, l.seq DESC
 LIMIT %(limit)s::integer

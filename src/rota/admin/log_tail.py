@@ -1,0 +1,37 @@
+"""Following the log: which of the lines that a look has found were not shown yet.
+
+Lines are stored some seconds after they were written, in no order among workers, so each look
+goes back a while and what was seen is remembered for that long.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from rota.model.log import LogLine
+
+WINDOW_SECONDS = 30.0
+MOST_LINES = 5000
+
+
+class Tail:
+    """`news` answers the lines of a look that no look before has shown, the oldest first."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int, int], datetime] = {}
+
+    def news(self, lines: list[LogLine]) -> list[LogLine]:
+        """The lines that no look before has found."""
+        fresh = [line for line in lines if _key(line) not in self._seen]
+        self._seen |= {_key(line): line.at for line in fresh}
+        if lines:
+            self._forget(lines[-1].at - timedelta(seconds=2 * WINDOW_SECONDS))
+        return fresh
+
+    def _forget(self, before: datetime) -> None:
+        if len(self._seen) > MOST_LINES:
+            self._seen = {key: at for key, at in self._seen.items() if at >= before}
+
+
+def _key(line: LogLine) -> tuple[int, int, int]:
+    return line.run_id, line.attempt, line.seq

@@ -1,0 +1,124 @@
+"""What one can ask of the log. The same functions serve Python, the CLI and the API."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta
+from typing import Unpack
+
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.log_tail import MOST_LINES, WINDOW_SECONDS, Tail
+from rota.errors import SearchError
+from rota.model.log import LogKey, LogLine, LogPage
+from rota.model.log_question import LogFilters, LogQuestion
+from rota.store import logs
+from rota.store.plans import Plan
+
+Lines = list[LogLine]
+
+POLL_SECONDS = 0.5
+_MOST_OF_RUN = 10_000
+
+
+class LogCommands(Face):
+    @command
+    def search(
+        self,
+        text: str = "",
+        *,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        budget: float = logs.BUDGET_SECONDS,
+        **filters: Unpack[LogFilters],
+    ) -> Plan[LogPage]:
+        """The newest matches first: `timeout "order 17" -retry user:7`, narrowed by `job`,
+        `run_id`, `attempt`, `level` (the least one), `levels`, `tenant`, `since`, `until`. After
+        `budget` seconds the answer says how far back it got; its `cursor` goes on from there."""
+        question = LogQuestion.of(
+            text, filters, since=since, until=until, limit=limit, cursor=cursor
+        )
+        return logs.search_logs(question, budget)
+
+    @command
+    def show(
+        self,
+        run_id: int,
+        *,
+        attempt: int | None = None,
+        limit: int = 1000,
+        cursor: str | None = None,
+    ) -> Plan[LogPage]:
+        """All lines of a run, the oldest first; `cursor` is for those after a full page.
+        RunNotFound if there is no such run."""
+        if not 1 <= limit <= _MOST_OF_RUN:
+            raise SearchError(f"limit must be from 1 to {_MOST_OF_RUN}, not {limit}")
+        after = LogKey.parse(cursor) if cursor else None
+        return logs.read_run_logs(run_id, attempt=attempt, limit=limit, after=after)
+
+    @command
+    def recent(
+        self,
+        text: str = "",
+        *,
+        seconds: float = WINDOW_SECONDS,
+        limit: int = MOST_LINES,
+        **filters: Unpack[LogFilters],
+    ) -> Plan[Lines]:
+        """What was written in the last seconds, the oldest first: one look of a tail."""
+        question = LogQuestion.of(text, filters)
+        return logs.recent_logs(question, seconds=seconds, limit=limit)
+
+
+class Logs(LogCommands, AsyncFace):
+    """`app.logs`"""
+
+    @property
+    def sync(self) -> SyncLogs:
+        return SyncLogs(self.database, self.actor)
+
+    async def tail(
+        self,
+        text: str = "",
+        *,
+        lines: int = 10,
+        poll: float = POLL_SECONDS,
+        **filters: Unpack[LogFilters],
+    ) -> AsyncIterator[LogLine]:
+        """The last few lines, then every new one as it is stored, until the caller stops."""
+        tail = Tail()
+        # First what is no news, so that what comes meanwhile is.
+        tail.news(await self.recent(text, **filters))
+        first = await self.search(text, limit=max(lines, 1), **filters)
+        tail.news(first.lines[:lines])
+        for line in first.lines[:lines][::-1]:
+            yield line
+        while True:
+            await asyncio.sleep(poll)
+            for line in tail.news(await self.recent(text, **filters)):
+                yield line
+
+
+class SyncLogs(LogCommands, SyncFace):
+    """`app.logs.sync`"""
+
+    def tail(
+        self,
+        text: str = "",
+        *,
+        lines: int = 10,
+        poll: float = POLL_SECONDS,
+        **filters: Unpack[LogFilters],
+    ) -> Iterator[LogLine]:
+        """The same, for sync callers."""
+        tail = Tail()
+        tail.news(self.recent(text, **filters))
+        first = self.search(text, limit=max(lines, 1), **filters)
+        tail.news(first.lines[:lines])
+        yield from first.lines[:lines][::-1]
+        while True:
+            time.sleep(poll)
+            yield from tail.news(self.recent(text, **filters))

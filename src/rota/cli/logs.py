@@ -1,0 +1,162 @@
+"""`rota logs`: search, follow, and read what handlers wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli import times, values
+from rota.cli.flags import Json, Zone
+from rota.cli.output import clean, compact, one_line_json, print_json, remark
+from rota.cli.session import administer
+from rota.model.log import LEVELS
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.model.log import LogLine, LogPage
+
+commands = typer.Typer(name="logs", help="Logs: what handlers wrote.", no_args_is_help=True)
+
+Job = Annotated[str | None, typer.Option(metavar="NAME")]
+Run = Annotated[int | None, typer.Option(metavar="ID")]
+Attempt = Annotated[int | None, typer.Option(metavar="N", min=1)]
+Level = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help=f"This or worse: {', '.join(LEVELS)}.")
+]
+Tenant = Annotated[str | None, typer.Option(metavar="NAME")]
+STYLES = {
+    "critical": typer.colors.RED, "error": typer.colors.RED, "warning": typer.colors.YELLOW,
+    "debug": typer.colors.BRIGHT_BLACK,
+}  # fmt: skip
+
+
+@commands.command("search")
+def search(
+    ctx: typer.Context,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help='Words, "a phrase", -without, field:value, begin*. All must hold.'
+        ),
+    ] = "",
+    job: Job = None,
+    run: Run = None,
+    attempt: Attempt = None,
+    level: Level = None,
+    tenant: Tenant = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Not older: a duration or a time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Older: a duration or a time.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 100,
+    cursor: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Go on where a search has stopped.")
+    ] = None,
+    patience: Annotated[
+        str, typer.Option(metavar="DURATION", help="Look back for so long at most.")
+    ] = "10s",
+    timezone: Zone = None,
+    json: Json = False,
+) -> None:
+    """Lines that match, the newest first."""
+    wanted: Any = _filters(job, run, attempt, level, tenant) | {
+        "since": values.since(since, "--since"),
+        "until": values.since(until, "--until"),
+        "limit": limit,
+        "cursor": cursor,
+        "budget": values.seconds(patience, "--patience"),
+    }
+    with administer(ctx) as app:
+        page = app.logs.sync.search(text, **wanted)
+    if json:
+        print_json(page)
+        return
+    for line in page.lines:
+        _print(line)
+    _print_end(page)
+
+
+@commands.command("tail")
+def tail(
+    ctx: typer.Context,
+    job: Job = None,
+    run: Run = None,
+    level: Level = None,
+    tenant: Tenant = None,
+    grep: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only lines that a search for it finds.")
+    ] = None,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, max=1000, metavar="N", help="Begin with so many.")
+    ] = 10,
+    timezone: Zone = None,
+    json: Json = False,
+) -> None:
+    """New lines as they are stored, until Ctrl-C; with --json one document a line."""
+    filters: Any = _filters(job, run, None, level, tenant)
+    with administer(ctx) as app, one_line_json(json):
+        for line in app.logs.sync.tail(grep or "", lines=lines, **filters):
+            if json:
+                print_json(line)
+            else:
+                _print(line)
+
+
+@commands.command("show")
+def show(
+    ctx: typer.Context,
+    run: Annotated[int, typer.Argument(metavar="RUN")],
+    attempt: Attempt = None,
+    timezone: Zone = None,
+    json: Json = False,
+) -> None:
+    """All lines of a run, the oldest first."""
+    with administer(ctx) as app:
+        found = _all_of_run(app, run, attempt)
+    if json:
+        print_json(found)
+        return
+    for line in found:
+        _print(line)
+    if not found:
+        remark("no lines")
+
+
+def _filters(
+    job: str | None, run: int | None, attempt: int | None, level: str | None, tenant: str | None
+) -> dict[str, Any]:
+    if level is not None and level not in LEVELS:
+        values.refuse("--level", f"{level!r} is no level; there are {', '.join(LEVELS)}")
+    return {"job": job, "run_id": run, "attempt": attempt, "level": level, "tenant": tenant}
+
+
+def _all_of_run(app: App, run_id: int, attempt: int | None) -> list[LogLine]:
+    lines: list[LogLine] = []
+    cursor = None
+    while True:
+        page = app.logs.sync.show(run_id, attempt=attempt, limit=10_000, cursor=cursor)
+        lines += page.lines
+        cursor = page.cursor
+        if cursor is None:
+            return lines
+
+
+def _print(line: LogLine) -> None:
+    fields = " ".join(f"{name}={compact(value)}" for name, value in (line.fields or {}).items())
+    level = typer.style(f"{line.level:<8}", fg=STYLES.get(line.level))
+    start = (
+        f"{times.absolute(line.at)}  {level}  {clean(f'{line.job} {line.run_id}.{line.attempt}')}"
+    )
+    rest = f"{line.message}  {fields}" if fields else line.message
+    typer.echo(f"{start}  {clean(rest)}")
+
+
+def _print_end(page: LogPage) -> None:
+    if not page.lines:
+        remark("no lines")
+    if page.cursor is not None and page.searched_back_to is not None:
+        back = times.absolute(page.searched_back_to)
+        remark(f"searched back to {back}; for older ones add --cursor {page.cursor}")

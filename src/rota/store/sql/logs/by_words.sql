@@ -1,0 +1,19 @@
+-- Matches in one span of time by the index of its words: for words that are rare, as all of them are read.
+WITH found AS MATERIALIZED (
+    SELECT l.at, l.run_id, l.attempt, l.seq, l.worker, l.level, l.message, l.fields, l.job, l.tenant
+    FROM rota.logs l
+    WHERE l.at >= %(low)s::timestamptz AND l.at < %(high)s::timestamptz
+          AND (l.at, l.run_id, l.attempt, l.seq) < (%(at)s::timestamptz, %(run_id)s::bigint, %(of_attempt)s::integer, %(seq)s::integer)
+          AND (%(job)s::text IS NULL OR l.job = %(job)s::text)
+          AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
+          AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
+          AND (%(attempt)s::integer IS NULL OR l.attempt = %(attempt)s::integer)
+          AND (%(query)s::text IS NULL OR rota.log_words(l.message, l.fields) @@ %(query)s::text::tsquery)
+          AND (%(names)s::text[] = '{}' OR NOT EXISTS (
+              SELECT FROM unnest(%(names)s::text[], %(values)s::text[]) f (name, value)
+              WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) IS DISTINCT FROM f.value))
+          AND (%(other_names)s::text[] = '{}' OR NOT EXISTS (
+              SELECT FROM unnest(%(other_names)s::text[], %(other_values)s::text[]) f (name, value)
+              WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) = f.value))
+)
+SELECT * FROM found ORDER BY at DESC, run_id DESC, attempt DESC, seq DESC LIMIT %(limit)s::integer

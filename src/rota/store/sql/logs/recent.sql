@@ -1,0 +1,19 @@
+-- What has come in the last seconds, for a tail.
+SELECT l.at, l.run_id, l.attempt, l.seq, l.worker, l.level, l.message, l.fields, l.job, l.tenant
+FROM rota.logs l
+WHERE l.at >= rota.now() - make_interval(secs => %(seconds)s::double precision)
+          AND (%(run)s::bigint IS NULL OR l.run_id = %(run)s::bigint)
+          AND (%(job)s::text IS NULL OR l.job = %(job)s::text)
+          AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
+          AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
+          AND (%(attempt)s::integer IS NULL OR l.attempt = %(attempt)s::integer)
+          AND (%(hints)s::text[] = '{}' OR lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ALL (%(hints)s::text[]))
+          AND (%(query)s::text IS NULL OR rota.log_words(l.message, l.fields) @@ %(query)s::text::tsquery)
+          AND (%(names)s::text[] = '{}' OR NOT EXISTS (
+              SELECT FROM unnest(%(names)s::text[], %(values)s::text[]) f (name, value)
+              WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) IS DISTINCT FROM f.value))
+          AND (%(other_names)s::text[] = '{}' OR NOT EXISTS (
+              SELECT FROM unnest(%(other_names)s::text[], %(other_values)s::text[]) f (name, value)
+              WHERE coalesce(l.fields ->> f.name, l.fields #>> string_to_array(f.name, '.')) = f.value))
+ORDER BY l.at DESC, l.run_id DESC, l.attempt DESC, l.seq DESC
+LIMIT %(limit)s::integer
