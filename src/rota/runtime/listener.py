@@ -68,9 +68,14 @@ class Listener:
         self._heard_at = time.monotonic()
         self._set(True)
         while True:
-            async for call in conn.notifies(timeout=_PROBE_SECONDS, stop_after=1):
-                self._hear(call.payload)
-            if time.monotonic() - self._heard_at > _PROBE_SECONDS:
+            reading = _Reading(conn, self._hear)
+            try:
+                await asyncio.wait([reading.broken], timeout=_PROBE_SECONDS)
+            finally:
+                reading.stop()
+            if reading.broken.done():
+                await reading.broken
+            elif time.monotonic() - self._heard_at >= _PROBE_SECONDS:
                 await self._check(conn)
 
     def _set(self, is_listening: bool) -> None:
@@ -89,3 +94,31 @@ class Listener:
             self._hear(call.payload)
             return
         raise psycopg.OperationalError("the connection does not hear its own call")
+
+
+class _Reading:
+    """Hears calls in the socket's own callback, and not through the driver's generator: a call is
+    the start of a run that waits, and every turn of the event loop is part of its latency."""
+
+    def __init__(self, conn: AsyncConn, hear: Callable[[str], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pgconn = conn.pgconn
+        self._hear = hear
+        self._socket: int | None = conn.fileno()
+        self.broken: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(self._socket, self._read)
+
+    def _read(self) -> None:
+        try:
+            self._pgconn.consume_input()
+            while (call := self._pgconn.notifies()) is not None:
+                self._hear(call.extra.decode())
+        except psycopg.Error as error:
+            # At once: the driver has closed the socket, and its number may soon be another's.
+            self.stop()
+            self.broken.set_exception(error)
+
+    def stop(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            self._loop.remove_reader(socket)
