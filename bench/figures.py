@@ -12,6 +12,7 @@ MORE_IS_BETTER: Mapping[str, bool] = {
     "runs/s": True,
     "p50 ms": False,
     "p99 ms": False,
+    "behind ms": False,
     "worker CPU µs/run": False,
     "server CPU µs/run": False,
     "WAL bytes/run": False,

@@ -20,12 +20,13 @@ from bench.phases import (
     one,
     queues,
     scheduled,
+    sustained,
     ticks,
 )
 from bench.phases.base import Phase
 
 _MODULES = (
-    one, bulk, drain, executors, latency, footprint, memory, history, scheduled, held, queues,
-    ticks,
+    one, bulk, drain, sustained, executors, latency, footprint, memory, history, scheduled,
+    held, queues, ticks,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

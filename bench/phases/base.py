@@ -24,12 +24,13 @@ class Sizes:
     queues: int = 1_000
     warm_up: int = 2_000
     late_seconds: int = 60
+    sustained_seconds: int = 120
     is_waiting: bool = True  # for polls to come due
 
 
 QUICK = Sizes(
     runs=500, singly=100, latency_runs=30, memory_runs=1_000, ended=2_000, scheduled=2_000,
-    held_rounds=2, queues=10, warm_up=100, late_seconds=3, is_waiting=False,
+    held_rounds=2, queues=10, warm_up=100, late_seconds=3, sustained_seconds=1, is_waiting=False,
 )  # fmt: skip
 
 

@@ -19,6 +19,19 @@ const numbers = (count) => Array.from({ length: count }, (_, n) => (n === count 
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+// So many a second, a part of them every 100 ms.
+async function steady(rate, seconds, addMany) {
+  const started = performance.now();
+  let runs = 0;
+  for (let step = 0; step < seconds * 10; step++) {
+    await sleep(Math.max(0, started + step * 100 - performance.now()));
+    const part = Math.floor((rate * (step + 1)) / 10) - Math.floor((rate * step) / 10);
+    await addMany(Array.from({ length: part }, (_, n) => n + 1));
+    runs += part;
+  }
+  return { runs, seconds: (performance.now() - started) / 1000 };
+}
+
 // The commands that are alike for all: `add(n)` enqueues one run, `addMany([n, …])` many.
 async function enqueue(command, words, add, addMany) {
   const count = Number(words[0]);
@@ -33,6 +46,7 @@ async function enqueue(command, words, add, addMany) {
     await addMany(numbers(count));
     return { seconds: (performance.now() - started) / 1000 };
   }
+  if (command === "steady") return steady(count, Number(words[1]), addMany);
   const sent = [];
   for (let n = 0; n < count; n++) {
     await add(n);

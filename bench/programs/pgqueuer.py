@@ -12,7 +12,7 @@ import asyncpg
 import uvloop
 from pgqueuer import AsyncpgPoolDriver, Job, PgQueuer, Queries  # type: ignore[import-not-found]
 
-from bench.programs.marks import LIMIT, mark, numbers, ready
+from bench.programs.marks import LIMIT, mark, numbers, ready, steps
 
 BATCH, POOL, WARM_UP, JOB = 500, 4, 200, "noop"
 
@@ -45,6 +45,15 @@ async def paced(queries: Queries, count: int, milliseconds: int) -> None:
     print(json.dumps({"sent": sent}))
 
 
+async def steady(queries: Queries, rate: int, seconds: int) -> None:
+    started, runs = time.perf_counter(), 0
+    for at, part in steps(rate, seconds):
+        await asyncio.sleep(started + at - time.perf_counter())
+        await queries.enqueue([JOB] * part, [payload(n + 1) for n in range(part)], [0] * part)
+        runs += part
+    print(json.dumps({"runs": runs, "seconds": time.perf_counter() - started}))
+
+
 async def work(driver: AsyncpgPoolDriver) -> None:
     queuer = PgQueuer(driver)
 
@@ -73,6 +82,8 @@ async def main(command: str, *words: str) -> None:
                 await bulk(queries, int(words[0]))
             case "paced":
                 await paced(queries, int(words[0]), int(words[1]))
+            case "steady":
+                await steady(queries, int(words[0]), int(words[1]))
             case "work":
                 await work(driver)
 

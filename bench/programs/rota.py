@@ -11,7 +11,7 @@ import time
 import uvloop
 
 from bench.apps import noop as jobs
-from bench.programs.marks import numbers
+from bench.programs.marks import numbers, steps
 from rota.jobs.batch import Call
 
 WARM_UP = 200
@@ -64,6 +64,17 @@ async def paced(count: int, milliseconds: int) -> None:
     print(json.dumps({"sent": sent}))
 
 
+async def steady(rate: int, seconds: int) -> None:
+    async with app.database.connection():
+        pass
+    started, runs = time.perf_counter(), 0
+    for at, part in steps(rate, seconds):
+        await asyncio.sleep(started + at - time.perf_counter())
+        await app.enqueue_many([job.call(n=n + 1) for n in range(part)])
+        runs += part
+    print(json.dumps({"runs": runs, "seconds": time.perf_counter() - started}))
+
+
 async def main(command: str, *numbers: str) -> None:
     async with app:
         match command:
@@ -73,6 +84,8 @@ async def main(command: str, *numbers: str) -> None:
                 await bulk(int(numbers[0]))
             case "paced":
                 await paced(int(numbers[0]), int(numbers[1]))
+            case "steady":
+                await steady(int(numbers[0]), int(numbers[1]))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,15 @@ class Drain:
         return self.runs / self.seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Sustained:
+    """Runs that came while others were worked on; `behind`: seconds from the last enqueue until
+    all of them had ended."""
+
+    drain: Drain
+    behind: float
+
+
 class System:
     """Measures one system. Every method works on the database `self.database`."""
 
@@ -49,6 +58,7 @@ class System:
     place_sql = "SELECT 0"
     schema = "public"
     has_sync = False
+    has_steady = True
     # False: nothing is executed, so nothing can be said about bodies.
     has_bodies = True
     # The longest that an idle worker waits before it looks for work by itself.
@@ -186,6 +196,23 @@ class WarmWorkers:
             self._workers.check()
             if time.monotonic() > limit:
                 raise TimeoutError(f"{self.system.name} did not come to its last run")
+
+    def sustain(self, rate: int, seconds: int) -> Sustained:
+        """Runs come at this rate while the workers work."""
+        system, workers = self.system, self._workers
+        with system.server.connect(system.database) as conn:
+            conn.execute("SET enable_seqscan = off")
+            place = _value(conn, system.place_sql)
+            cpu, server_cpu = workers.cpu_seconds(), system.server.cpu_seconds()
+            told = system.run("steady", rate, seconds, **self._options)
+            ended = time.perf_counter()
+            self._wait_empty(conn, place)
+            behind = time.perf_counter() - ended
+        used = system.server.cpu_seconds()
+        if used is not None and server_cpu is not None:
+            used -= server_cpu
+        drain = Drain(told["runs"], told["seconds"], workers.cpu_seconds() - cpu, used)
+        return Sustained(drain, behind)
 
     def memory_bytes(self) -> int:
         return self._workers.memory_bytes()

@@ -15,6 +15,7 @@ class Floor(System):
     open_sql = OPEN
     schema = "rota"
     has_sync = True
+    has_steady = False
     has_bodies = False
 
     @property

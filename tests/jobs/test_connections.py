@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from rota.errors import DuplicateKey, PayloadError
 from rota.jobs.batch import Call
-from rota.jobs.connections import convert
 from rota.jobs.decorator import Job
+from rota.store.statements import convert
 from tests.jobs.conftest import Setting
 from tests.jobs.drivers import ASYNC, SYNC, AsyncOpen, Open, psycopg_async, psycopg_sync
 

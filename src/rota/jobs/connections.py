@@ -6,45 +6,18 @@ commits, either.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
-from psycopg import AsyncRawCursor, RawCursor
 from psycopg.rows import tuple_row
 
 from rota.errors import PayloadError
 from rota.store.errors import translate_foreign
-from rota.store.pool import AsyncConn, Conn
+from rota.store.statements import convert
 
 Rows = list[Any]
-Style = Literal["numeric", "named"]
-
-_PARAMETER = re.compile(r"%\((\w+)\)s(?:::(\w+(?: precision)?(?:\[\])?))?")
-
-
-@cache
-def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
-    """A statement with `%(name)s::type` in another style of parameters, and their order.
-
-    `numeric` is asyncpg's `$1`, one number a name. `named` is SQLAlchemy's `:name`, cast by CAST:
-    its parser does not take `:name::type`.
-    """
-    names: list[str] = []
-
-    def replace(found: re.Match[str]) -> str:
-        name, kind = found.groups()
-        if name not in names:
-            names.append(name)
-        place = f":{name}" if style == "named" else f"${names.index(name) + 1}"
-        if kind is None:
-            return place
-        return f"CAST({place} AS {kind})" if style == "named" else f"{place}::{kind}"
-
-    return _PARAMETER.sub(replace, sql), tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +51,6 @@ def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows
         )
     with translate_foreign():
         return driver.fetch_sync(connection, sql, parameters)
-
-
-async def fetch_raw(connection: AsyncConn, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    """The rows of a statement on a connection of ours. Numbered parameters spare the driver a walk
-    over their names for every run."""
-    text, names = convert(sql, "numeric")
-    cursor = AsyncRawCursor(connection)
-    await cursor.execute(text, [parameters[name] for name in names])
-    return await cursor.fetchall()
-
-
-def fetch_raw_sync(connection: Conn, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    text, names = convert(sql, "numeric")
-    cursor = RawCursor(connection)
-    cursor.execute(text, [parameters[name] for name in names])
-    return cursor.fetchall()
 
 
 def find_driver(connection: Any) -> Driver:

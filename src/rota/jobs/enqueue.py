@@ -12,6 +12,7 @@ from rota.jobs.handle import Run, RunReader
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
+from rota.store import numbered
 from rota.store.errors import translate
 from rota.store.pool import AsyncConn, Conn, Database
 
@@ -46,7 +47,8 @@ class Enqueuer:
             with translate():
                 async with self._database.connection() as conn:
                     await self._register(conn)
-                    rows = await connections.fetch_raw(conn, sql, parameters)
+                    cursor = await numbered.execute(conn, sql, parameters)
+                    rows = await cursor.fetchall()
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     def send_sync(self, call: Call) -> Run:
@@ -58,7 +60,7 @@ class Enqueuer:
         else:
             with translate(), self._database.connection_sync() as conn:
                 self._register_sync(conn)
-                rows = connections.fetch_raw_sync(conn, sql, parameters)
+                rows = numbered.execute_sync(conn, sql, parameters).fetchall()
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     async def send_many(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:

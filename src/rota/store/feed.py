@@ -10,18 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
-from psycopg import errors
+from psycopg import AsyncCursor, AsyncRawCursor, errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
 from rota.model.outcome import Again, Ended, Outcome
 from rota.model.run import Claim
+from rota.store import numbered
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn, Database
 
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
+AnyCursor = AsyncCursor[Any] | AsyncRawCursor[Any]
 
 _CLOSE_SECONDS = 2.0
 
@@ -99,7 +100,7 @@ class Feed:
     def __init__(self, database: Database, worker: int, jobs: Sequence[str]) -> None:
         self._database = database
         self._worker = worker
-        self._jobs = list(jobs)
+        self.set_jobs(jobs)
         self._conn: AsyncConn | None = None
         # A pipeline takes the whole connection: one caller at a time.
         self._turn = asyncio.Lock()
@@ -117,6 +118,7 @@ class Feed:
     def set_jobs(self, jobs: Sequence[str]) -> None:
         """What the next claims may bring."""
         self._jobs = list(jobs)
+        self._jobs_text = _texts(jobs)
 
     async def close(self) -> None:
         """After whoever uses it: a connection closed in the middle of a statement has crashed the
@@ -168,8 +170,8 @@ class Feed:
         rows = await claim.fetchall() if claim else []
         return accepted == len(ends), list(map(Claim._make, rows))
 
-    async def _write(self, conn: AsyncConn, ends: Ends) -> list[psycopg.AsyncCursor[Any]]:
-        written = []
+    async def _write(self, conn: AsyncConn, ends: Ends) -> list[AnyCursor]:
+        written: list[AnyCursor] = []
         if ends.ids:
             has_results = any(result is not None for result in ends.results)
             params = {
@@ -179,7 +181,7 @@ class Feed:
                 "durations": _array(ends.durations),
                 "results": ends.results if has_results else None,
             }
-            written.append(await conn.execute(self._finish_sql, params))
+            written.append(await numbered.execute(conn, self._finish_sql, params))
         over = [one for one in ends.others if isinstance(one[3], Ended)]
         if over:
             written.append(await conn.execute(self._end_sql, ended_columns(self._worker, over)))
@@ -189,18 +191,18 @@ class Feed:
             written.append(await conn.execute(self._requeue_sql, columns))
         return written
 
-    async def _claim(self, conn: AsyncConn, request: ClaimRequest) -> psycopg.AsyncCursor[Any]:
+    async def _claim(self, conn: AsyncConn, request: ClaimRequest) -> AsyncRawCursor[Any]:
         params = {
             "worker": self._worker,
             "limit": request.limit,
-            "queues": request.queues,
+            "queues": _texts(request.queues),
             "quota": request.quota,
-            "jobs": self._jobs,
+            "jobs": self._jobs_text,
             "hints": _array(request.hints),
             "batch": request.batch,
             "start_batch": request.start_batch,
         }
-        return await conn.execute(self._claim_sql, params, binary=True)
+        return await numbered.execute(conn, self._claim_sql, params, binary=True)
 
     async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:
         """Somebody's open transaction holds a row of the batch: write the others."""
@@ -270,3 +272,9 @@ def _array(numbers: list[int] | list[float]) -> str:
     """An array as Postgres reads it: a list's own text in other brackets, at a tenth of the cost
     of the driver's walk over its elements."""
     return f"{{{str(numbers)[1:-1]}}}"
+
+
+def _texts(names: Sequence[str]) -> str:
+    """The same for names, which may hold anything."""
+    quoted = [name.replace("\\", r"\\").replace('"', r"\"") for name in names]
+    return "{" + ",".join([f'"{name}"' for name in quoted]) + "}"

@@ -9,13 +9,38 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from typing import Literal
+
+Style = Literal["numeric", "named"]
 
 _QUALIFIER = re.compile(r"\brota\.(?=[a-z_%])")
+_PARAMETER = re.compile(r"%\((\w+)\)s(?:::(\w+(?: precision)?(?:\[\])?))?")
 
 
 def render(text: str, schema: str) -> str:
     """The text for an installation whose schema has this name."""
     return text if schema == "rota" else _QUALIFIER.sub(f'"{schema}".', text)
+
+
+@cache
+def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
+    """A statement with `%(name)s::type` in another style of parameters, and their order.
+
+    `numeric` is asyncpg's `$1`, one number a name. `named` is SQLAlchemy's `:name`, cast by CAST:
+    its parser does not take `:name::type`.
+    """
+    names: list[str] = []
+
+    def replace(found: re.Match[str]) -> str:
+        name, kind = found.groups()
+        if name not in names:
+            names.append(name)
+        place = f":{name}" if style == "named" else f"${names.index(name) + 1}"
+        if kind is None:
+            return place
+        return f"CAST({place} AS {kind})" if style == "named" else f"{place}::{kind}"
+
+    return _PARAMETER.sub(replace, sql), tuple(names)
 
 
 @cache
