@@ -11,7 +11,17 @@ import pytest
 import rota
 from tests.cli.conftest import Cli
 
-HEAVY = ("psycopg", "rich", "asyncio", "structlog", "tomlkit", "msgspec", "rota.app")
+HEAVY = (
+    "psycopg",
+    "rich",
+    "asyncio",
+    "structlog",
+    "tomlkit",
+    "msgspec",
+    "rota.app",
+    "fastapi",
+    "uvicorn",
+)
 
 
 def test_help_and_completion_import_nothing_heavy() -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
-from rota.api import errors
+from rota.admin.answers import Answers
+from rota.api import errors, openapi
 from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
+from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
-from rota.api.routes import health, runs
+from rota.api.routes import (
+    calendars,
+    health,
+    jobs,
+    queues,
+    runs,
+    schedule_actions,
+    schedules,
+    settings,
+    timings,
+    workers,
+)
 from rota.api.routing import Paths
-from rota.api.schemas.problem import ALWAYS, Problem, problems
+from rota.api.schemas.problem import ALWAYS, problems
 from rota.api.state import ApiState
 from rota.errors import ConfigError
 
@@ -22,7 +34,17 @@ if TYPE_CHECKING:
 PREFIX = "/api/v1"
 OPENAPI = "/api/openapi.json"
 # Every noun below PREFIX; and what stands beside it.
-ROUTES = (runs.routes,)
+ROUTES = (
+    jobs.routes,
+    runs.routes,
+    schedules.routes,
+    schedule_actions.routes,
+    timings.routes,
+    calendars.routes,
+    queues.routes,
+    workers.routes,
+    settings.routes,
+)
 ROOT_ROUTES = (health.routes,)
 
 
@@ -58,19 +80,20 @@ def create_api(
     ]
     errors.install(api)
     _add_gates(api, app, authenticate, is_local)
-    api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
+    openapi.install(api)
     return api
 
 
 def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_local: bool) -> None:
     """The last one added is the first one passed."""
-    settings = app.config.server
-    api.add_middleware(BodyLimit, most=settings.body_bytes)
+    server = app.config.server
+    api.add_middleware(Idempotency, answers=Answers(app.database).within(server.statement_seconds))
+    api.add_middleware(BodyLimit, most=server.body_bytes)
     api.add_middleware(
         Access,
         authenticate=authenticate or (developer if is_local else _token_check(app)),
-        rate=RateLimit(settings.requests_per_second),
-        open_paths={"/metrics"} if settings.public_metrics else set(),
+        rate=RateLimit(server.requests_per_second),
+        open_paths={"/metrics"} if server.public_metrics else set(),
     )
     if is_local:
         api.add_middleware(LocalOnly)
@@ -82,27 +105,6 @@ def _token_check(app: App) -> TokenCheck:
     if token is None:
         raise ConfigError(
             "the API has no token, and nothing may answer without one",
-            hint="`rota server token` makes one; set it as ROTA_SERVER_TOKEN",
+            hint="`rota server --new-token` makes one; set it as ROTA_SERVER_TOKEN",
         )
     return TokenCheck(token)
-
-
-def _openapi(api: FastAPI) -> dict[str, Any]:
-    if api.openapi_schema is None:
-        found = get_openapi(
-            title=api.title,
-            version=api.version,
-            description=api.description,
-            routes=api.routes,
-        )
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
-        made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas |= made.pop("$defs", {}) | {"Problem": made}
-        found["components"]["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": "The admin token."}
-        }
-        found["security"] = [{"token": []}]
-        for path in ("/health", "/ready"):
-            found["paths"][path]["get"]["security"] = []
-        api.openapi_schema = found
-    return api.openapi_schema

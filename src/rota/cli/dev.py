@@ -15,6 +15,7 @@ from rota.cli.session import closing, session
 from rota.cli.worker import AppOption, run_worker
 
 if TYPE_CHECKING:
+    from rota.api.serve import ApiServer
     from rota.app import App
     from rota.store.migrate import Migration
 
@@ -28,7 +29,7 @@ def dev(
     ] = True,
 ) -> int:
     """Run an application here: its database (the embedded one, if none is configured), migrated,
-    and a worker, restarted when the code changes."""
+    a worker and the API, restarted when the code changes."""
     given = target or app or session(ctx).app
     place = session(ctx).place(given)
     roots = source_roots(place)
@@ -49,8 +50,23 @@ def _run(found: Loaded, roots: list[Path]) -> None:
         applied = app.migrate()
         if supervisor is not None:
             supervisor.report(app.embedded_home)
-        _print_banner(found, applied, supervisor, roots)
-        run_worker(app, app.config, found.reference)
+        api, place = _api(app)
+        _print_banner(found, applied, supervisor, roots, place)
+        run_worker(app, app.config, found.reference, api)
+
+
+def _api(app: App) -> tuple[ApiServer | None, str]:
+    """Open, as nobody but this machine can reach it; anywhere else it needs its token."""
+    from rota.api.app import create_api
+    from rota.api.serve import ApiServer, address, is_loopback, listen_near
+
+    server = app.config.server
+    is_local = is_loopback(server.host)
+    if not is_local and server.token is None:
+        return None, f"off: {server.host} is not loopback, and [server] token is not set"
+    bound = listen_near(server.host, server.port)
+    who = "open: no token is asked for on loopback" if is_local else "with the token"
+    return ApiServer(create_api(app, is_local=is_local), bound), f"{address(bound)}/api/v1, {who}"
 
 
 def _print_banner(
@@ -58,6 +74,7 @@ def _print_banner(
     applied: list[Migration],
     supervisor: reload.Supervisor | None,
     roots: list[Path],
+    api: str,
 ) -> None:
     app = found.app
     jobs = f"{len(app.registry)} job{'' if len(app.registry) == 1 else 's'}"
@@ -71,6 +88,7 @@ def _print_banner(
         "database": _database(app, applied),
         "psql": _psql(app),
         "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",
+        "API": api,
         "reload": f"when a .py file changes in {watched}" if watched else "off",
         "stop": "Ctrl-C; twice: do not wait for what runs",
     }

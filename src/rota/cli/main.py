@@ -21,6 +21,7 @@ from rota.cli import (
     queues,
     runs,
     schedule_times,
+    server,
     times,
     worker,
     workers,
@@ -41,6 +42,7 @@ program = typer.Typer(
 )
 program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
+program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
 program.command("bench")(bench.bench)
 for noun in (runs, logs, schedule_times, calendars, queues, workers, jobs, audit, config):

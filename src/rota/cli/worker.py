@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,13 +81,21 @@ def worker(
     return 0
 
 
-def run_worker(app: App, config: Config, reference: str) -> None:
+def run_worker(
+    app: App,
+    config: Config,
+    reference: str,
+    beside: AbstractAsyncContextManager[object] | None = None,
+) -> None:
+    """`beside` is what else the program does for as long as the worker runs."""
     from rota.runtime.event_loop import run
     from rota.runtime.shutdown import run_until_signal
 
     async def body() -> None:
         try:
-            await run_until_signal(app.worker(config=config, owns_process=True, app_ref=reference))
+            async with beside or nullcontext():
+                worker = app.worker(config=config, owns_process=True, app_ref=reference)
+                await run_until_signal(worker)
         finally:
             await app.close()
 

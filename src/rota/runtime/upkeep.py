@@ -14,6 +14,7 @@ _FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
 _COUNT_SECONDS = 60.0
+_ANSWERS_SECONDS = 300.0
 
 
 class Upkeep(Loop):
@@ -37,6 +38,8 @@ class Upkeep(Loop):
         await self._park()
         await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)
         await self._repeat("upkeep/sweep")
+        if self._is_due("answers", _ANSWERS_SECONDS):
+            await self._repeat("upkeep/sweep_answers")
         await self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
         return _PERIOD
 

@@ -1,0 +1,49 @@
+"""Versions as ETags, so that two operators do not overwrite each other.
+
+The version of what people edit, not of all that is answered: the next time of a schedule changes
+without anybody's doing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Header, Response
+
+from rota.api.errors import ProblemError
+
+_TAG = re.compile(r'"(\d{1,18})"')
+
+
+def set_etag(response: Response, version: int) -> None:
+    response.headers["ETag"] = f'"{version}"'
+
+
+def _wanted(
+    if_match: Annotated[
+        str | None,
+        Header(
+            max_length=1000,
+            description="The ETag that was read: the edit is refused if it is another one now.",
+        ),
+    ] = None,
+) -> int | None:
+    """The version that the caller has seen; None: whichever there is."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = _TAG.fullmatch(if_match.strip())
+    if found is None:
+        raise ProblemError(
+            412, "version_conflict", "If-Match names no version that ever was", field="If-Match"
+        )
+    return int(found[1])
+
+
+Version = Annotated[int | None, Depends(_wanted)]
+ETAG = {"ETag": {"description": "Its version, for `If-Match`.", "schema": {"type": "string"}}}
+
+
+def tagged(status: int = 200) -> dict[int | str, dict[str, object]]:
+    """For `responses=` of a route that answers with an ETag."""
+    return {status: {"headers": ETAG}}

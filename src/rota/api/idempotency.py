@@ -1,0 +1,138 @@
+"""`Idempotency-Key` on POST: a request that is sent again gets the first one's answer.
+
+Only answers of success are kept. Whatever else was answered did nothing, so the same key may be
+used again, with a mended body too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from contextlib import suppress
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.admin.answers import Answers
+from rota.api.errors import ProblemError
+from rota.errors import RotaError
+from rota.model.answer import Answer
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_LARGEST = 4 * 1024 * 1024
+_KEPT_HEADERS = ("content-type", "etag", "location")
+
+
+class Idempotency:
+    """Stands behind the gates that know the caller and the body."""
+
+    def __init__(self, app: ASGIApp, *, answers: Answers) -> None:
+        self._app = app
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        key = None
+        if scope["type"] == "http" and scope["method"] == "POST":
+            key = Headers(scope=scope).get(HEADER)
+        if key is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._once(key, scope, receive, send)
+
+    async def _once(self, key: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if KEY.fullmatch(key) is None:
+            raise ProblemError(
+                422,
+                "invalid",
+                f"{HEADER} has 1 to 255 visible ASCII characters",
+                field=HEADER,
+            )
+        key_hash, request_hash = _hashes(key, scope)
+        claim = str(uuid.uuid4())
+        found = await self._answers.claim(key_hash, request_hash, claim)
+        if found is not None:
+            await _replay(found, request_hash)(scope, receive, send)
+            return
+        held = _Held()
+        try:
+            await self._app(scope, receive, held.take)
+        except BaseException:
+            await self._release(key_hash, claim)
+            raise
+        await self._settle(key_hash, claim, held)
+        for message in held.messages:
+            await send(message)
+
+    async def _settle(self, key_hash: bytes, claim: str, held: _Held) -> None:
+        body = held.body()
+        if 200 <= held.status < 300 and len(body) <= _LARGEST:
+            await self._answers.keep(key_hash, claim, held.status, held.headers(), body)
+        else:
+            await self._release(key_hash, claim)
+
+    async def _release(self, key_hash: bytes, claim: str) -> None:
+        with suppress(RotaError):  # it frees itself after a minute
+            await self._answers.release(key_hash, claim)
+
+
+class _Held:
+    """A response that is not sent before it is kept: who has seen it must get it again."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.status = 0
+
+    async def take(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        self.messages.append(message)
+
+    def body(self) -> bytes:
+        return b"".join(one.get("body", b"") for one in self.messages)
+
+    def headers(self) -> dict[str, str]:
+        start = MutableHeaders(raw=list(self.messages[0]["headers"]))
+        return {name: start[name] for name in _KEPT_HEADERS if name in start}
+
+
+def _hashes(key: str, scope: Scope) -> tuple[bytes, bytes]:
+    parts: tuple[Any, ...] = (
+        scope["method"].encode(),
+        scope["path"].encode(),
+        scope.get("query_string", b""),
+        scope.get("rota.body", b""),
+    )
+    actor = str(scope.get("rota.actor", ""))
+    return _hash(actor.encode(), key.encode()), _hash(*parts)
+
+
+def _hash(*parts: bytes) -> bytes:
+    """With their lengths, so that no two lists of parts look alike."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big") + part)
+    return found.digest()
+
+
+def _replay(found: Answer, request_hash: bytes) -> Response:
+    if found.request_hash != request_hash:
+        raise ProblemError(
+            422,
+            "idempotency_key_reused",
+            "this key was used with another request",
+            field=HEADER,
+            hint="a new request needs a new key",
+        )
+    if found.status is None:
+        raise ProblemError(
+            409,
+            "request_under_way",
+            "a request with this key is being carried out",
+            headers={"Retry-After": "1"},
+        )
+    return Response(found.body, found.status, headers=found.headers | {REPLAYED: "true"})

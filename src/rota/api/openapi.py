@@ -1,0 +1,70 @@
+"""The description of the API: what the framework reads from the routes, and what the gates add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from rota.api.auth import OPEN_PATHS
+from rota.api.idempotency import HEADER, REPLAYED
+from rota.api.schemas.problem import Problem, problems
+
+ABOUT = """
+The control plane of Rota. Send `Authorization: Bearer …` with every request; only `/health` and
+`/ready` answer without. Errors are `application/problem+json`. Lists are paged: send `next_cursor`
+as `cursor`. A POST with an `Idempotency-Key` can be sent again without being carried out again.
+""".strip()
+_KEY: dict[str, Any] = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Sent again with the same body within a day, it gets the same answer, and "
+    "nothing is done again.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+_REPLAYED: dict[str, Any] = {
+    "description": "`true`: this was answered before.",
+    "schema": {"type": "string"},
+}
+
+
+def install(api: FastAPI) -> None:
+    api.openapi = lambda: describe(api)  # type: ignore[method-assign]
+
+
+def describe(api: FastAPI) -> dict[str, Any]:
+    if api.openapi_schema is None:
+        found = get_openapi(
+            title=api.title, version=api.version, description=ABOUT, routes=api.routes
+        )
+        _add_components(found)
+        for path, operations in found["paths"].items():
+            for method, operation in operations.items():
+                if path in OPEN_PATHS:
+                    operation["security"] = []
+                if method == "post":
+                    _add_key(operation)
+        api.openapi_schema = found
+    return api.openapi_schema
+
+
+def _add_components(found: dict[str, Any]) -> None:
+    components = found.setdefault("components", {})
+    made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas = made.pop("$defs", {}) | {"Problem": made}
+    components.setdefault("schemas", {}).update(schemas)
+    components["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "The admin token."}
+    }
+    found["security"] = [{"token": []}]
+
+
+def _add_key(operation: dict[str, Any]) -> None:
+    operation.setdefault("parameters", []).append(_KEY)
+    responses = operation["responses"]
+    responses.setdefault("409", problems(409)[409])
+    for status, response in responses.items():
+        if status.startswith("2"):
+            response.setdefault("headers", {})[REPLAYED] = _REPLAYED

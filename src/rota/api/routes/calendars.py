@@ -1,0 +1,113 @@
+"""Calendars and templates: what schedules follow and begin with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+
+from rota.api.pages import cut
+from rota.api.routing import router
+from rota.api.schemas import fleet as schemas
+from rota.api.schemas import schedules
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.schedule_bodies import NewTemplate
+from rota.api.schemas.values import Cursor, Limit
+from rota.api.state import AtDesk
+
+routes = router("calendars")
+CalendarName = Annotated[
+    str, Path(min_length=1, max_length=100, description="The name of a calendar.")
+]
+TemplateName = Annotated[
+    str, Path(min_length=1, max_length=200, description="The name of a template.")
+]
+
+
+@routes.get("/calendars", response_model=schemas.CalendarPage, operation_id="list_calendars")
+async def list_calendars(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
+    """Calendars by name, with how many schedules follow each."""
+    return cut("calendars", await desk.calendars.list(), lambda one: one.name, cursor, limit)
+
+
+@routes.post(
+    "/calendars",
+    response_model=schemas.CalendarView,
+    status_code=201,
+    operation_id="create_calendar",
+    responses=problems(409, *WITH_BODY),
+)
+async def create_calendar(desk: AtDesk, body: schemas.NewCalendar) -> Any:
+    """Make a calendar."""
+    await desk.calendars.create(body.name, body.definition, body.description)
+    return await desk.calendars.get(body.name)
+
+
+@routes.get(
+    "/calendars/{name}",
+    response_model=schemas.CalendarView,
+    operation_id="get_calendar",
+    responses=problems(404),
+)
+async def get_calendar(desk: AtDesk, name: CalendarName) -> Any:
+    """One calendar."""
+    return await desk.calendars.get(name)
+
+
+@routes.patch(
+    "/calendars/{name}",
+    response_model=schemas.CalendarView,
+    operation_id="update_calendar",
+    responses=problems(404, *WITH_BODY),
+)
+async def update_calendar(desk: AtDesk, name: CalendarName, body: schemas.CalendarChanges) -> Any:
+    """Change a calendar. Holds from the next tick on, for every schedule that follows it."""
+    await desk.calendars.update(name, body.definition, body.description)
+    return await desk.calendars.get(name)
+
+
+@routes.delete(
+    "/calendars/{name}",
+    response_model=schemas.Removed,
+    operation_id="delete_calendar",
+    responses=problems(404, 409),
+)
+async def delete_calendar(desk: AtDesk, name: CalendarName) -> Any:
+    """Remove a calendar that no schedule follows."""
+    await desk.calendars.delete(name)
+    return {"name": name}
+
+
+@routes.get(
+    "/schedule-templates",
+    response_model=schedules.TemplatePage,
+    operation_id="list_schedule_templates",
+)
+async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
+    """Timings to start from, by name."""
+    found = await desk.schedules.templates()
+    return cut("templates", found, lambda one: one.name, cursor, limit)
+
+
+@routes.put(
+    "/schedule-templates/{name}",
+    response_model=schedules.TemplateView,
+    operation_id="put_schedule_template",
+    responses=problems(*WITH_BODY),
+)
+async def put_template(desk: AtDesk, name: TemplateName, body: NewTemplate) -> Any:
+    """One more template, or another cron for one that is there."""
+    await desk.schedules.add_template(name, body.cron, body.description)
+    return {"name": name, "cron": body.cron, "description": body.description}
+
+
+@routes.delete(
+    "/schedule-templates/{name}",
+    response_model=schemas.Removed,
+    operation_id="delete_schedule_template",
+    responses=problems(404, 409),
+)
+async def delete_template(desk: AtDesk, name: TemplateName) -> Any:
+    """Remove a template. Schedules that were made from it stay."""
+    await desk.schedules.remove_template(name)
+    return {"name": name}

@@ -1,0 +1,102 @@
+"""Jobs: look, change, switch off and on; and what this server's code says of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+
+from rota.api.errors import ProblemError
+from rota.api.pages import cut
+from rota.api.routing import router
+from rota.api.schemas import jobs as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Limit
+from rota.api.state import AtDesk
+
+routes = router("jobs")
+JobName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a job.")]
+_ACTION: Any = {
+    "response_model": schemas.JobView,
+    "responses": problems(404, 409, *WITH_BODY),
+}
+
+
+@routes.get("/jobs", response_model=schemas.JobPage, operation_id="list_jobs")
+async def list_jobs(
+    desk: AtDesk,
+    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="In this queue.")] = None,
+    system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Jobs by name."""
+    found = [
+        one
+        for one in await desk.jobs.list(system=system)
+        if (tag is None or tag in one.tags) and (queue is None or one.queue == queue)
+    ]
+    return cut("jobs", found, lambda one: one.name, cursor, limit)
+
+
+@routes.get(
+    "/jobs/{name}",
+    response_model=schemas.JobView,
+    operation_id="get_job",
+    responses=problems(404),
+)
+async def get_job(desk: AtDesk, name: JobName) -> Any:
+    """One job."""
+    return await desk.jobs.get(name)
+
+
+@routes.patch("/jobs/{name}", operation_id="update_job", **_ACTION)
+async def update_job(desk: AtDesk, name: JobName, body: schemas.JobChanges) -> Any:
+    """Change what the code said. The next attempt uses it, and the code no longer overwrites it."""
+    given = body.model_dump(exclude_unset=True)
+    for field, value in given.items():
+        if value is None and field not in schemas.CLEARABLE:
+            raise ProblemError(422, "invalid", f"{field} cannot be null", field=field)
+    given["reset"] = [_argument(one) for one in given.pop("reset", [])]
+    return await desk.jobs.update(name, **{_argument(it): value for it, value in given.items()})
+
+
+@routes.post("/jobs/{name}/enable", operation_id="enable_job", **_ACTION)
+async def enable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | None = None) -> Any:
+    """Let its runs be claimed and its schedules be followed."""
+    await desk.jobs.enable(name, body.reason if body else None)
+    return await desk.jobs.get(name)
+
+
+@routes.post("/jobs/{name}/disable", operation_id="disable_job", **_ACTION)
+async def disable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | None = None) -> Any:
+    """Its runs wait, what is enqueued too; its schedules skip their times."""
+    await desk.jobs.disable(name, body.reason if body else None)
+    return await desk.jobs.get(name)
+
+
+@routes.get(
+    "/definitions/plan",
+    response_model=list[schemas.DriftView],  # type: ignore[valid-type]
+    operation_id="plan_definitions",
+)
+async def plan_definitions(desk: AtDesk) -> Any:
+    """Where the code of this server's application and the database differ, and who changed it."""
+    return await desk.jobs.plan()
+
+
+@routes.post(
+    "/definitions/sync",
+    response_model=schemas.Synced,
+    operation_id="sync_definitions",
+    responses=problems(404, *WITH_BODY),
+)
+async def sync_definitions(desk: AtDesk, body: schemas.SyncRequest | None = None) -> Any:
+    """Write what the code of this server's application says. What operators changed stays, except
+    of the jobs in `force`."""
+    return {"written": await desk.jobs.sync_definitions(body.force if body else ())}
+
+
+def _argument(column: str) -> str:
+    return schemas.ARGUMENTS.get(column, column)

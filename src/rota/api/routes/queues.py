@@ -1,0 +1,49 @@
+"""Queues: look, stop, go on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+
+from rota.api.pages import cut
+from rota.api.routing import router
+from rota.api.schemas import fleet as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Limit
+from rota.api.state import AtDesk, Desk
+
+routes = router("queues")
+QueueName = Annotated[str, Path(min_length=1, max_length=100, description="The name of a queue.")]
+_ACTION: Any = {
+    "response_model": schemas.QueueView,
+    "responses": problems(404, 409, *WITH_BODY),
+}
+
+
+@routes.get("/queues", response_model=schemas.QueuePage, operation_id="list_queues")
+async def list_queues(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
+    """Queues by name, with what waits in each."""
+    return cut("queues", await desk.queues.list(), lambda one: one.name, cursor, limit)
+
+
+@routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)
+async def pause_queue(
+    desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
+) -> Any:
+    """Nothing of the queue is claimed any more; what runs, runs on."""
+    await desk.queues.pause(name, body.reason if body else None)
+    return await _one(desk, name)
+
+
+@routes.post("/queues/{name}/resume", operation_id="resume_queue", **_ACTION)
+async def resume_queue(
+    desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
+) -> Any:
+    """Let the queue be claimed from again."""
+    await desk.queues.resume(name, body.reason if body else None)
+    return await _one(desk, name)
+
+
+async def _one(desk: Desk, name: str) -> Any:
+    return next(one for one in await desk.queues.list() if one.name == name)

@@ -1,0 +1,156 @@
+"""What one can do with a schedule: stop and start it, move it, run it, fill in its past."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from rota.api.errors import ProblemError
+from rota.api.pages import full
+from rota.api.routing import router
+from rota.api.schemas import schedule_bodies as bodies
+from rota.api.schemas import schedules as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import (
+    Cursor,
+    Instant,
+    Limit,
+    ScheduleName,
+    Tenant,
+    read_cursor,
+)
+from rota.api.state import AtDesk
+
+routes = router("schedules")
+_ACTION: Any = {"responses": problems(404, 409, *WITH_BODY)}
+_ANSWERS_SCHEDULE: Any = _ACTION | {"response_model": schemas.ScheduleView}
+
+
+@routes.post("/schedules/{name}/enable", operation_id="enable_schedule", **_ANSWERS_SCHEDULE)
+async def enable_schedule(desk: AtDesk, name: ScheduleName, tenant: Tenant = "") -> Any:
+    """Let its times count again, from now on."""
+    await desk.schedules.enable(name, tenant=tenant)
+    return await desk.schedules.get(name, tenant=tenant)
+
+
+@routes.post("/schedules/{name}/disable", operation_id="disable_schedule", **_ANSWERS_SCHEDULE)
+async def disable_schedule(desk: AtDesk, name: ScheduleName, tenant: Tenant = "") -> Any:
+    """Skip its times until it is enabled."""
+    await desk.schedules.disable(name, tenant=tenant)
+    return await desk.schedules.get(name, tenant=tenant)
+
+
+@routes.post("/schedules/{name}/pause", operation_id="pause_schedule", **_ANSWERS_SCHEDULE)
+async def pause_schedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.Pause | None = None, tenant: Tenant = ""
+) -> Any:
+    """Skip its times for a while."""
+    given = body or bodies.Pause()
+    until = _when(given.until, given.seconds, "until")
+    await desk.schedules.pause(name, given.reason, until, tenant=tenant)
+    return await desk.schedules.get(name, tenant=tenant)
+
+
+@routes.post("/schedules/{name}/resume", operation_id="resume_schedule", **_ANSWERS_SCHEDULE)
+async def resume_schedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.Resumption | None = None, tenant: Tenant = ""
+) -> Any:
+    """End a pause: it goes on from now."""
+    given = body or bodies.Resumption()
+    await desk.schedules.resume(name, catch_up=given.catch_up, tenant=tenant)
+    return await desk.schedules.get(name, tenant=tenant)
+
+
+@routes.post(
+    "/schedules/{name}/trigger",
+    operation_id="trigger_schedule",
+    response_model=schemas.TriggeredView,
+    status_code=201,
+    **_ACTION,
+)
+async def trigger_schedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.Trigger | None = None, tenant: Tenant = ""
+) -> Any:
+    """One run now, also while it is paused. Its next time stays what it is."""
+    return await desk.schedules.trigger(name, body.payload if body else None, tenant=tenant)
+
+
+@routes.post("/schedules/{name}/reschedule", operation_id="reschedule", **_ANSWERS_SCHEDULE)
+async def reschedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.Rescheduling, tenant: Tenant = ""
+) -> Any:
+    """Move its next time; after that it goes on as before."""
+    at = _when(body.at, body.seconds, "at")
+    if at is None:
+        raise ProblemError(422, "invalid", "at or seconds must say when", field="at")
+    await desk.schedules.reschedule(name, at, tenant=tenant)
+    return await desk.schedules.get(name, tenant=tenant)
+
+
+@routes.post(
+    "/schedules/{name}/backfill",
+    operation_id="backfill_schedule",
+    response_model=schemas.BackfillView,
+    **_ACTION,
+)
+async def backfill_schedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.BackfillRequest, tenant: Tenant = ""
+) -> Any:
+    """Runs for the nominal times of a stretch of the past."""
+    return await desk.schedules.backfill(name, tenant=tenant, **body.model_dump())
+
+
+@routes.get(
+    "/schedules/{name}/preview",
+    operation_id="preview_schedule",
+    response_model=list[schemas.ComingView],  # type: ignore[valid-type]
+    responses=problems(404),
+)
+async def preview_schedule(
+    desk: AtDesk,
+    name: ScheduleName,
+    count: Annotated[int | None, Query(ge=1, le=1000, description="So many; default ten.")] = None,
+    after: Annotated[Instant | None, Query(description="After this; default now.")] = None,
+    until: Annotated[Instant | None, Query(description="Up to this.")] = None,
+    viewer_zone: Annotated[
+        str | None, Query(min_length=1, max_length=100, description="Also in this zone.")
+    ] = None,
+    tenant: Tenant = "",
+) -> Any:
+    """Its next times."""
+    return await desk.schedules.preview(
+        name, tenant=tenant, count=count or (1000 if until else None), after=after, until=until,
+        viewer_zone=viewer_zone,
+    )  # fmt: skip
+
+
+@routes.get(
+    "/schedules/{name}/occurrences",
+    operation_id="list_occurrences",
+    response_model=schemas.OccurrencePage,
+    responses=problems(404),
+)
+async def list_occurrences(
+    desk: AtDesk,
+    name: ScheduleName,
+    decision: Annotated[schemas.Decision | None, Query(description="With this decision.")] = None,
+    since: Annotated[Instant | None, Query(description="Not before this.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    tenant: Tenant = "",
+) -> Any:
+    """What was decided about its times, the newest first."""
+    place = read_cursor("occurrences", cursor, datetime)
+    found = await desk.schedules.history(
+        name, tenant=tenant, decision=decision, since=since,
+        before=place[0] if place else None, limit=limit + 1,
+    )  # fmt: skip
+    return full("occurrences", found, limit, lambda one: one.nominal_at.isoformat())
+
+
+def _when(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:
+    if at is not None and seconds is not None:
+        raise ProblemError(422, "invalid", f"{name} and seconds exclude each other", field=name)
+    return at if seconds is None else timedelta(seconds=seconds)

@@ -1,0 +1,110 @@
+"""Schedules: look, make, change, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from rota.api.etags import Version, set_etag, tagged
+from rota.api.pages import full
+from rota.api.routing import router
+from rota.api.schemas import schedule_bodies as bodies
+from rota.api.schemas import schedules as schemas
+from rota.api.schemas.deleted import Deleted
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Limit, ScheduleName, Tenant, read_cursor
+from rota.api.state import AtDesk
+
+routes = router("schedules")
+
+
+@routes.get("/schedules", response_model=schemas.SchedulePage, operation_id="list_schedules")
+async def list_schedules(
+    desk: AtDesk,
+    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    state: Annotated[schemas.ScheduleState | None, Query(description="In this state.")] = None,
+    system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Schedules by tenant and name."""
+    place = read_cursor("schedules", cursor, int)
+    found = await desk.schedules.list(
+        job=job, tag=tag, tenant=tenant, state=state, system=system,
+        after_id=place[0] if place else None, limit=limit + 1,
+    )  # fmt: skip
+    return full("schedules", found, limit, lambda one: one.id)
+
+
+@routes.post(
+    "/schedules",
+    response_model=schemas.ScheduleView,
+    status_code=201,
+    operation_id="create_schedule",
+    responses=problems(404, 409, *WITH_BODY) | tagged(201),
+)
+async def create_schedule(desk: AtDesk, body: bodies.NewSchedule, response: Response) -> Any:
+    """Make a schedule. Exactly one of `cron`, `interval_seconds`, `run_at`, `init` and `template`
+    says when."""
+    made = await desk.schedules.create(**bodies.arguments(body))
+    set_etag(response, made.version)
+    return made
+
+
+@routes.get(
+    "/schedules/{name}",
+    response_model=schemas.ScheduleView,
+    operation_id="get_schedule",
+    responses=problems(404) | tagged(),
+)
+async def get_schedule(
+    desk: AtDesk, name: ScheduleName, response: Response, tenant: Tenant = ""
+) -> Any:
+    """One schedule: its timing and policies, its next time, how its runs went."""
+    found = await desk.schedules.get(name, tenant=tenant)
+    set_etag(response, found.version)
+    return found
+
+
+@routes.patch(
+    "/schedules/{name}",
+    response_model=schemas.ScheduleView,
+    operation_id="update_schedule",
+    responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
+)
+async def update_schedule(
+    desk: AtDesk,
+    name: ScheduleName,
+    body: bodies.ScheduleChanges,
+    response: Response,
+    version: Version,
+    tenant: Tenant = "",
+) -> Any:
+    """Change what is sent, at once. The audit keeps before and after."""
+    changed = await desk.schedules.update(
+        name, tenant=tenant, version=version, **bodies.arguments(body)
+    )
+    set_etag(response, changed.version)
+    return changed
+
+
+@routes.delete(
+    "/schedules/{name}",
+    response_model=Deleted,
+    operation_id="delete_schedule",
+    responses=problems(404, 409),
+)
+async def delete_schedule(
+    desk: AtDesk,
+    name: ScheduleName,
+    cancel_waiting: Annotated[
+        bool, Query(description="Cancel its runs that have not started.")
+    ] = False,
+    tenant: Tenant = "",
+) -> Any:
+    """Remove a schedule. What it did stays in history, ledger and audit."""
+    cancelled = await desk.schedules.delete(name, tenant=tenant, cancel_waiting=cancel_waiting)
+    return {"name": name, "cancelled_runs": cancelled}

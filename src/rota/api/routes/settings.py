@@ -1,0 +1,39 @@
+"""What this server was told, and what time it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.routing import router
+from rota.api.schemas.fleet import ClockView, SettingView
+from rota.api.state import AtDesk
+from rota.config import Config, describe
+from rota.config.catalogue import find_setting
+
+routes = router("settings")
+
+
+@routes.get("/config", response_model=list[SettingView], operation_id="get_config")
+async def get_config(desk: AtDesk) -> Any:
+    """Every setting of this server: its value, where that comes from, and what it may be."""
+    return [_entry(desk.app.config, one.key) for one in describe()]
+
+
+@routes.get("/clock", response_model=ClockView, operation_id="get_clock")
+async def get_clock(desk: AtDesk) -> Any:
+    """What time it is, by the clock that decides."""
+    return {"now": await desk.clock.now()}
+
+
+def _entry(config: Config, key: str) -> dict[str, Any]:
+    setting = find_setting(key)
+    value = config.get(key)
+    return {
+        "key": key,
+        "value": config.show(key) if setting.is_secret and value is not None else value,
+        "source": config.source(key),
+        "default": setting.default,
+        "accepts": setting.expects,
+        "variable": setting.env,
+        "description": setting.description,
+    }

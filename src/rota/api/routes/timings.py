@@ -1,0 +1,52 @@
+"""Times that nobody has saved: a preview of a timing, and the load of the coming days."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from rota.api.routing import router
+from rota.api.schemas import schedule_bodies as bodies
+from rota.api.schemas.load import LoadView
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.schedules import ComingView
+from rota.api.state import AtDesk
+
+routes = router("timings")
+
+
+@routes.post(
+    "/timings/preview",
+    operation_id="preview_timing",
+    response_model=list[ComingView],  # type: ignore[valid-type]
+    responses=problems(404, *WITH_BODY),
+)
+async def preview_timing(desk: AtDesk, body: bodies.PreviewRequest) -> Any:
+    """The next times of a timing that is not saved. Changes nothing."""
+    given = bodies.arguments(body)
+    if given.get("until") is not None:
+        given["count"] = given.get("count") or 1000
+    return await desk.schedules.preview(**given)
+
+
+@routes.get("/simulation", operation_id="simulate", response_model=LoadView)
+async def simulate(
+    desk: AtDesk,
+    days: Annotated[int, Query(ge=1, le=31, description="So many from now.")] = 7,
+    timezone: Annotated[
+        str, Query(min_length=1, max_length=100, description="Whose local days and times.")
+    ] = "UTC",
+    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    system: Annotated[bool, Query(description="With Rota's own schedules.")] = False,
+    least: Annotated[
+        int, Query(ge=2, le=10_000, description="A pile-up has so many starts in a minute.")
+    ] = 5,
+) -> Any:
+    """How many runs the coming days bring, where they pile up, and which may overlap."""
+    # In a thread: many schedules are seconds of work, for which nobody else shall wait.
+    return await asyncio.to_thread(
+        desk.schedules.sync.simulate,
+        days, timezone=timezone, tenant=tenant, system=system, least=least,
+    )  # fmt: skip

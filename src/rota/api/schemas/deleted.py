@@ -1,0 +1,16 @@
+"""What is gone."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rota.api.schemas.views import Body, examples
+
+
+class Deleted(Body):
+    """What was removed."""
+
+    model_config = examples({"name": "digest", "cancelled_runs": 0})
+
+    name: str = Field(description="Its name.")
+    cancelled_runs: int = Field(description="How many of its runs were cancelled with it.")

@@ -1,0 +1,186 @@
+"""Queues, workers, calendars, settings, the clock."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from rota.api.schemas.values import Instant, Reason
+from rota.api.schemas.views import Body, examples, page, view
+from rota.model.queue import QueueInfo
+from rota.model.schedule_info import CalendarInfo
+from rota.model.worker import WorkerInfo
+
+_AT = "2026-03-08T09:00:00Z"
+QueueView = view(
+    QueueInfo,
+    "Queue",
+    {
+        "name": "Its name.",
+        "blocked": "Runs that wait for others.",
+        "scheduled": "Runs that wait for their time.",
+        "queued": "Runs that wait for a worker.",
+        "held": "Of those, how many something holds back.",
+        "running": "Runs that a worker has.",
+        "oldest_seconds": "How long the oldest has waited that a worker may take.",
+        "workers": "Live workers that claim from it.",
+        "is_paused": "Whether nothing of it is claimed.",
+        "paused_at": "Since when.",
+        "paused_by": "By whom.",
+        "pause_reason": "Why.",
+    },
+    {
+        "name": "mail",
+        "blocked": 0,
+        "scheduled": 12,
+        "queued": 340,
+        "held": 0,
+        "running": 16,
+        "oldest_seconds": 4.2,
+        "workers": 2,
+        "is_paused": False,
+        "paused_at": None,
+        "paused_by": None,
+        "pause_reason": None,
+    },
+)
+QueuePage = page(QueueView)
+WorkerView = view(
+    WorkerInfo,
+    "Worker",
+    {
+        "id": "Its number; never reused.",
+        "name": "Its name.",
+        "host": "Where it runs.",
+        "pid": "As which process.",
+        "version": "The release of Rota that it runs.",
+        "state": "Where it stands.",
+        "queues": "What it claims from; empty: all.",
+        "jobs": "What it knows.",
+        "concurrency": "How many attempts it runs at once.",
+        "running": "How many it runs now.",
+        "claimed": "How many runs it has.",
+        "is_stuck": "Whether its event loop stands still.",
+        "is_silent": "Whether its lease ran out and nobody has declared it lost yet.",
+        "lease_seconds": "After so long a silence it is lost.",
+        "started_at": "When it started.",
+        "heartbeat_at": "When it last renewed its lease.",
+        "heartbeat_seconds": "How long ago that was.",
+        "ended_at": "When it ended.",
+    },
+    {
+        "id": 3,
+        "name": "web-1",
+        "host": "web-1",
+        "pid": 4711,
+        "version": "0.1.0",
+        "state": "live",
+        "queues": [],
+        "jobs": ["send_welcome"],
+        "concurrency": 16,
+        "running": 4,
+        "claimed": 4,
+        "is_stuck": False,
+        "is_silent": False,
+        "lease_seconds": 30.0,
+        "started_at": _AT,
+        "heartbeat_at": _AT,
+        "heartbeat_seconds": 3.1,
+        "ended_at": None,
+    },
+)
+WorkerPage = page(WorkerView)
+_DEFINITION: dict[str, Any] = {
+    "timezone": "Europe/Berlin", "holidays": ["2026-12-25"], "weekends": ["saturday", "sunday"],
+}  # fmt: skip
+CalendarView = view(
+    CalendarInfo,
+    "Calendar",
+    {
+        "name": "Its name.",
+        "description": "What it is for.",
+        "definition": "Its zone, holidays, weekends and windows.",
+        "updated_at": "When it was last changed.",
+        "schedules": "How many schedules follow it.",
+    },
+    {
+        "name": "office",
+        "description": "",
+        "definition": _DEFINITION,
+        "updated_at": _AT,
+        "schedules": 4,
+    },
+)
+CalendarPage = page(CalendarView)
+
+
+class QueueAction(Body):
+    """Why."""
+
+    model_config = examples({"reason": "the mail provider is down"})
+
+    reason: Reason = None
+
+
+class NewCalendar(Body):
+    """A calendar to make."""
+
+    model_config = examples({"name": "office", "definition": _DEFINITION})
+
+    name: str = Field(min_length=1, max_length=100, description="Its name.")
+    definition: dict[str, Any] = Field(description="Its zone, holidays, weekends and windows.")
+    description: str = Field(default="", max_length=10_000, description="What it is for.")
+
+
+class CalendarChanges(Body):
+    """What is to be different."""
+
+    model_config = examples({"definition": _DEFINITION})
+
+    definition: dict[str, Any] | None = Field(
+        default=None, description="Its zone, holidays, weekends and windows: all of it."
+    )
+    description: str | None = Field(default=None, max_length=10_000, description="What it is for.")
+
+
+class Removed(Body):
+    """What was removed."""
+
+    model_config = examples({"name": "office"})
+
+    name: str = Field(description="Its name.")
+
+
+class SettingView(Body):
+    """One setting of this server."""
+
+    model_config = examples(
+        {
+            "key": "worker.concurrency",
+            "value": 16,
+            "source": "default",
+            "default": 16,
+            "accepts": "a whole number from 1 to 1024",
+            "variable": "ROTA_WORKER_CONCURRENCY",
+            "description": "Slots: the attempts that one worker process runs at once.",
+        }
+    )
+
+    key: str = Field(description="Its name.")
+    value: Any = Field(description="What it is; secrets are masked.")
+    source: Literal["default", "file", "environment", "argument"] = Field(
+        description="Where that comes from."
+    )
+    default: Any = Field(description="What it is unless somebody says otherwise.")
+    accepts: str = Field(description="What it may be.")
+    variable: str = Field(description="Its environment variable.")
+    description: str = Field(description="What it means.")
+
+
+class ClockView(Body):
+    """The one clock that counts."""
+
+    model_config = examples({"now": _AT})
+
+    now: Instant = Field(description="The database's time, by which runs are due.")

@@ -1,0 +1,143 @@
+"""Jobs, and where code and database differ about them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from rota.api.schemas.values import Payload, Reason
+from rota.api.schemas.views import Body, examples, page, view
+from rota.model.drift import Drift
+from rota.model.job import JobInfo
+
+_AT = "2026-03-08T09:00:00Z"
+Editable = Literal[
+    "description", "queue", "priority", "max_attempts", "timeout_seconds", "backoff", "tags",
+    "metadata", "default_payload",
+]  # fmt: skip
+JOB_EXAMPLE: dict[str, Any] = {
+    "name": "send_welcome", "description": "", "queue": "mail", "priority": 5, "max_attempts": 3,
+    "timeout_seconds": 30.0, "backoff": None, "executor": "async",
+    "payload_schema": {"type": "object", "properties": {"user_id": {"type": "integer"}}},
+    "tags": ["mail"], "metadata": {}, "source": "shop/jobs.py:12", "workers": 2,
+    "created_at": _AT, "updated_at": _AT, "default_payload": None, "is_enabled": True,
+    "application": "shop.jobs", "code": None, "edited": {}, "deleted_from_code_at": None,
+}  # fmt: skip
+JobView = view(
+    JobInfo,
+    "Job",
+    {
+        "name": "Its name.",
+        "description": "What it does.",
+        "queue": "Where its runs wait.",
+        "priority": "Of its runs; lower runs first.",
+        "max_attempts": "How many attempts its runs may spend.",
+        "timeout_seconds": "An attempt that takes longer is stopped.",
+        "backoff": "How the wait before a retry grows; null: the configured way.",
+        "executor": "How its body is called.",
+        "payload_schema": "What its payload must be, as JSON Schema.",
+        "tags": "Words to find it by.",
+        "metadata": "Anything kept with it.",
+        "source": "Where it is written.",
+        "workers": "Live workers that know it.",
+        "created_at": "When it was first registered.",
+        "updated_at": "When it was last changed.",
+        "default_payload": "The payload of a run that is given none.",
+        "is_enabled": "Whether its runs are claimed and its schedules followed.",
+        "application": "The application that declares it.",
+        "code": "What the code last said.",
+        "edited": "Which fields an operator has changed: who and when.",
+        "deleted_from_code_at": "Since when no code declares it.",
+    },
+    JOB_EXAMPLE,
+)
+JobPage = page(JobView)
+
+DriftView = view(
+    Drift,
+    "Drift",
+    {
+        "kind": "What differs: a job or a schedule.",
+        "name": "Its name.",
+        "job": "The job that it belongs to.",
+        "field": "The field; null: all of it.",
+        "change": "What a sync does about it.",
+        "code": "What the code says.",
+        "stored": "What the database says.",
+        "changed_by": "Who changed it.",
+        "changed_at": "When.",
+    },
+    {
+        "kind": "job",
+        "name": "send_welcome",
+        "job": "send_welcome",
+        "field": "priority",
+        "change": "kept",
+        "code": 5,
+        "stored": 1,
+        "changed_by": "cli:ada",
+        "changed_at": _AT,
+    },
+)
+
+
+class JobChanges(Body):
+    """What is to be different from what the code says; what is not sent stays."""
+
+    model_config = examples({"priority": 1, "reason": "the campaign is today"})
+
+    description: str | None = Field(default=None, max_length=10_000, description="What it does.")
+    queue: str | None = Field(
+        default=None, min_length=1, max_length=100, description="Where its runs wait."
+    )
+    priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
+    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Most attempts.")
+    timeout_seconds: float | None = Field(
+        default=None, ge=0.001, le=31_536_000, description="A longer attempt is stopped."
+    )
+    backoff: dict[str, Any] | str | None = Field(
+        default=None, description="How the wait before a retry grows: a word, or an object."
+    )
+    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None, max_length=100, description="Words to find it by."
+    )
+    metadata: dict[str, Any] | None = Field(default=None, description="Anything to keep with it.")
+    default_payload: Payload | None = Field(
+        default=None, description="The payload of a run that is given none."
+    )
+    reset: list[Editable] = Field(
+        default_factory=list, max_length=100, description="Back to what the code says."
+    )
+    reason: Reason = None
+
+
+ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
+# What null means something for; the others cannot be without a value.
+CLEARABLE = frozenset({"timeout_seconds", "default_payload", "reason"})
+
+
+class JobAction(Body):
+    """Why."""
+
+    model_config = examples({"reason": "the mail provider is down"})
+
+    reason: Reason = None
+
+
+class SyncRequest(Body):
+    """Which operators' changes to overwrite."""
+
+    model_config = examples({"force": ["send_welcome"]})
+
+    force: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        default_factory=list, max_length=1000, description="Jobs that shall be as the code says."
+    )
+
+
+class Synced(Body):
+    """What was written."""
+
+    model_config = examples({"written": ["send_welcome"]})
+
+    written: list[str] = Field(description="The names of the jobs that were written.")

@@ -1,0 +1,82 @@
+"""What the coming days bring."""
+
+from __future__ import annotations
+
+from rota.api.schemas.views import view
+from rota.timing.load import Day, Load, PileUp, PredictedOverlap, Suggestion
+
+_DAY = {"day": "2026-03-09", "hours": [0] * 8 + [12] + [0] * 15}
+_PILE_UP = {"at": "08:00", "count": 12, "days": 7, "schedules": ["digest", "report"]}
+_OVERLAP = {
+    "schedule": "report", "gap_seconds": 60.0, "avg_duration_ms": 48000.0,
+    "max_duration_ms": 75000.0, "is_usual": False,
+}  # fmt: skip
+_SUGGESTION = {"at": "08:00", "jitter_seconds": 180.0, "schedules": ["digest", "report"]}
+
+DayView = view(
+    Day,
+    "SimulatedDay",
+    {"day": "A local day.", "hours": "How many runs start in each of its hours."},
+    _DAY,
+)
+PileUpView = view(
+    PileUp,
+    "PileUp",
+    {
+        "at": "The local time of day.",
+        "count": "Most that start in that minute.",
+        "days": "On how many days.",
+        "schedules": "Which.",
+    },
+    _PILE_UP,
+)
+OverlapView = view(
+    PredictedOverlap,
+    "PredictedOverlap",
+    {
+        "schedule": "Whose runs.",
+        "gap_seconds": "The shortest time between two of them.",
+        "avg_duration_ms": "How long they have taken.",
+        "max_duration_ms": "How long the longest has taken.",
+        "is_usual": "Whether it happens always, or at times.",
+    },
+    _OVERLAP,
+)
+SuggestionView = view(
+    Suggestion,
+    "Suggestion",
+    {
+        "at": "The pile-up.",
+        "jitter_seconds": "A jitter that would spread it.",
+        "schedules": "For these.",
+    },
+    _SUGGESTION,
+)
+LoadView = view(
+    Load,
+    "Simulation",
+    {
+        "from_at": "From here.",
+        "until_at": "Up to here.",
+        "timezone": "Whose local days and times.",
+        "total": "Runs in all.",
+        "days": "By day and hour.",
+        "pile_ups": "Minutes in which many start.",
+        "overlaps": "Schedules whose runs take longer than the time between them.",
+        "suggestions": "What would help.",
+    },
+    {
+        "from_at": "2026-03-09T00:00:00Z",
+        "until_at": "2026-03-16T00:00:00Z",
+        "timezone": "UTC",
+        "total": 84,
+        "days": [_DAY],
+        "pile_ups": [_PILE_UP],
+        "overlaps": [_OVERLAP],
+        "suggestions": [_SUGGESTION],
+    },
+    days=list[DayView],  # type: ignore[valid-type]
+    pile_ups=list[PileUpView],  # type: ignore[valid-type]
+    overlaps=list[OverlapView],  # type: ignore[valid-type]
+    suggestions=list[SuggestionView],  # type: ignore[valid-type]
+)

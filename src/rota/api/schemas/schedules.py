@@ -1,0 +1,216 @@
+"""Schedules as they are read. What a request may say about one is in schedule_bodies."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rota.api.schemas.views import page, view
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
+from rota.timing.preview import Row
+
+ScheduleState = Literal["active", "pending", "paused", "disabled", "finished", "parked"]
+Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
+_AT = "2026-03-09T12:00:00Z"
+SCHEDULE_EXAMPLE: dict[str, Any] = {
+    "id": 3, "tenant": "", "name": "digest", "job": "send_digest", "state": "active",
+    "timing": "at 08:00 on weekdays", "description": "", "tags": [], "metadata": {},
+    "cron": "0 8 * * 1-5", "interval_seconds": None, "run_at": None, "init": None,
+    "has_seconds": False, "timezone": "America/New_York", "gap": "run_after", "fold": "first",
+    "every_from": "start", "start_at": None, "end_at": None, "max_runs": None,
+    "jitter_seconds": 0.0, "calendar": None, "on_closed": "skip", "catch_up": "latest",
+    "catch_up_seconds": 86400.0, "catch_up_limit": 100, "grace_seconds": 60.0, "overlap": "skip",
+    "max_concurrent_runs": 1, "pause_after_failures": None, "requires": [], "is_shadow": False,
+    "delete_when_finished": False, "payload": {"user_id": 7}, "queue": None, "priority": None,
+    "max_attempts": None, "timeout_seconds": None, "run_tags": None, "run_metadata": None,
+    "is_enabled": True, "paused_at": None, "paused_by": None, "pause_reason": None,
+    "paused_until": None, "is_system": False, "created_at": _AT, "updated_at": _AT,
+    "updated_by": "api:admin", "version": 1, "anchor_at": _AT, "next_run_at": _AT,
+    "moved_to": None, "finished_at": None, "parked_at": None, "error": None, "run_count": 0,
+    "failures_in_a_row": 0, "last_enqueued_at": None, "last_run_at": None,
+    "last_run_success": None, "last_success_at": None, "total_runs": 0,
+    "success_rate_percent": None, "avg_duration_ms": None, "max_duration_ms": None,
+    "max_duration_ms_7d": None,
+}  # fmt: skip
+ScheduleView = view(
+    ScheduleInfo,
+    "Schedule",
+    {
+        "id": "Its number.",
+        "tenant": "Whose it is; empty: nobody's own.",
+        "name": "Unique within its tenant.",
+        "job": "What it runs.",
+        "state": "Whether it will run; `pending`: the next tick computes its time; `parked`: it "
+        "cannot be followed, `error` says why.",
+        "timing": "When it runs, in words.",
+        "description": "What it is for.",
+        "tags": "Words to find it by.",
+        "metadata": "Anything to keep with it.",
+        "cron": "When, as a cron expression.",
+        "interval_seconds": "When, as the time between two runs.",
+        "run_at": "When, as one instant.",
+        "init": "When, as starts of the application: once, release or start.",
+        "has_seconds": "Whether the cron expression has a field for seconds.",
+        "timezone": "Whose local time the cron expression means.",
+        "gap": "What becomes of a local time that does not exist.",
+        "fold": "Which of two equal local times counts.",
+        "every_from": "Whether an interval counts from the start or the end of a run.",
+        "start_at": "No times before this.",
+        "end_at": "No times after this.",
+        "max_runs": "It is finished after so many runs.",
+        "jitter_seconds": "Runs start up to so much later, at random.",
+        "calendar": "The calendar that it follows.",
+        "on_closed": "What becomes of times on which the calendar is closed.",
+        "catch_up": "Which times that were missed run later.",
+        "catch_up_seconds": "Times missed longer ago do not run.",
+        "catch_up_limit": "Most missed times that run.",
+        "grace_seconds": "A time decided so much later still counts as on time.",
+        "overlap": "What happens when the previous run has not ended.",
+        "max_concurrent_runs": "How many of its runs may be unfinished at once.",
+        "pause_after_failures": "It pauses itself after so many failures in a row.",
+        "requires": "Jobs and schedules that must have succeeded.",
+        "is_shadow": "It decides, but enqueues nothing.",
+        "delete_when_finished": "It is removed once it is finished.",
+        "payload": "What its runs are called with; null: the job's default.",
+        "queue": "Of its runs; null: the job's.",
+        "priority": "Of its runs; null: the job's.",
+        "max_attempts": "Of its runs; null: the job's.",
+        "timeout_seconds": "Of its runs; null: the job's.",
+        "run_tags": "Of its runs; null: the job's.",
+        "run_metadata": "Of its runs; null: the job's.",
+        "is_enabled": "Whether its times count.",
+        "paused_at": "Since when it is paused.",
+        "paused_by": "Who paused it.",
+        "pause_reason": "Why.",
+        "paused_until": "It goes on by itself then.",
+        "is_system": "Whether it is one of Rota's own.",
+        "created_at": "When it was made.",
+        "updated_at": "When it was last changed.",
+        "updated_by": "Who changed it.",
+        "version": "Rises with each change; also its ETag.",
+        "anchor_at": "What an interval counts from.",
+        "next_run_at": "Its next time.",
+        "moved_to": "The next time, if an operator has set it.",
+        "finished_at": "When it had nothing left to do.",
+        "parked_at": "When it could not be followed any more.",
+        "error": "Why it is parked.",
+        "run_count": "Runs that count against `max_runs`.",
+        "failures_in_a_row": "How often it failed since it last succeeded.",
+        "last_enqueued_at": "When its last run was asked for.",
+        "last_run_at": "When its last run began.",
+        "last_run_success": "Whether its last run succeeded.",
+        "last_success_at": "When a run last succeeded.",
+        "total_runs": "Runs that have ended.",
+        "success_rate_percent": "Of those, how many succeeded.",
+        "avg_duration_ms": "How long they took.",
+        "max_duration_ms": "How long the longest took.",
+        "max_duration_ms_7d": "How long the longest of the last seven days took.",
+    },
+    SCHEDULE_EXAMPLE,
+    state=ScheduleState,
+)
+SchedulePage = page(ScheduleView)
+
+OccurrenceView = view(
+    OccurrenceInfo,
+    "Occurrence",
+    {
+        "schedule": "Whose time it is.",
+        "nominal_at": "The time, or the first of several with one decision.",
+        "through_at": "The last of them.",
+        "count": "How many they are.",
+        "decision": "What was decided.",
+        "reason": "Why.",
+        "decided_at": "When that was decided.",
+        "decided_by": "The worker that decided.",
+        "enqueued_at": "When its run was asked for.",
+        "run_id": "Its run.",
+        "backfill_run_id": "The run that a backfill gave it later.",
+        "state": "The state of its run.",
+        "success": "Whether its run succeeded.",
+        "duration_ms": "How long its run took.",
+        "lateness_ms": "How late its run began.",
+        "error": "How its run failed.",
+        "is_moved": "Whether an operator has set this time.",
+        "details": "What else the decision was taken from.",
+    },
+    {
+        "schedule": "digest",
+        "nominal_at": _AT,
+        "through_at": _AT,
+        "count": 1,
+        "decision": "ran",
+        "reason": None,
+        "decided_at": _AT,
+        "decided_by": 3,
+        "enqueued_at": _AT,
+        "run_id": 42,
+        "backfill_run_id": None,
+        "state": "succeeded",
+        "success": True,
+        "duration_ms": 214.5,
+        "lateness_ms": 12.0,
+        "error": None,
+        "is_moved": False,
+        "details": None,
+    },
+    decision=Decision,
+)
+OccurrencePage = page(OccurrenceView)
+
+TemplateView = view(
+    TemplateInfo,
+    "ScheduleTemplate",
+    {"name": "Its name.", "cron": "When.", "description": "What it is for."},
+    {"name": "Weekdays 9 AM", "cron": "0 9 * * 1-5", "description": "Monday to Friday at nine"},
+)
+TemplatePage = page(TemplateView)
+
+TriggeredView = view(
+    Triggered,
+    "Triggered",
+    {"run_id": "The run.", "job": "What it runs.", "schedule": "Who asked for it."},
+    {"run_id": 42, "job": "send_digest", "schedule": "digest"},
+)
+BackfillView = view(
+    BackfillInfo,
+    "Backfill",
+    {
+        "schedule": "Whose times were filled in.",
+        "from_at": "From here.",
+        "until_at": "Up to here.",
+        "times": "The nominal times that got a run, or would get one.",
+        "left_out": "Times that had run already.",
+        "is_dry_run": "Whether nothing was enqueued.",
+        "backfill_id": "The number of the backfill.",
+        "run_ids": "The runs, in the order of the times.",
+    },
+    {
+        "schedule": "digest",
+        "from_at": "2026-03-02T00:00:00Z",
+        "until_at": _AT,
+        "times": ["2026-03-02T13:00:00Z"],
+        "left_out": 5,
+        "is_dry_run": False,
+        "backfill_id": 1,
+        "run_ids": [42],
+    },
+)
+ComingView = view(
+    Row,
+    "ComingTime",
+    {
+        "at": "The instant.",
+        "local": "In the schedule's zone.",
+        "viewer_local": "In the viewer's zone, if one was named.",
+        "note": "What is special about it: clocks that change, a closed day.",
+        "is_skipped": "Whether it will not run.",
+    },
+    {
+        "at": _AT,
+        "local": "2026-03-09T08:00:00-04:00",
+        "viewer_local": None,
+        "note": "",
+        "is_skipped": False,
+    },
+)

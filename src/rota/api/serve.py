@@ -1,0 +1,103 @@
+"""The API on a socket, inside an event loop that somebody else runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Generator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from rota.errors import ConfigError
+
+_GRACE_SECONDS = 10
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bound before anything else is started, so that a taken port is told at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}",
+            hint="choose another --port, or [server] port",
+        ) from None
+
+
+def listen_near(host: str, port: int, tries: int = 20) -> socket.socket:
+    """The port, or one of the next if others have it."""
+    for offset in range(tries):
+        with contextlib.suppress(ConfigError):
+            return listen(host, port + offset)
+    return listen(host, 0)
+
+
+def address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are for whoever runs the event loop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class ApiServer:
+    """`async with ApiServer(api, socket): …` serves until the block is left, then in order:
+    streams end, requests under way are answered, connections are closed."""
+
+    def __init__(self, api: FastAPI, bound: socket.socket) -> None:
+        self._api = api
+        self._socket = bound
+        self._server = _Uvicorn(
+            uvicorn.Config(
+                api,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+            )
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> ApiServer:
+        self._task = asyncio.create_task(self.serve(), name="rota api")
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.stop()
+        if self._task is not None:
+            await self._task
+
+    async def serve(self) -> None:
+        """Until `stop`."""
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """The second time: do not wait for anybody."""
+        if self._server.should_exit:
+            self._server.force_exit = True
+        self._api.state.rota.stopping.set()
+        self._server.should_exit = True

@@ -1,0 +1,15 @@
+"""What the API has answered before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response under an idempotency key. No status: the request is still under way."""
+
+    request_hash: bytes
+    status: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""

@@ -1,0 +1,1 @@
+SELECT request_hash, status, headers, body FROM rota.answers WHERE key_hash = %(key_hash)s

@@ -1,0 +1,165 @@
+"""`rota server` and `rota dev` as processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from rota.testing import eventually_sync
+from tests.cli.conftest import Cli, here
+
+__all__ = ["here"]
+TOKEN = "a token for tests"
+
+
+class Served:
+    """A started program, and where it listens."""
+
+    def __init__(self, place: Path, *arguments: str, **env: str) -> None:
+        self._output = (place / "output").open("wb")
+        self._path = place / "output"
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rota", *arguments],
+            cwd=place, stdout=self._output, stderr=subprocess.STDOUT, env=os.environ | env,
+        )  # fmt: skip
+
+    @property
+    def output(self) -> str:
+        return self._path.read_text()
+
+    @property
+    def url(self) -> str:
+        def listening() -> str:
+            found = re.search(r"http://[\d.]+:\d+", self.output)
+            assert found, self.output
+            return found[0]
+
+        return eventually_sync(listening, 30)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+        self._output.close()
+
+
+@pytest.fixture
+def serve(here: Path, database_url: str) -> Iterator[Callable[..., Served]]:
+    started: list[Served] = []
+
+    def start(*arguments: str, **env: str) -> Served:
+        started.append(Served(here, *arguments, ROTA_DATABASE_URL=database_url, **env))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def test_it_serves_whoever_has_the_token_and_ends_in_order(
+    serve: Callable[..., Served], conn: psycopg.Connection[Any]
+) -> None:
+    server = serve("server", "--port", "0", ROTA_SERVER_TOKEN=TOKEN)
+    with httpx.Client(base_url=server.url) as client:
+        assert client.get("/ready").json() == {"status": "ok"}
+        assert client.get("/api/v1/runs").status_code == 401
+        found = client.get("/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert found.json() == {"items": [], "next_cursor": None}
+        # It never works or ticks: nobody has registered.
+        assert conn.execute("SELECT count(*) FROM rota.workers").fetchone() == (0,)
+    assert server.stop() == 0
+    assert TOKEN not in server.output
+
+
+def test_the_token_may_be_in_a_file(serve: Callable[..., Served], here: Path) -> None:
+    (here / "token").write_text(f"{TOKEN}\n")
+    server = serve("server", "--port", "0", "--token-file", "token")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    assert httpx.get(f"{server.url}/api/v1/clock", headers=headers).status_code == 200
+
+
+def test_a_body_in_chunks_is_limited_too(serve: Callable[..., Served]) -> None:
+    server = serve("server", "--port", "0", ROTA_SERVER_TOKEN=TOKEN, ROTA_SERVER_BODY_BYTES="1024")
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * 100
+
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    response = httpx.post(f"{server.url}/api/v1/runs", content=chunks(), headers=headers)
+    assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
+
+
+class TestRefusals:
+    @pytest.fixture
+    def rota(
+        self, here: Path, database_url: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> Cli:
+        monkeypatch.setenv("ROTA_DATABASE_URL", database_url)
+        return Cli(capsys, monkeypatch)
+
+    def test_without_a_token_it_does_not_start(self, rota: Cli) -> None:
+        result = rota("server", "--port", "0")
+        assert result.code == 2
+        assert "no admin token" in result.err
+        assert "rota server --new-token" in result.err
+
+    def test_it_makes_tokens(self, rota: Cli) -> None:
+        first, second = (rota.done("server", "--new-token").out.strip() for _ in range(2))
+        assert len(first) >= 40
+        assert first != second
+
+    def test_a_short_token_is_refused_and_not_shown(self, rota: Cli, here: Path) -> None:
+        (here / "token").write_text("hunter2")
+        result = rota("server", "--token-file", "token")
+        assert result.code == 2
+        assert "at least 16" in result.err
+        assert "hunter2" not in result.err
+
+    def test_a_missing_file_is_told(self, rota: Cli) -> None:
+        result = rota("server", "--token-file", "nowhere")
+        assert result.code == 2
+        assert "cannot read the token" in result.err
+
+    def test_a_taken_port_is_told(self, rota: Cli, here: Path) -> None:
+        import socket
+
+        (here / "token").write_text(TOKEN)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            result = rota("server", "--token-file", "token", "--port", port)
+        assert result.code == 2
+        assert f"cannot listen on 127.0.0.1, port {port}" in result.err
+
+
+def test_dev_on_loopback_is_open_to_this_machine_alone(
+    serve: Callable[..., Served], here: Path
+) -> None:
+    (here / "jobs.py").write_text("import rota\napp = rota.App()\n@app.job\ndef hello(): ...\n")
+    dev = serve("dev", "jobs.py", "--no-reload")
+    assert "no token is asked for on loopback" in eventually_sync(
+        lambda: dev.output if "API" in dev.output else False, 30
+    )
+    jobs = f"{dev.url}/api/v1/jobs"
+    assert [one["name"] for one in httpx.get(jobs).json()["items"]] == ["hello"]
+    for name, value in (
+        ("Host", "evil.example:80"),
+        ("Origin", "https://evil.example"),
+        ("Sec-Fetch-Site", "cross-site"),
+    ):
+        assert httpx.get(jobs, headers={name: value}).status_code == 403, name
+    assert dev.stop() == 0
