@@ -8,6 +8,7 @@
   * JobError               a job is declared wrongly
   * TimingError            a timing or a calendar says something that cannot be followed
   * PayloadError           what was enqueued is refused
+  * FilterError            a list or a bulk action is asked for runs that cannot be
   * UnknownJob             no job of that name is registered
   * DuplicateKey           the key is held by another run, and the caller asked to be told
   * RunNotFound            no run has that id
@@ -46,6 +47,7 @@ __all__ = [
     "DatabaseError",
     "DuplicateKey",
     "EmbeddedError",
+    "FilterError",
     "JobError",
     "LeaseLost",
     "PayloadError",
@@ -109,6 +111,10 @@ class TimingError(RotaError):
 
 class PayloadError(RotaError):
     """The payload or an option of an enqueue does not fit: nothing was stored."""
+
+
+class FilterError(RotaError):
+    """A list or a bulk action has a filter, an order or a limit that makes no sense."""
 
 
 class UnknownJob(RotaError):

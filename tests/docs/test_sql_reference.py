@@ -13,6 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(e
 PUBLIC = {
     "enqueue", "enqueue_run", "enqueue_many", "enqueue_batch", "cancel_run", "retry_run",
     "drain_worker", "resume_worker",
+    "delete_run", "act_on_runs",
     "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",
@@ -20,7 +21,7 @@ PUBLIC = {
 }  # fmt: skip
 RELATIONS = [
     "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",
-    "schedule_templates", "schedule_status", "job_status", "logs",
+    "schedule_templates", "schedule_status", "job_status", "logs", "dead_letters",
 ]  # fmt: skip
 
 
@@ -68,7 +69,9 @@ def test_every_column_has_an_entry_and_every_entry_a_column(
         SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
         WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
     """
-    is_view = name in ("runs", "attempts", "occurrences") or name.endswith("_status")
+    is_view = name in ("runs", "attempts", "occurrences", "dead_letters") or name.endswith(
+        "_status"
+    )
     kind = "View" if is_view else "Table"
     rows = re.findall(
         r"^\| `(\w+)` \| ([\w\[\] ]+) \|", section(f"{kind} `rota.{name}`"), re.MULTILINE

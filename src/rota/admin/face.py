@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from rota.store.plans import Plan, limited
 from rota.store.pool import Database
+from rota.store.steps import Steps, run_steps, run_steps_sync
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,10 +57,12 @@ class SyncFace(Face):
 
 
 class Command(Generic[P, T]):
-    """A method that makes a plan, as one that carries it out."""
+    """A method that makes a plan, as one that carries it out: in one transaction, or step by
+    step."""
 
-    def __init__(self, plan: Callable[Concatenate[Any, P], Plan[T]]) -> None:
+    def __init__(self, plan: Callable[..., Any], *, is_stepwise: bool = False) -> None:
         self._plan = plan
+        self._is_stepwise = is_stepwise
         self.__doc__ = plan.__doc__
 
     @overload
@@ -73,8 +76,7 @@ class Command(Generic[P, T]):
     def __get__(self, face: Any, owner: Any) -> Any:
         if face is None:
             return self
-        run = face.database.run_sync if isinstance(face, SyncFace) else face.database.run
-        plan = self._plan
+        plan, run = self._plan, self._runner(face)
 
         @wraps(plan)
         def carry_out(*args: Any, **kwargs: Any) -> Any:
@@ -83,6 +85,17 @@ class Command(Generic[P, T]):
 
         return carry_out
 
+    def _runner(self, face: Face) -> Callable[[Any], Any]:
+        is_sync = isinstance(face, SyncFace)
+        if self._is_stepwise:
+            return partial(run_steps_sync if is_sync else run_steps, face.database)
+        return face.database.run_sync if is_sync else face.database.run
+
 
 def command(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
     return Command(plan)
+
+
+def stepwise(plan: Callable[Concatenate[Any, P], Steps[T]]) -> Command[P, T]:
+    """Long work: every statement of the plan is a transaction of its own."""
+    return Command(plan, is_stepwise=True)

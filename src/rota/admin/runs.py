@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Unpack
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.bulk import BulkCommands
+from rota.admin.face import AsyncFace, SyncFace, command
 from rota.admin.waits import LoopWaits, wait_sync
 from rota.jobs.handle import Run, RunReader
 from rota.jobs.options import NO_OPTIONS, OptionArguments
 from rota.jobs.registry import Registry
 from rota.model.details import RunDetails
 from rota.model.run import RunInfo
-from rota.store import runs
+from rota.model.run_filter import RunFilter, RunFilters, RunPage
+from rota.store import run_lists, runs
 from rota.store.plans import Plan
 from rota.store.pool import Database
+from rota.store.run_lists import Order
 
 Found = list[RunInfo]
 
 
-class RunCommands(Face):
+class RunCommands(BulkCommands):
     """Payloads of jobs that this process declares are checked against their types; of others
     only the database's checks are known."""
-
-    registry: Registry | None = None
 
     def _reader(self) -> RunReader:
         raise NotImplementedError
@@ -34,22 +34,31 @@ class RunCommands(Face):
     def list(
         self,
         *,
-        states: Sequence[str] | None = None,
-        job: str | None = None,
-        queue: str | None = None,
-        tenant: str | None = None,
-        tag: str | None = None,
-        key: str | None = None,
-        since: datetime | timedelta | None = None,
-        before_id: int | None = None,
         limit: int = 50,
+        order: Order = "newest",
+        before_id: int | None = None,
+        **filters: Unpack[RunFilters],
     ) -> Plan[Found]:
-        """The newest first; the next page is that `before_id` the last one's id. A `since` that
-        is a timedelta counts back from now."""
-        return runs.list_runs(
-            states=states, job=job, queue=queue, tenant=tenant, tag=tag, key=key, since=since,
-            before_id=before_id, limit=limit,
-        )  # fmt: skip
+        """Runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `since`, `until`
+        and `dead`, however long the search takes. `before_id`: only those older than this run, in
+        the order of oldest first only those newer."""
+        return self._list(RunFilter.of(filters), order, before_id, limit)
+
+    @command
+    def page(
+        self,
+        *,
+        limit: int = 50,
+        order: Order = "newest",
+        cursor: int | None = None,
+        seconds: float | None = 0.15,
+        **filters: Unpack[RunFilters],
+    ) -> Plan[RunPage]:
+        """A part of that list, and the cursor that leads to the next. A search that takes longer
+        than `seconds` stops, and its page says how far it came."""
+        return run_lists.list_page(
+            RunFilter.of(filters), order=order, cursor=cursor, limit=limit, seconds=seconds
+        )
 
     @command
     def get(self, run_id: int) -> Plan[RunInfo]:
@@ -77,6 +86,12 @@ class RunCommands(Face):
         return runs.cancel_run(run_id, reason=reason, actor=self.actor)
 
     @command
+    def delete(self, run_id: int, reason: str | None = None) -> Plan[None]:
+        """Remove an ended run with its attempts and log lines. The audit says that it was there,
+        and keeps no copy of its payload."""
+        return runs.delete_run(run_id, reason=reason, actor=self.actor)
+
+    @command
     def retry(
         self,
         run_id: int,
@@ -88,6 +103,10 @@ class RunCommands(Face):
         """Put a failed or cancelled run back to work under its id, with another payload if given;
         the audit keeps the old one."""
         return self._retry(run_id, reason, payload, delay)
+
+    def _list(self, wanted: RunFilter, order: Order, cursor: int | None, limit: int) -> Plan[Found]:
+        found = yield from run_lists.list_page(wanted, order=order, cursor=cursor, limit=limit)
+        return found.runs
 
     def _enqueue(self, job: str, payload: Mapping[str, Any], options: OptionArguments) -> Plan[Run]:
         checked = NO_OPTIONS.merge(options)
@@ -113,12 +132,6 @@ class RunCommands(Face):
         yield from runs.retry_run(
             run_id, payload=text, delay=seconds, reason=reason, actor=self.actor
         )
-
-    def _encode(self, job: str, payload: Mapping[str, Any]) -> tuple[str, int | None]:
-        if self.registry is None or job not in self.registry:
-            return json.dumps(dict(payload), ensure_ascii=False), None
-        schema = self.registry.get(job).schema
-        return schema.encode(schema.bind((), payload)).decode(), schema.hash
 
 
 class Runs(RunCommands, AsyncFace):

@@ -19,7 +19,7 @@ from rota.cli import (
     logs,
     migrate,
     queues,
-    runs,
+    run_actions,
     schedule_times,
     server,
     times,
@@ -45,7 +45,7 @@ program.command("worker")(worker.worker)
 program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
 program.command("bench")(bench.bench)
-for noun in (runs, logs, schedule_times, calendars, queues, workers, jobs, audit, config):
+for noun in (run_actions, logs, schedule_times, calendars, queues, workers, jobs, audit, config):
     program.add_typer(noun.commands)
 
 
@@ -141,6 +141,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
     from rota.errors import (
         ConfigError,
         DatabaseError,
+        FilterError,
         PayloadError,
         RotaError,
         SearchError,
@@ -152,7 +153,8 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
     if isinstance(error, DatabaseError):
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
-        is_misuse = isinstance(error, ConfigError | PayloadError | SearchError | TimingError)
+        misuse = ConfigError | FilterError | PayloadError | SearchError | TimingError
+        is_misuse = isinstance(error, misuse)
         return str(error), error.hint, 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # typer's own, of wrong use
         context = getattr(error, "ctx", None)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rota.model.details import RunDetails
     from rota.model.log import LogLine
     from rota.model.run import RunInfo
+    from rota.model.run_filter import RunPage
 
 HEADERS = ("ID>", "STATE", "JOB", "QUEUE", "ATTEMPT>", "CREATED", "")
 
@@ -41,6 +42,17 @@ def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
         for run in found
     ]  # fmt: skip
     table(HEADERS, rows)
+
+
+def print_more(page: RunPage) -> None:
+    """How to go on: the page is full, or the search took too long."""
+    if page.cursor is None:
+        return
+    if page.searched_to is None:
+        remark(f"{len(page.runs)} shown; for more add --before {page.cursor}")
+    else:
+        to = times.absolute(page.searched_to)
+        remark(f"searched to {to}; to search on add --before {page.cursor}")
 
 
 def _attempts(run: RunInfo) -> str:

@@ -1,71 +1,58 @@
-"""`rota runs`: list, show, cancel, retry and enqueue."""
+"""`rota runs`: list, show and enqueue; what is done to many is in run_actions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from rota.cli import run_filters as flags
 from rota.cli import run_pages, values
-from rota.cli.flags import Absolute, Json, Reason
-from rota.cli.output import print_json, remark, say
+from rota.cli.flags import Absolute, Json
+from rota.cli.output import print_json, remark
 from rota.cli.session import actor, administer, closing, session
+from rota.cli.watch import watched
 from rota.cli.worker import AppOption
-
-if TYPE_CHECKING:
-    from rota.app import App
 
 commands = typer.Typer(name="runs", help="Runs: what was asked for.", no_args_is_help=True)
 
-STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled")
-RunIds = Annotated[list[int], typer.Argument(metavar="ID", help="One or more runs.")]
-
 
 @commands.command("list")
+@watched
 def list_runs(
     ctx: typer.Context,
-    state: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STATE", help=f"{', '.join(STATES)}; may be repeated, or a,b."),
-    ] = None,
-    job: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY")] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="2h|TIME", help="Created since then: a duration or a time."),
-    ] = None,
+    state: flags.State = None,
+    job: flags.JobName = None,
+    queue: flags.QueueName = None,
+    tag: flags.Tag = None,
+    tenant: flags.Tenant = None,
+    key: flags.Key = None,
+    schedule: flags.ScheduleName = None,
+    since: flags.Since = None,
+    until: flags.Until = None,
+    dead: flags.Dead = False,
+    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Older than this run: the next page.")
+        int | None, typer.Option(metavar="ID", help="Beyond this run: the next page.")
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """Runs, the newest first."""
-    wanted: Any = {
-        "states": _states(state),
-        "job": job,
-        "queue": queue,
-        "tag": tag,
-        "tenant": tenant,
-        "key": key,
-        "since": values.since(since, "--since"),
-        "before_id": before,
-        "limit": limit,
-    }
+    wanted: Any = flags.read(
+        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
+        since=since, until=until, dead=dead,
+    )  # fmt: skip
+    wanted["order"] = "oldest" if oldest else "newest"
     with administer(ctx) as app:
-        found = app.runs.sync.list(**wanted)
+        page = app.runs.sync.page(limit=limit, cursor=before, seconds=10, **wanted)
         now = app.clock.sync.now()
     if json:
-        print_json(found)
-        return
-    run_pages.print_list(found, now, absolute)
-    if len(found) == limit:
-        remark(f"{limit} shown; for older ones add --before {found[-1].id}")
+        print_json(page.runs)
+    else:
+        run_pages.print_list(page.runs, now, absolute)
+    run_pages.print_more(page)
 
 
 @commands.command("show")
@@ -85,37 +72,6 @@ def show(
         print_json(found)
     else:
         run_pages.print_details(found, now)
-
-
-@commands.command("cancel")
-def cancel(ctx: typer.Context, ids: RunIds, reason: Reason = None) -> int:
-    """Cancel runs: waiting ones at once, running ones by asking their worker."""
-
-    def one(app: App, run_id: int) -> str:
-        answer = app.runs.by(actor()).sync.cancel(run_id, reason)
-        return "cancelled" if answer == "cancelled" else "is running: its worker was asked to stop"
-
-    return _each(ctx, ids, one)
-
-
-@commands.command("retry")
-def retry(
-    ctx: typer.Context,
-    ids: RunIds,
-    payload: Annotated[
-        str | None,
-        typer.Option(metavar="JSON|@FILE|-", help="Run with this payload instead."),
-    ] = None,
-    reason: Reason = None,
-) -> int:
-    """Put failed or cancelled runs back to work, each under its id."""
-    edited = values.payload(payload, "--payload")
-
-    def one(app: App, run_id: int) -> str:
-        app.runs.by(actor()).sync.retry(run_id, reason, payload=edited)
-        return "will run again"
-
-    return _each(ctx, ids, one)
 
 
 @commands.command("enqueue")
@@ -140,6 +96,21 @@ def enqueue(
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     max_attempts: Annotated[int | None, typer.Option(min=1, max=100, metavar="N")] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated.")] = None,
+    expires_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Not started by then: cancelled.")
+    ] = None,
+    attempt_timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Of each attempt.")
+    ] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON|@FILE")] = None,
+    on_conflict: Annotated[
+        str | None,
+        typer.Option(metavar="return|raise|replace", help="If an unfinished run holds the key."),
+    ] = None,
+    key_keep: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION|forever", help="How long the key outlives the run."),
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for its end; print its result.")
     ] = False,
@@ -164,6 +135,11 @@ def enqueue(
         "tenant": tenant,
         "max_attempts": max_attempts,
         "tags": tag or None,
+        "expires_at": values.instant(expires_at, "--expires-at"),
+        "timeout": values.seconds(attempt_timeout, "--attempt-timeout"),
+        "metadata": values.payload(metadata, "--metadata"),
+        "on_conflict": on_conflict,
+        "key_keep": key_keep if key_keep == "forever" else values.seconds(key_keep, "--key-keep"),
     }
     found = session(ctx).find(app)
     with closing(found.app) if found else administer(ctx) as used:
@@ -174,28 +150,3 @@ def enqueue(
         remark(f"{run_pages.enqueued(run)}, waiting for its end")
         ended = used.runs.sync.wait(run.id, seconds)
     return run_pages.print_ended(ended, json)
-
-
-def _states(given: list[str] | None) -> list[str] | None:
-    states = [state for text in given or [] for state in values.names(text) or []]
-    for state in states:
-        if state not in STATES:
-            values.refuse("--state", f"{state!r} is no state; there are {', '.join(STATES)}")
-    return states or None
-
-
-def _each(ctx: typer.Context, ids: list[int], action: Callable[[App, int], str]) -> int:
-    """All of them, even if some fail; 1 if any did."""
-    from rota.cli.main import fail
-    from rota.errors import DatabaseError, RotaError, SchemaError
-
-    code = 0
-    with administer(ctx) as app:
-        for run_id in ids:
-            try:
-                say(f"run {run_id} {action(app, run_id)}")
-            except (DatabaseError, SchemaError):
-                raise
-            except RotaError as error:
-                code = max(code, fail(error))
-    return code

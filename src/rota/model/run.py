@@ -64,3 +64,4 @@ class RunInfo:
     attempts_used: int
     progress: float | None
     held_by: str | None
+    enqueued_at: datetime | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from rota.errors import RunNotFound
@@ -13,7 +13,6 @@ from rota.model.details import RunDetails
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 from rota.store.audit import write_audit
-from rota.store.clock import read_clock
 from rota.store.plans import Ask, Plan
 
 _USUAL_LIFE = timedelta(days=2)
@@ -42,39 +41,6 @@ def find_attempts(run: RunInfo) -> Plan[list[AttemptInfo]]:
     """All attempts of a run, the first one first."""
     rows = yield Ask("runs/attempts", {"id": run.id, "since": run.created_at})
     return [AttemptInfo(**row) for row in rows]
-
-
-def list_runs(
-    *,
-    states: Sequence[str] | None = None,
-    job: str | None = None,
-    queue: str | None = None,
-    tenant: str | None = None,
-    tag: str | None = None,
-    key: str | None = None,
-    since: datetime | timedelta | None = None,
-    before_id: int | None = None,
-    limit: int = 50,
-) -> Plan[list[RunInfo]]:
-    """Newest first, paged by `before_id`. A `since` that is a timedelta counts back from now, by
-    the database's clock."""
-    if isinstance(since, timedelta):
-        since = (yield from read_clock()) - since
-    marks = [] if since is None else (yield Ask("runs/id_before", {"at": since}))
-    params = {
-        "states": None if states is None else list(states),
-        "job": job,
-        "queue": queue,
-        "tenant": tenant,
-        "tag": tag,
-        "key": key,
-        "since": since,
-        "after_id": marks[0]["id"] if marks else None,
-        "before_id": before_id,
-        "limit": limit,
-    }
-    rows = yield Ask("runs/list", params)
-    return [RunInfo(**row) for row in rows]
 
 
 def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:
@@ -108,6 +74,10 @@ def retry_run(
         "actor": actor,
     }
     yield Ask("runs/retry", params)
+
+
+def delete_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
+    yield Ask("runs/delete", {"id": run_id, "reason": reason, "actor": actor})
 
 
 def enqueue_manually(params: dict[str, Any], *, actor: str | None) -> Plan[tuple[int, bool]]:

@@ -8,7 +8,6 @@ from typing import Any
 from rota.app import App
 from rota.jobs.decorator import Job
 from rota.model.run import RunInfo
-from rota.store.runs import list_runs
 
 _SHOWN = 10
 
@@ -24,7 +23,7 @@ def assert_enqueued(
     and may hold more. Runs that have ended count too, unless `state=` says otherwise.
     """
     name = job if isinstance(job, str) else job.name
-    runs = app.database.run_sync(list_runs(job=name, limit=1_000_000))[::-1]
+    runs = app.runs.sync.list(job=name, order="oldest", limit=1_000_000)
     found = [run for run in runs if all(_matches(run, it, filters[it]) for it in filters)]
     wanted = "at least one run" if count is None else f"{count} runs"
     if not found if count is None else len(found) != count:

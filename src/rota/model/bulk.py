@@ -1,0 +1,56 @@
+"""What becomes of each run of a bulk action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rota.model.run_filter import ENDED_STATES, OPEN_STATES
+
+Action = Literal["cancel", "retry", "delete"]
+
+FITTING: dict[Action, tuple[str, ...]] = {
+    "cancel": OPEN_STATES,
+    "retry": ("failed", "cancelled"),
+    "delete": ENDED_STATES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BulkItem:
+    """One run: `outcome` is cancelled, requested (its worker was asked), retried or deleted; or
+    refused, for the reason given."""
+
+    id: int
+    outcome: str
+    reason: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.outcome != "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult:
+    """`has_more`: the limit was reached, and the filter may fit further runs. After a dry run
+    the outcomes are what would become of each."""
+
+    action: Action
+    is_dry_run: bool
+    done: int
+    refused: int
+    has_more: bool
+    items: list[BulkItem]
+
+
+def would_be(action: Action, run_id: int, state: str | None) -> BulkItem:
+    """What the action would do to a run in this state; None: there is no such run."""
+    if state is None:
+        return BulkItem(run_id, "refused", f"there is no run {run_id}")
+    if state not in FITTING[action]:
+        is_late = action == "cancel"
+        reason = f"has already ended ({state})" if is_late else f"is {state}"
+        return BulkItem(run_id, "refused", f"run {run_id} {reason}")
+    if action == "cancel":
+        return BulkItem(run_id, "requested" if state == "running" else "cancelled")
+    return BulkItem(run_id, "retried" if action == "retry" else "deleted")

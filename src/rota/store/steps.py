@@ -1,0 +1,76 @@
+"""Long work as many short transactions: every statement of a plan commits by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from rota.store.errors import translate
+from rota.store.plans import Ask, Rows
+from rota.store.pool import Database
+
+T = TypeVar("T")
+OnProgress = Callable[[int], None]
+
+
+class Write(NamedTuple):
+    """A statement that the database has composed itself, because tables cannot be parameters."""
+
+    text: str
+
+
+class Refused(Exception):
+    """The database did not carry out a `Write`; the plan decides what that means."""
+
+
+Steps = Generator[Ask | Write, Rows, T]
+
+
+async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> T:
+    """On a connection of its own, so that locks of the session end with it."""
+    with translate():
+        async with await database.connect(name) as conn:
+            try:
+                step = next(steps)
+                while True:
+                    cursor = conn.cursor(row_factory=dict_row)
+                    try:
+                        await cursor.execute(*_read(database, step))
+                    except psycopg.Error as error:
+                        step = _refuse(steps, step, error)
+                        continue
+                    step = steps.send(await cursor.fetchall() if cursor.description else [])
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+
+
+def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T:
+    with translate(), database.connect_sync(name) as conn:
+        try:
+            step = next(steps)
+            while True:
+                cursor = conn.cursor(row_factory=dict_row)
+                try:
+                    cursor.execute(*_read(database, step))
+                except psycopg.Error as error:
+                    step = _refuse(steps, step, error)
+                    continue
+                step = steps.send(cursor.fetchall() if cursor.description else [])
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+
+def _read(database: Database, step: Ask | Write) -> tuple[Any, dict[str, Any] | None]:
+    if isinstance(step, Write):
+        return sql.SQL(step.text), None
+    return database.statements.get(step.statement), step.params
+
+
+def _refuse(steps: Steps[T], step: Ask | Write, error: psycopg.Error) -> Ask | Write:
+    if isinstance(step, Ask):
+        raise error
+    return steps.throw(Refused(str(error).strip()))
