@@ -16,6 +16,7 @@ from rota.admin.clock import Clock
 from rota.admin.declared_schedules import DeclaredSchedules
 from rota.admin.jobs import Jobs
 from rota.admin.logs import Logs
+from rota.admin.overview import Overview
 from rota.admin.queues import Queues
 from rota.admin.runs import Runs
 from rota.admin.schedules import Schedules
@@ -89,6 +90,7 @@ class App:
         self.schedules = Schedules(self.database, self.registry, config=self.config)
         self.calendars = Calendars(self.database)
         self.audit = Audit(self.database)
+        self.overview = Overview(self.database)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = Emitter(self.database, self.config, self.registry, self.runs)

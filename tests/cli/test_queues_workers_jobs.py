@@ -23,7 +23,7 @@ def jobs(make_app: Any) -> rota.App:
 
 
 def test_nothing_to_list(cli: Cli) -> None:
-    assert cli.done("queues", "list").err == "no queues\n"
+    assert cli.done("queues", "list").err.startswith("no queues; ")
     assert "rota worker" in cli.done("workers", "list").err
     assert "no jobs" in cli.done("jobs", "list").err
     for noun in ("queues", "workers", "jobs"):
@@ -50,6 +50,49 @@ def test_pausing_a_queue_that_nobody_uses_says_so(cli: Cli, jobs: rota.App) -> N
     result = cli.done("queues", "pause", "mial")
     assert "did you mean mail?" in result.err
     assert cli("queues", "pause").code == 2
+
+
+def test_one_queue_by_job(cli: Cli, jobs: rota.App) -> None:
+    cli.done("runs", "enqueue", "send")
+    cli.done("runs", "enqueue", "send", "--delay", "1h")
+    text = cli.done("queues", "show", "mail").out
+    assert "by job" in text
+    assert text.splitlines()[-1].split()[:2] == ["send", "1"]
+    found = cli.done("queues", "show", "mail", "--json").json
+    assert (found["queue"]["queued"], found["jobs"][0]["scheduled"]) == (1, 1)
+    result = cli("queues", "show", "mial")
+    assert result.code == 1
+    assert "hint: did you mean mail?" in result.err
+
+
+def test_what_was_done_to_each_queue(cli: Cli, jobs: rota.App) -> None:
+    cli.done("queues", "pause", "mail")
+    result = cli("queues", "pause", "mail", "web", "--json")
+    assert result.code == 1
+    assert result.json == [
+        {"queue": "mail", "is_done": False, "error": 'queue "mail" is already paused'},
+        {"queue": "web", "is_done": True, "result": "paused"},
+    ]
+    assert [it["name"] for it in cli.done("queues", "list", "--paused", "--json").json] == [
+        "mail",
+        "web",
+    ]
+    assert "2 queues, 0 queued, 0 running" in cli.done("queues", "list").err
+    cli.done("queues", "resume", "mail", "web")
+    assert cli.done("queues", "list", "--paused").err == "no queue is paused\n"
+
+
+def test_names_are_completed(cli: Cli, jobs: rota.App, monkeypatch: pytest.MonkeyPatch) -> None:
+    import typer
+
+    from rota.cli.main import program
+    from rota.cli.names import job_names, queue_names
+
+    ctx = typer.Context(typer.main.get_command(program))
+    assert queue_names(ctx, "m") == ["mail"]
+    assert job_names(ctx, "x") == []
+    monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://localhost:1/none")
+    assert job_names(ctx, "") == []
 
 
 def test_workers(cli: Cli, conn: Connection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.admin.face import AsyncFace, Face, SyncFace, command
-from rota.model.queue import QueueInfo
+from rota.model.queue import QueueDetails, QueueInfo
 from rota.store import queues
 from rota.store.plans import Plan
 
@@ -15,6 +15,11 @@ class QueueCommands(Face):
     def list(self) -> Plan[Found]:
         """Every queue that a job, an open run or an operator has named, by name."""
         return queues.list_queues()
+
+    @command
+    def get(self, name: str) -> Plan[QueueDetails]:
+        """One queue with what is in it by job; QueueNotFound if nobody has named it."""
+        return queues.find_queue(name)
 
     @command
     def pause(self, name: str, reason: str | None = None) -> Plan[None]:

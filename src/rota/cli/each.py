@@ -37,7 +37,7 @@ def each(
                 result = action(app, thing)
                 told.append({noun: thing, "is_done": True, "result": result})
                 if not is_json:
-                    say(f"{noun} {thing} {result}")
+                    say(f"{noun} {_shown(thing)} {result}")
             except (DatabaseError, SchemaError):
                 raise
             except RotaError as error:
@@ -46,3 +46,7 @@ def each(
     if is_json:
         print_json(told)
     return code
+
+
+def _shown(thing: object) -> str:
+    return f'"{thing}"' if isinstance(thing, str) else str(thing)

@@ -1,77 +1,146 @@
-"""`rota queues`: list, pause and resume."""
+"""`rota queues`: what waits and runs in them; pause and resume."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rota.cli import times
-from rota.cli.flags import Json, Reason
-from rota.cli.output import print_json, remark, say, table
+from rota.cli.each import each
+from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.names import queue_names
+from rota.cli.output import facts, heading, print_json, remark, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
 if TYPE_CHECKING:
-    from rota.model.queue import QueueInfo
+    from rota.app import App
+    from rota.model.queue import JobDepth, QueueInfo
 
 commands = typer.Typer(name="queues", help="Queues: named lanes.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME")]
-HEADERS = (
-    "QUEUE", "STATE", "QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>",
-    "WORKERS>", "",
-)  # fmt: skip
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=queue_names)]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME", help="One or more queues.", autocompletion=queue_names),
+]
+COUNTS = ("QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
+# Younger counts are as good as new to somebody who reads them.
+_OLD_SECONDS = 1.0
 
 
 @commands.command("list")
 @watched
-def list_queues(ctx: typer.Context, json: Json = False) -> None:
+def list_queues(
+    ctx: typer.Context,
+    paused: Annotated[bool, typer.Option("--paused", help="Only those.")] = False,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
     """Every queue: what waits and runs in it, for how long, and whether it is paused."""
     with administer(ctx) as app:
-        found = app.queues.sync.list()
+        every = app.queues.sync.list()
+        now = app.clock.sync.now()
+    found = [queue for queue in every if queue.is_paused or not paused]
+    if json:
+        print_json(found)
+    elif found:
+        headers = ("QUEUE", "STATE", *COUNTS, "WORKERS>", "")
+        table(headers, [_row(queue, now, absolute) for queue in found])
+        remark(_total(found))
+    else:
+        remark("no queue is paused" if every else "no queues; jobs and runs name them")
+
+
+def _row(queue: QueueInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    state = "paused" if queue.is_paused else "open"
+    news = _news(queue, times.shown(queue.paused_at, now, is_absolute))
+    return (queue.name, state, *_counts(queue), queue.workers, news)
+
+
+def _counts(it: QueueInfo | JobDepth) -> tuple[object, ...]:
+    oldest = "" if it.oldest_seconds is None else times.span(it.oldest_seconds)
+    return it.queued, it.held or "", oldest, it.scheduled, it.blocked, it.running
+
+
+def _news(queue: QueueInfo, paused: str) -> str:
+    if queue.is_paused:
+        reason = f": {queue.pause_reason}" if queue.pause_reason else ""
+        return f"paused {paused} by {queue.paused_by}{reason}"
+    return "no worker serves it" if queue.queued and not queue.workers else ""
+
+
+def _total(found: list[QueueInfo]) -> str:
+    queued, running = sum(it.queued for it in found), sum(it.running for it in found)
+    return f"{len(found)} queues, {queued:,} queued, {running:,} running{counted(found)}"
+
+
+def counted(found: list[QueueInfo]) -> str:
+    """Of very many runs the count is not made anew each time: say so."""
+    oldest = max((it.counted_seconds for it in found), default=0)
+    return f"; counted {times.span(oldest)} ago" if oldest >= _OLD_SECONDS else ""
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
+    """One queue: what waits and runs in it by job, and whether it is paused."""
+    with administer(ctx) as app:
+        found = app.queues.sync.get(name)
         now = app.clock.sync.now()
     if json:
         print_json(found)
         return
-    if not found:
-        remark("no queues")
-        return
-    table(HEADERS, [_row(queue, _news(queue, times.ago(queue.paused_at, now))) for queue in found])
-
-
-def _row(queue: QueueInfo, news: str) -> tuple[object, ...]:
+    queue = found.queue
+    news = _news(queue, times.both(queue.paused_at, now))
     oldest = "" if queue.oldest_seconds is None else times.span(queue.oldest_seconds)
-    return (
-        queue.name, "paused" if queue.is_paused else "open", queue.queued, queue.held or "", oldest,
-        queue.scheduled, queue.blocked, queue.running, queue.workers, news,
-    )  # fmt: skip
-
-
-def _news(queue: QueueInfo, paused_ago: str) -> str:
-    if queue.is_paused:
-        reason = f": {queue.pause_reason}" if queue.pause_reason else ""
-        return f"paused {paused_ago} by {queue.paused_by}{reason}"
-    return "no worker serves it" if queue.queued and not queue.workers else ""
+    facts(
+        [
+            ("queue", queue.name),
+            ("state", news or "open"),
+            ("queued", f"{queue.queued:,}{counted([queue])}"),
+            ("held", queue.held or ""),
+            ("oldest", oldest),
+            ("scheduled", f"{queue.scheduled:,}"),
+            ("blocked", f"{queue.blocked:,}"),
+            ("running", f"{queue.running:,}"),
+            ("workers", str(queue.workers)),
+        ]
+    )
+    if found.jobs:
+        heading("by job")
+        table(("JOB", *COUNTS), [(job.job, *_counts(job)) for job in found.jobs])
 
 
 @commands.command("pause")
-def pause(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
-    """Claim nothing of a queue any more. What runs, runs on; what is enqueued, waits."""
-    with administer(ctx) as app:
+def pause(ctx: typer.Context, names: Names, reason: Reason = None, json: Json = False) -> int:
+    """Claim nothing of queues any more. What runs, runs on; what is enqueued, waits."""
+    return each(ctx, "queue", names, _pausing(reason), is_json=json)
+
+
+def _pausing(reason: str | None) -> Callable[[App, str], str]:
+    def one(app: App, name: str) -> str:
         known = [queue.name for queue in app.queues.sync.list()]
         app.queues.by(actor()).sync.pause(name, reason)
-    say(f'queue "{name}" paused')
-    if name not in known:
-        near = get_close_matches(name, known, 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        remark(f'hint: no job or run is in a queue "{name}" so far{meant}')
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            remark(f'hint: no job or run is in a queue "{name}" so far{meant}')
+        return "paused"
+
+    return one
 
 
 @commands.command("resume")
-def resume(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
-    """Claim from a paused queue again."""
-    with administer(ctx) as app:
+def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json = False) -> int:
+    """Claim from paused queues again."""
+
+    def one(app: App, name: str) -> str:
         app.queues.by(actor()).sync.resume(name, reason)
-    say(f'queue "{name}" resumed')
+        return "resumed"
+
+    return each(ctx, "queue", names, one, is_json=json)

@@ -11,7 +11,8 @@ class QueueInfo:
     """What waits in a queue, who serves it, and whether it is paused.
 
     `held` runs are part of `queued`. `oldest_seconds` is how long the oldest of those that a
-    worker may take has waited.
+    worker may take has waited. The counts are `counted_seconds` old: nothing, unless very many
+    runs are open.
     """
 
     name: str
@@ -21,9 +22,31 @@ class QueueInfo:
     held: int
     running: int
     oldest_seconds: float | None
+    counted_seconds: float
     workers: int
     is_paused: bool
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
     version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JobDepth:
+    """What waits and runs of one job in one queue."""
+
+    job: str
+    blocked: int
+    scheduled: int
+    queued: int
+    held: int
+    running: int
+    oldest_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDetails:
+    """A queue, and what is in it by job, the longest line first."""
+
+    queue: QueueInfo
+    jobs: list[JobDepth]

@@ -64,3 +64,56 @@ BEGIN
         jsonb_build_object('is_draining', false, 'is_to_stop', false), resume_worker.reason);
     PERFORM pg_notify('rota', 'worker ' || found.id);
 END $$;
+
+-- What waits and runs, by queue and job. Of few open runs the exact count; of many the kept one, so that looking
+-- every second does not read a million rows. counted_at, by the real clock, says how old it is.
+CREATE FUNCTION rota.has_many_open_runs() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT count(*) > 20000 FROM (SELECT FROM rota.open_runs LIMIT 20001) AS few
+$$;
+
+CREATE FUNCTION rota.read_depths() RETURNS TABLE (
+    queue text, job text, blocked bigint, scheduled bigint, queued bigint, held bigint, running bigint,
+    oldest_at timestamptz, counted_at timestamptz
+) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+BEGIN
+    IF rota.has_many_open_runs() THEN
+        PERFORM rota.count_depths(2);
+        RETURN QUERY
+        SELECT d.queue, d.job, d.blocked, d.scheduled, d.queued, d.held, d.running, d.oldest_at, m.counted_at
+        FROM rota.depths d CROSS JOIN rota.depth_marks m;
+    ELSE
+        RETURN QUERY
+        SELECT o.queue, o.job, count(*) FILTER (WHERE o.state = 'blocked'), count(*) FILTER (WHERE o.state = 'scheduled'),
+               count(*) FILTER (WHERE o.state = 'queued'), count(*) FILTER (WHERE o.held_by IS NOT NULL),
+               count(*) FILTER (WHERE o.state = 'running'),
+               min(o.enqueued_at) FILTER (WHERE o.state = 'queued' AND o.held_by IS NULL), clock_timestamp()
+        FROM rota.open_runs o GROUP BY o.queue, o.job;
+    END IF;
+END $$;
+
+-- What runs. No index tells, because a claim touches none. Of many open runs only the front of each lane is read, where
+-- claims take from: what runs far behind a thousand waiting ones of its lane is left out.
+CREATE FUNCTION rota.running_runs() RETURNS SETOF rota.open_runs LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+BEGIN
+    IF NOT rota.has_many_open_runs() THEN
+        RETURN QUERY SELECT o.* FROM rota.open_runs o WHERE o.state = 'running';
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT f.* FROM (SELECT DISTINCT d.queue FROM rota.depths d WHERE d.running > 0) AS q
+    CROSS JOIN generate_series(0, 9) AS p (priority)
+    CROSS JOIN LATERAL (SELECT o.* FROM rota.open_runs o
+                        WHERE o.is_ready AND o.queue = q.queue AND o.priority = p.priority ORDER BY o.seq LIMIT 1000) AS f
+    WHERE f.state = 'running';
+END $$;
+
+-- Runs by worker: what was claimed ahead and has not started is apart.
+CREATE FUNCTION rota.worker_loads() RETURNS TABLE (worker bigint, running bigint, claimed bigint) LANGUAGE sql STABLE AS $$
+    SELECT r.worker, count(*) FILTER (WHERE coalesce(r.claim_batch, 0) <= coalesce(s.batch, 0)),
+           count(*) FILTER (WHERE r.claim_batch > coalesce(s.batch, 0))
+    FROM rota.running_runs() r
+    LEFT JOIN (SELECT b.worker, max(b.batch) AS batch FROM rota.batch_starts b GROUP BY b.worker) s ON s.worker = r.worker
+    GROUP BY r.worker
+$$;

@@ -1,14 +1,9 @@
--- Every queue that a job, an open run or an operator has named, with what waits in it. A run that
+-- Every queue that a job, an open run or an operator has named, or one, with what waits in it. A run that
 -- is held counts as queued, too; it does not make the oldest, as no worker may take it.
 WITH open AS (
-    SELECT queue,
-           count(*) FILTER (WHERE state = 'blocked') AS blocked,
-           count(*) FILTER (WHERE state = 'scheduled') AS scheduled,
-           count(*) FILTER (WHERE state = 'queued') AS queued,
-           count(*) FILTER (WHERE held_by IS NOT NULL) AS held,
-           count(*) FILTER (WHERE state = 'running') AS running,
-           min(enqueued_at) FILTER (WHERE state = 'queued' AND held_by IS NULL) AS oldest_at
-    FROM rota.open_runs GROUP BY queue
+    SELECT queue, sum(blocked)::bigint AS blocked, sum(scheduled)::bigint AS scheduled, sum(queued)::bigint AS queued,
+           sum(held)::bigint AS held, sum(running)::bigint AS running, min(oldest_at) AS oldest_at, min(counted_at) AS counted_at
+    FROM rota.read_depths() GROUP BY queue
 ), named AS (
     SELECT queue AS name FROM open UNION SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs WHERE NOT is_system
 )
@@ -16,6 +11,7 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
        coalesce(o.held, 0) AS held, coalesce(o.running, 0) AS running,
        -- enqueued_at is by the real clock.
        extract(epoch FROM clock_timestamp() - o.oldest_at)::double precision AS oldest_seconds,
+       coalesce(extract(epoch FROM clock_timestamp() - o.counted_at), 0)::double precision AS counted_seconds,
        (SELECT count(*) FROM rota.workers w
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
           AND w.drain_requested_at IS NULL AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
@@ -23,4 +19,5 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
 FROM named n
 LEFT JOIN open o ON o.queue = n.name
 LEFT JOIN rota.queues q ON q.name = n.name
+WHERE %(name)s::text IS NULL OR n.name = %(name)s::text
 ORDER BY n.name

@@ -8,12 +8,6 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, w.queues,
        extract(epoch FROM clock_timestamp() - w.heartbeat_at)::double precision AS heartbeat_seconds,
        coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed
 FROM rota.workers w
-LEFT JOIN (
-    SELECT r.worker, count(*) FILTER (WHERE coalesce(r.claim_batch, 0) <= coalesce(s.batch, 0)) AS running,
-           count(*) FILTER (WHERE r.claim_batch > coalesce(s.batch, 0)) AS claimed
-    FROM rota.open_runs r
-    LEFT JOIN (SELECT worker, max(batch) AS batch FROM rota.batch_starts GROUP BY worker) s ON s.worker = r.worker
-    WHERE r.state = 'running' GROUP BY r.worker
-) o ON o.worker = w.id
+LEFT JOIN rota.worker_loads() o ON o.worker = w.id
 WHERE CASE WHEN %(id)s::bigint IS NULL THEN %(include_gone)s::boolean OR w.state <> 'gone' ELSE w.id = %(id)s::bigint END
 ORDER BY w.id DESC

@@ -1,0 +1,28 @@
+"""Everything at a glance."""
+
+from __future__ import annotations
+
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.model.overview import Overview as Seen
+from rota.store import overview
+from rota.store.plans import Plan
+
+
+class OverviewCommands(Face):
+    @command
+    def get(self, *, limit: int = 50, failing_seconds: float = 300) -> Plan[Seen]:
+        """Queues with their rates, workers, what runs longest, what fails lately, what is due
+        next; `limit` bounds the last three."""
+        return overview.read_overview(limit=limit, failing_seconds=failing_seconds)
+
+
+class Overview(OverviewCommands, AsyncFace):
+    """`app.overview`"""
+
+    @property
+    def sync(self) -> SyncOverview:
+        return SyncOverview(self.database, self.actor)
+
+
+class SyncOverview(OverviewCommands, SyncFace):
+    """`app.overview.sync`"""

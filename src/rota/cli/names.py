@@ -1,0 +1,30 @@
+"""Names for the shell to complete: from the database of this place, or none if it is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+_MOST = 200
+
+
+def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], list[str]]:
+    def names(ctx: typer.Context, incomplete: str) -> list[str]:
+        from rota.cli.session import administer
+
+        try:
+            with administer(ctx) as app:
+                found = ask(app)
+        # A shell that waits for completions has no use for an error.
+        except Exception:
+            return []
+        return [name for name in found if name.startswith(incomplete)][:_MOST]
+
+    return names
+
+
+job_names = _complete(lambda app: [job.name for job in app.jobs.sync.list()])
+queue_names = _complete(lambda app: [queue.name for queue in app.queues.sync.list()])
+schedule_names = _complete(lambda app: [it.name for it in app.schedules.sync.list(limit=10_000)])
+calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])

@@ -1,0 +1,33 @@
+"""Reads that stay cheap however much waits, for whoever looks every second."""
+
+from __future__ import annotations
+
+from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
+from rota.store.clock import read_clock
+from rota.store.plans import Ask, Plan
+from rota.store.queues import list_queues
+from rota.store.workers import list_workers
+
+
+def read_overview(*, limit: int, failing_seconds: float) -> Plan[Overview]:
+    queues = yield from _queues()
+    workers = yield from list_workers(include_gone=False)
+    running = yield Ask("overview/running", {"limit": limit})
+    failing = yield Ask("overview/failing", {"limit": limit, "seconds": failing_seconds})
+    schedules = yield Ask("overview/schedules", {"limit": limit})
+    return Overview(
+        at=(yield from read_clock()),
+        queues=queues,
+        workers=workers,
+        running=[RunningRun(**row) for row in running],
+        failing=[FailingJob(**row) for row in failing],
+        schedules=[ComingSchedule(**row) for row in schedules],
+    )
+
+
+def _queues() -> Plan[list[QueueRate]]:
+    found = yield from list_queues()
+    rows = yield Ask("overview/rates", {})
+    rates = {row["queue"]: row["per_second"] for row in rows}
+    every = [QueueRate(queue, rates.get(queue.name, 0.0)) for queue in found]
+    return sorted(every, key=lambda it: (-it.queue.queued, -it.queue.running, it.queue.name))
