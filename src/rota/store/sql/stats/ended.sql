@@ -1,0 +1,12 @@
+-- How runs have ended since that is counted. A run succeeds once, by one attempt; other ends are counted themselves.
+SELECT coalesce((SELECT sum(s.attempts) FROM rota.rollup_sums s
+                 WHERE s.span = 'ever' AND s.job = coalesce(%(job)s::text, '') AND s.outcome = 'succeeded'
+                   AND (%(queue)s::text IS NULL OR s.queue = %(queue)s::text)), 0)::bigint
+       + coalesce((SELECT sum(m.attempts) FROM rota.rollups m
+                   WHERE m.worker <> 0 AND m.outcome = 'succeeded' AND (%(job)s::text IS NULL OR m.job = %(job)s::text)
+                     AND (%(queue)s::text IS NULL OR m.queue = %(queue)s::text)), 0)::bigint AS succeeded,
+       coalesce(sum(c.amount) FILTER (WHERE c.labels ->> 'state' = 'failed'), 0)::bigint AS failed,
+       coalesce(sum(c.amount) FILTER (WHERE c.labels ->> 'state' = 'cancelled'), 0)::bigint AS cancelled
+FROM (SELECT name, labels, amount FROM rota.counts UNION ALL SELECT name, labels, amount FROM rota.count_changes) c
+WHERE c.name = 'runs_ended' AND (%(job)s::text IS NULL OR c.labels ->> 'job' = %(job)s::text)
+  AND (%(queue)s::text IS NULL OR c.labels ->> 'queue' = %(queue)s::text)

@@ -1,0 +1,1 @@
+SELECT rota.count_depths(max_age_seconds => %(seconds)s::double precision)
