@@ -20,6 +20,7 @@ from rota.admin.overview import Overview
 from rota.admin.queues import Queues
 from rota.admin.runs import Runs
 from rota.admin.schedules import Schedules
+from rota.admin.stats import Stats
 from rota.admin.workers import Workers
 from rota.config import Config
 from rota.embedded import EmbeddedPostgres, default_data_dir
@@ -87,6 +88,7 @@ class App:
         self.queues = Queues(self.database)
         self.runs = Runs(self.database, self.registry)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
         self.schedules = Schedules(self.database, self.registry, config=self.config)
         self.calendars = Calendars(self.database)
         self.audit = Audit(self.database)

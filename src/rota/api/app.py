@@ -15,11 +15,13 @@ from rota.api.routes import (
     calendars,
     health,
     jobs,
+    metrics,
     queues,
     runs,
     schedule_actions,
     schedules,
     settings,
+    stats,
     timings,
     workers,
 )
@@ -44,8 +46,9 @@ ROUTES = (
     queues.routes,
     workers.routes,
     settings.routes,
+    stats.routes,
 )
-ROOT_ROUTES = (health.routes,)
+ROOT_ROUTES = (health.routes, metrics.routes)
 
 
 def create_api(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from rota.admin.face import Face
+from rota.api.scrapes import Scrapes
 
 if TYPE_CHECKING:
     from rota.admin.calendars import Calendars
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rota.admin.queues import Queues
     from rota.admin.runs import Runs
     from rota.admin.schedules import Schedules
+    from rota.admin.stats import Stats
     from rota.admin.workers import Workers
     from rota.app import App
 
@@ -30,6 +32,7 @@ class ApiState:
     app: App
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     routes: list[Any] = field(default_factory=list)
+    scrapes: Scrapes = field(default_factory=Scrapes)
 
 
 class Desk:
@@ -38,6 +41,7 @@ class Desk:
     def __init__(self, state: ApiState, actor: str | None) -> None:
         self.app = state.app
         self.stopping = state.stopping
+        self.scrapes = state.scrapes
         self.actor = actor
 
     def ask(self, face: F) -> F:
@@ -67,6 +71,10 @@ class Desk:
     @property
     def workers(self) -> Workers:
         return self.ask(self.app.workers)
+
+    @property
+    def stats(self) -> Stats:
+        return self.ask(self.app.stats)
 
     @property
     def clock(self) -> Clock:

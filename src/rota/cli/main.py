@@ -22,6 +22,7 @@ from rota.cli import (
     run_actions,
     schedule_times,
     server,
+    stats,
     times,
     worker,
     workers,
@@ -44,6 +45,7 @@ program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
+program.command("stats")(stats.stats)
 program.command("bench")(bench.bench)
 for noun in (run_actions, logs, schedule_times, calendars, queues, workers, jobs, audit, config):
     program.add_typer(noun.commands)

@@ -63,6 +63,16 @@ class Background:
             ),
         ]
 
+        for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
+            loop.on_turn = self._count_turn
+
+    def _count_turn(self, loop: str, is_well: bool) -> None:
+        """Errors of every loop; of turns that went well only ticks, as they tell of health."""
+        if not is_well:
+            self.rollups.counts.note("loop_errors", loop=loop)
+        elif loop == self.scheduler.name:
+            self.rollups.counts.note("ticks")
+
     @property
     def _writers(self) -> list[Loop]:
         return [self.logs, self.progress, self.rollups]

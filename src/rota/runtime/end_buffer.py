@@ -12,6 +12,7 @@ import psycopg
 
 from rota.model.outcome import Again, Ended, Failure, Outcome
 from rota.model.run import Claim
+from rota.runtime.counts import Counts
 from rota.store.feed import ClaimRequest, Ends, Feed
 from rota.telemetry.logging import get_logger
 
@@ -23,8 +24,9 @@ _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError
 class EndBuffer:
     """Takes ends from the slots, and writes them together with the next claim."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, counts: Counts) -> None:
         self._feed = feed
+        self._counts = counts
         self._ends = Ends()
         self._is_sending = False
         self._log = get_logger("worker")
@@ -85,7 +87,10 @@ class EndBuffer:
     async def _settle_refused(self, ends: Ends) -> None:
         """Some were not written. What is still ours was locked by somebody's open transaction and
         is sent again; the rest came too late."""
+        refused = self._feed.refused
         owned = await self._feed.still_owned(ends.all_ids())
+        if refused > len(owned):
+            self._counts.note("late_ends", refused - len(owned))
         if owned:
             self._put_back(ends.only(owned))
             await asyncio.sleep(_LOCKED_PAUSE)

@@ -59,7 +59,7 @@ class Feeder:
         self._on_lost = on_lost
         self._on_later = on_later
         self._log = get_logger("worker")
-        self._ends = EndBuffer(feed)
+        self._ends = EndBuffer(feed, rollups.counts)
         self._ahead: deque[Claim] = deque()
         self._ahead_batch = 0
         self._is_claiming = True
@@ -140,6 +140,7 @@ class Feeder:
         """The lease is lost: whatever was still to be written is not ours to write."""
         task, self._task = self._task, None
         await end_task(task)
+        self._rollups.counts.note("late_ends", len(self._ends.ids()))
         await self._feed.close()
 
     def take_unstarted(self) -> list[Claim]:
@@ -261,6 +262,7 @@ class Feeder:
             self._slots.add(take_all(self._ahead))
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
+        self._rollups.counts.picked_up(claims)
         if not self._is_claiming:
             # Somebody said stop while the claim was under way: the next step hands it back.
             self._ahead.extend(claims)

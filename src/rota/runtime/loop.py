@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 
 from rota.runtime.tasks import end_task
@@ -22,6 +23,7 @@ class Loop(ABC):
         self._log = get_logger(self.name)
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self.on_turn: Callable[[str, bool], None] | None = None
 
     @abstractmethod
     async def run_once(self) -> float:
@@ -44,11 +46,18 @@ class Loop(ABC):
             try:
                 seconds = await self.run_once()
                 pause = _FIRST_PAUSE
+                self._say(is_well=True)
             except Exception as error:
                 # The database may be away for a while; a loop that ends would never come back.
                 self._log.warning(f"{self.name} failed, trying again", error=error, seconds=pause)
                 seconds, pause = pause, min(pause * 2, _LONGEST_PAUSE)
+                self._say(is_well=False)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._woken.wait()
             self._woken.clear()
+
+    def _say(self, *, is_well: bool) -> None:
+        """To whoever counts the turns."""
+        if self.on_turn is not None:
+            self.on_turn(self.name, is_well)

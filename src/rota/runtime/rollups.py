@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rota.model.histogram import BUCKETS
+from rota.runtime.counts import Counts, columns
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
 
 _PERIOD = 1.0
-BUCKETS = 40
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class Rollups(Loop):
         super().__init__()
         self._database = database
         self._tallies: dict[tuple[str, str, str], Tally] = {}
+        self.counts = Counts()
         self.worker = 0
 
     def count(self, job: str, queue: str, outcome: str, duration_ms: float) -> None:
@@ -55,7 +57,19 @@ class Rollups(Loop):
             except BaseException:
                 self._merge_back(tallies)
                 raise
+        await self._write_counts()
         return _PERIOD
+
+    async def _write_counts(self) -> None:
+        sums = self.counts.take()
+        if not sums:
+            return
+        try:
+            async with self._database.connection() as conn:
+                await conn.execute(self._database.statements.get("counts/add"), columns(sums))
+        except BaseException:
+            self.counts.put_back(sums)
+            raise
 
     async def _write(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
         values = list(tallies.values())

@@ -41,6 +41,8 @@ class Upkeep(Loop):
         if self._is_due("answers", _ANSWERS_SECONDS):
             await self._repeat("upkeep/sweep_answers")
         await self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
+        await self._call("upkeep/fold_counts")
+        await self._call("upkeep/count_depths", seconds=_PERIOD / 2)
         return _PERIOD
 
     def _is_due(self, duty: str, seconds: float) -> bool:

@@ -102,6 +102,7 @@ class Feed:
         self._worker = worker
         self.set_jobs(jobs)
         self._conn: AsyncConn | None = None
+        self.refused = 0  # of the last exchange: ends that were not accepted
         # A pipeline takes the whole connection: one caller at a time.
         self._turn = asyncio.Lock()
         get = database.statements.get
@@ -150,6 +151,7 @@ class Feed:
                     await conn.execute(self._database.statements.get("upkeep/partitions"))
                     return await self._send(conn, ends, request)
                 except errors.LockNotAvailable:
+                    self.refused = 0
                     await self._send_unlocked(conn, ends)
                     return False, None
 
@@ -168,6 +170,7 @@ class Feed:
         for cursor in written:
             accepted += (await cursor.fetchone() or (0,))[0]
         rows = await claim.fetchall() if claim else []
+        self.refused = len(ends) - accepted
         return accepted == len(ends), list(map(Claim._make, rows))
 
     async def _write(self, conn: AsyncConn, ends: Ends) -> list[AnyCursor]:

@@ -1,0 +1,57 @@
+"""What one can know of the system as a whole."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.model.figures import Changes, Figures
+from rota.model.stats import Stats as StatsInfo
+from rota.store import figures, stats
+from rota.store.plans import Plan
+
+
+class StatsCommands(Face):
+    @command
+    def get(
+        self,
+        *,
+        job: str | None = None,
+        queue: str | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | None = None,
+        step: timedelta | int | None = None,
+        most_jobs: int = 100,
+    ) -> Plan[StatsInfo]:
+        """How many runs are in each state, how long the oldest waits, and what was done, in all,
+        by job and by step; by default in the last hour. UnknownJob if the job is none."""
+        return stats.read_stats(
+            job=job,
+            queue=queue,
+            since=since,
+            until=until,
+            step=int(step.total_seconds()) if isinstance(step, timedelta) else step,
+            most_jobs=most_jobs,
+        )
+
+    @command
+    def figures(self) -> Plan[Figures]:
+        """Everything that is measured, as totals: what `/metrics` shows."""
+        return figures.read_figures()
+
+    @command
+    def changes(self, after_audit: int | None = None) -> Plan[Changes]:
+        """What a poller compares to say what has happened since; the audit after this row."""
+        return figures.read_changes(after_audit)
+
+
+class Stats(StatsCommands, AsyncFace):
+    """`app.stats`"""
+
+    @property
+    def sync(self) -> SyncStats:
+        return SyncStats(self.database, self.actor)
+
+
+class SyncStats(StatsCommands, SyncFace):
+    """`app.stats.sync`"""

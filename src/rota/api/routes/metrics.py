@@ -1,0 +1,37 @@
+"""Metrics for Prometheus, of the whole system: any one server may be scraped."""
+
+from __future__ import annotations
+
+from fastapi import Request, Response
+
+from rota.api.routing import router
+from rota.api.schemas.problem import problems
+from rota.api.state import AtDesk
+from rota.telemetry.prometheus import render
+
+routes = router("metrics")
+
+
+@routes.get(
+    "/metrics",
+    operation_id="metrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "One line a figure.",
+            "content": {
+                "text/plain": {
+                    "schema": {"type": "string"},
+                    "example": 'rota_queue_runs{queue="mail",state="queued"} 3.0\n',
+                }
+            },
+        },
+        **problems(401, 403, 429, 500, 503, 504),
+    },
+)
+async def metrics(desk: AtDesk, request: Request) -> Response:
+    """Every metric that there is, read from the database at most once a second. Needs the token,
+    unless `[server] public_metrics` opens it."""
+    figures = await desk.scrapes.get(desk.stats.figures)
+    body, content_type = render(figures, request.headers.get("accept", ""))
+    return Response(body, media_type=content_type)

@@ -1,0 +1,114 @@
+"""How the system stands, and what it did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.schemas.views import view
+from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
+
+_DEPTH: dict[str, Any] = {
+    "queue": "mail", "blocked": 0, "scheduled": 12, "queued": 3, "held": 0, "running": 2,
+    "oldest_seconds": 1.7,
+}  # fmt: skip
+_ACTIVITY: dict[str, Any] = {
+    "attempts": 120, "succeeded": 117, "failed": 2, "timed_out": 1, "snoozed": 0, "cancelled": 0,
+    "per_second": 0.033, "failure_rate": 0.025, "average_ms": 84.0, "p50_ms": 61.0,
+    "p95_ms": 240.0, "p99_ms": 410.0, "longest_ms": 30000.0,
+}  # fmt: skip
+_STATES: dict[str, Any] = {
+    "blocked": 0, "scheduled": 12, "queued": 3, "running": 2, "succeeded": 4711, "failed": 3,
+    "cancelled": 1,
+}  # fmt: skip
+
+StatesView = view(
+    StateCounts,
+    "StateCounts",
+    {
+        "blocked": "Wait for parents.",
+        "scheduled": "Wait for their time.",
+        "queued": "Wait for a worker; with those that are held.",
+        "running": "A worker has them.",
+        "succeeded": "Have succeeded, since ends are counted.",
+        "failed": "Have failed, since ends are counted.",
+        "cancelled": "Were cancelled, since ends are counted.",
+    },
+    _STATES,
+)
+DepthView = view(
+    QueueDepth,
+    "QueueDepth",
+    {
+        "queue": "Its name.",
+        "blocked": "Runs that wait for parents.",
+        "scheduled": "Runs that wait for their time.",
+        "queued": "Runs that wait for a worker; with those that are held.",
+        "held": "Queued runs that something holds back.",
+        "running": "Runs that a worker has.",
+        "oldest_seconds": "How long the oldest waits of those that a worker may take.",
+    },
+    _DEPTH,
+)
+ActivityView = view(
+    Activity,
+    "Activity",
+    {
+        "attempts": "That ended.",
+        "succeeded": "How many succeeded.",
+        "failed": "How many failed.",
+        "timed_out": "How many took longer than their timeout.",
+        "snoozed": "How many put their run off.",
+        "cancelled": "How many were cancelled, or handed back by a worker that stopped.",
+        "per_second": "Attempts a second.",
+        "failure_rate": "Failed and timed out ones among those that ended well or badly.",
+        "average_ms": "How long they took on average.",
+        "p50_ms": "Half took no longer (an estimate from buckets, as the next two).",
+        "p95_ms": "95 of 100 took no longer.",
+        "p99_ms": "99 of 100 took no longer.",
+        "longest_ms": "How long the longest took.",
+    },
+    _ACTIVITY,
+)
+JobView = view(
+    JobActivity,
+    "JobActivity",
+    {"job": "Its name.", "activity": "What it did."},
+    {"job": "send_welcome", "activity": _ACTIVITY},
+    activity=ActivityView,
+)
+StepView = view(
+    Step,
+    "Step",
+    {"at": "When the step begins.", "activity": "What was done in it."},
+    {"at": "2026-03-08T09:00:00Z", "activity": _ACTIVITY},
+    activity=ActivityView,
+)
+StatsView = view(
+    Stats,
+    "Stats",
+    {
+        "at": "Now, by the database's clock.",
+        "counted_at": "When open runs were counted; null: never.",
+        "since": "Where the range begins: in whole minutes, hours or days, as it is long.",
+        "until": "Where it ends.",
+        "step_seconds": "How long a step of the series is.",
+        "states": "Runs by state.",
+        "oldest_queued_seconds": "How long the oldest queued run waits, over all queues.",
+        "queues": "What waits and runs, by queue.",
+        "total": "What was done in the range.",
+        "jobs": "The same by job, the busiest first, at most a hundred.",
+        "series": "The same by step; steps in which nothing ended are left out.",
+    },
+    {
+        "at": "2026-03-08T09:59:30Z", "counted_at": "2026-03-08T09:59:28Z",
+        "since": "2026-03-08T08:59:00Z", "until": "2026-03-08T09:59:30Z", "step_seconds": 60,
+        "states": _STATES, "oldest_queued_seconds": 1.7, "queues": [_DEPTH], "total": _ACTIVITY,
+        "jobs": [{"job": "send_welcome", "activity": _ACTIVITY}],
+        "series": [{"at": "2026-03-08T09:00:00Z", "activity": _ACTIVITY}],
+    },
+    states=StatesView,
+    queues=list[DepthView],  # type: ignore[valid-type]
+    total=ActivityView,
+    jobs=list[JobView],  # type: ignore[valid-type]
+    series=list[StepView],  # type: ignore[valid-type]
+)  # fmt: skip

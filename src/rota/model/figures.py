@@ -1,0 +1,85 @@
+"""Everything that is measured, as totals: what metrics and the live stream are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rota.model.stats import QueueDepth
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFigure:
+    """All attempts of a job in a queue that ever ended with this outcome."""
+
+    job: str
+    queue: str
+    outcome: str
+    attempts: int
+    seconds: float
+    buckets: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Something that happened so often. `age` is how long ago it last did, in seconds."""
+
+    name: str
+    labels: dict[str, str]
+    amount: int
+    seconds: float
+    buckets: list[int] | None
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How workers and schedules stand; None where there is nothing to measure."""
+
+    live: int
+    draining: int
+    stopping: int
+    stuck: int
+    silent: int
+    lost: int
+    slots: int
+    heartbeat_seconds: float | None
+    schedules_active: int
+    schedules_paused: int
+    schedules_parked: int
+    overdue_seconds: float | None
+    duplicates: int
+    counted_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    depths: list[QueueDepth]
+    attempts: list[AttemptFigure]
+    counts: list[Count]
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What somebody did: a row of the audit."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    object_type: str
+    object_id: str
+    tenant: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Totals and states of one moment, to be compared with those of the next."""
+
+    attempts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    counts: dict[tuple[str, tuple[tuple[str, str], ...]], int] = field(default_factory=dict)
+    depths: dict[str, QueueDepth] = field(default_factory=dict)
+    workers: dict[int, tuple[str, str]] = field(default_factory=dict)
+    deeds: list[Deed] = field(default_factory=list)

@@ -1,0 +1,95 @@
+"""Figures as a reader sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """What waits and runs in a queue, as it was counted last.
+
+    `held` runs are part of `queued`. `oldest_seconds` is how long the oldest of those that a
+    worker may take has waited.
+    """
+
+    queue: str
+    blocked: int
+    scheduled: int
+    queued: int
+    held: int
+    running: int
+    oldest_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateCounts:
+    """Runs by state: open ones as counted last, ended ones since ends are counted."""
+
+    blocked: int
+    scheduled: int
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Attempts that ended, how, and how long they took (from buckets: quantiles are estimates).
+
+    `failure_rate` is the share of failed and timed out ones among those that succeeded, failed or
+    timed out; None where there were none.
+    """
+
+    attempts: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    snoozed: int
+    cancelled: int
+    per_second: float
+    failure_rate: float | None
+    average_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    longest_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobActivity:
+    """What one job did in the time that was asked about."""
+
+    job: str
+    activity: Activity
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What was done in one step of a series, from `at` on."""
+
+    at: datetime
+    activity: Activity
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How the system stands, and what it did between `since` and `until`.
+
+    Counts of what waits and runs are as old as `counted_at` says (None: never counted).
+    """
+
+    at: datetime
+    counted_at: datetime | None
+    since: datetime
+    until: datetime
+    step_seconds: int
+    states: StateCounts
+    oldest_queued_seconds: float | None
+    queues: list[QueueDepth]
+    total: Activity
+    jobs: list[JobActivity]
+    series: list[Step]

@@ -1,0 +1,99 @@
+"""Which minutes, hours and days a question about the past is answered from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from rota.errors import PayloadError
+
+Unit = Literal["minute", "hour", "day"]
+UNITS: dict[Unit, int] = {"minute": 60, "hour": 3600, "day": 86_400}
+
+DEFAULT = timedelta(hours=1)
+LONGEST = timedelta(days=400)
+MOST_STEPS = 1500
+# By minute a hundred jobs have a hundred rows a minute: beyond this, whole hours are read.
+_BY_MINUTE = timedelta(hours=2)
+_BY_HOUR = timedelta(days=62)
+_STEPS = (60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800)
+_USUAL_STEPS = 125
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A range in whole units: it holds what was asked for, and at its ends up to a unit more.
+
+    Of [since, until) the days [first_day, last_day) are whole.
+    """
+
+    since: datetime
+    until: datetime
+    unit: Unit
+    first_day: datetime
+    last_day: datetime
+
+    @property
+    def seconds(self) -> float:
+        return (self.until - self.since).total_seconds()
+
+    def elapsed(self, now: datetime) -> float:
+        """How much of it has passed: its last unit may have just begun."""
+        return max(1.0, (min(self.until, now) - self.since).total_seconds())
+
+
+def whole(since: datetime, until: datetime) -> Window:
+    """For sums over the range: the longer it is, the coarser are its ends."""
+    length = until - since
+    unit: Unit = "minute" if length <= _BY_MINUTE else "hour" if length <= _BY_HOUR else "day"
+    return _window(since, until, unit)
+
+
+def stepped(range_: Window, step: int | None) -> tuple[Window, int]:
+    """For a series of the same range: its step in seconds, and the units that fit into it."""
+    length = range_.seconds
+    if step is None:
+        step = next((one for one in _STEPS if length / one <= _USUAL_STEPS), _STEPS[-1])
+    if step < 60 or step % 60:
+        raise PayloadError(f"a step of {step} s: it must be whole minutes, as they are counted")
+    if length / step > MOST_STEPS:
+        raise PayloadError(
+            f"{int(length / step)} steps of {step} s are more than {MOST_STEPS}",
+            hint="ask for longer steps, or for a shorter time",
+        )
+    unit: Unit = "day" if step % 86_400 == 0 else "hour" if step % 3600 == 0 else "minute"
+    return _window(range_.since, range_.until, unit), step
+
+
+def bounds(
+    since: datetime | timedelta | None, until: datetime | None, now: datetime
+) -> tuple[datetime, datetime]:
+    """What was asked for, checked: by default the last hour."""
+    end = until or now
+    start = end - since if isinstance(since, timedelta) else since or end - DEFAULT
+    if start.utcoffset() is None or end.utcoffset() is None:
+        raise PayloadError("since and until need a time zone")
+    if start >= end:
+        raise PayloadError("since must lie before until, and not in the future")
+    if end - start > LONGEST:
+        raise PayloadError(f"roll-ups are kept for {LONGEST.days} days; ask for less")
+    return start.astimezone(UTC), end.astimezone(UTC)
+
+
+def _window(since: datetime, until: datetime, unit: Unit) -> Window:
+    start, end = _floor(since, unit), _ceil(until, unit)
+    first, last = _ceil(start, "day"), _floor(end, "day")
+    if unit == "minute" or first >= last:
+        first = last = end
+    return Window(start, end, unit, first, last)
+
+
+def _floor(at: datetime, unit: Unit) -> datetime:
+    seconds = UNITS[unit]
+    return datetime.fromtimestamp(int(at.timestamp() // seconds) * seconds, UTC)
+
+
+def _ceil(at: datetime, unit: Unit) -> datetime:
+    floor = _floor(at, unit)
+    return floor if floor == at else floor + timedelta(seconds=UNITS[unit])

@@ -1,0 +1,119 @@
+"""What a worker counts beside attempts: kept in memory, added to the database with the roll-ups.
+
+Names and labels are few and fixed by the code; nothing here grows with the number of runs.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.model.histogram import BUCKETS, bucket_of
+from rota.model.run import Claim
+
+Key = tuple[str, tuple[tuple[str, str], ...]]
+# In the order in which jsonb writes keys, a run of no schedule carries this.
+_UNSCHEDULED = b'"schedule": null'
+
+
+class _Rest(msgspec.Struct):
+    """Of what only some runs carry: when a scheduled one was meant to start."""
+
+    run_at: datetime | None = None
+
+
+_read = msgspec.json.Decoder(_Rest).decode
+
+
+@dataclass(slots=True)
+class Sum:
+    """What came together under one name since the last write."""
+
+    amount: int = 0
+    seconds: float = 0.0
+    buckets: list[int] | None = None
+
+    def observe(self, seconds: float) -> None:
+        if self.buckets is None:
+            self.buckets = [0] * BUCKETS
+        self.amount += 1
+        self.seconds += max(0.0, seconds)
+        self.buckets[bucket_of(seconds)] += 1
+
+    def add(self, other: Sum) -> None:
+        self.amount += other.amount
+        self.seconds += other.seconds
+        if other.buckets is not None:
+            mine = self.buckets or [0] * BUCKETS
+            self.buckets = [a + b for a, b in zip(mine, other.buckets, strict=True)]
+
+
+class Counts:
+    """May be told from any thread."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Key, Sum] = {}
+        self._lock = threading.Lock()
+
+    def note(self, name: str, amount: int = 1, **labels: str) -> None:
+        """It happened, so many times."""
+        if amount:
+            with self._lock:
+                self._sum(name, labels).amount += amount
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """It happened, and took so long."""
+        with self._lock:
+            self._sum(name, labels).observe(seconds)
+
+    def picked_up(self, claims: Sequence[Claim]) -> None:
+        """How long runs waited for a worker. One of each claim is measured, the first: the oldest
+        in most of them; of scheduled runs each, from the time that they were meant for."""
+        if not claims:
+            return
+        first = claims[0]
+        waited = (first.claimed_at - first.enqueued_at).total_seconds()
+        self.observe("pickups", waited, queue=first.queue)
+        for claim in claims:
+            rest = claim.rest
+            if rest is not None and claim.attempt == 1 and _UNSCHEDULED not in rest:
+                self._lateness(claim, rest)
+
+    def take(self) -> dict[Key, Sum]:
+        with self._lock:
+            taken, self._sums = self._sums, {}
+        return taken
+
+    def put_back(self, taken: dict[Key, Sum]) -> None:
+        """They could not be written."""
+        with self._lock:
+            for key, one in taken.items():
+                self._sums.setdefault(key, Sum()).add(one)
+
+    def _sum(self, name: str, labels: dict[str, str]) -> Sum:
+        return self._sums.setdefault((name, tuple(sorted(labels.items()))), Sum())
+
+    def _lateness(self, claim: Claim, rest: bytes) -> None:
+        due = _read(rest).run_at
+        if due is not None:
+            self.observe("schedule_starts", (claim.claimed_at - due).total_seconds())
+
+
+def columns(sums: dict[Key, Sum]) -> dict[str, Any]:
+    """For `counts/add.sql`."""
+    return {
+        "names": [name for name, _ in sums],
+        "labels": [json.dumps(dict(labels)) for _, labels in sums],
+        "amounts": [one.amount for one in sums.values()],
+        "totals": [one.seconds for one in sums.values()],
+        "buckets": [
+            None if one.buckets is None else f"{{{str(one.buckets)[1:-1]}}}"
+            for one in sums.values()
+        ],
+    }

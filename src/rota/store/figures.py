@@ -1,0 +1,45 @@
+"""Reading totals for metrics and for the live stream."""
+
+from __future__ import annotations
+
+from rota.model.figures import AttemptFigure, Changes, Count, Deed, Figures, Health
+from rota.model.stats import QueueDepth
+from rota.store.plans import Ask, Plan
+from rota.store.stats import STALE_SECONDS
+
+# So many pairs of job and queue have series of their own; an application has far fewer, unless
+# names are made from data, which must not fill the memory of whoever collects the metrics.
+MOST_SERIES = 200
+_ALL = {"job": None, "queue": None}
+
+
+def read_figures() -> Plan[Figures]:
+    yield Ask("upkeep/count_depths", {"seconds": STALE_SECONDS})
+    depths = yield Ask("stats/depths", _ALL)
+    attempts = yield Ask("figures/attempts", {"most": MOST_SERIES})
+    counts = yield Ask("figures/counts", {})
+    health = yield Ask("figures/health", {})
+    return Figures(
+        depths=[QueueDepth(**row) for row in depths],
+        attempts=[AttemptFigure(**row) for row in attempts],
+        counts=[Count(**row) for row in counts],
+        health=Health(**health[0]),
+    )
+
+
+def read_changes(after_audit: int | None) -> Plan[Changes]:
+    yield Ask("upkeep/count_depths", {"seconds": STALE_SECONDS})
+    attempts = yield Ask("figures/totals", {})
+    counts = yield Ask("figures/counts", {})
+    depths = yield Ask("stats/depths", _ALL)
+    workers = yield Ask("figures/workers", {})
+    deeds = yield Ask("figures/audit", {"after": after_audit})
+    return Changes(
+        attempts={(row["job"], row["queue"], row["outcome"]): row["attempts"] for row in attempts},
+        counts={
+            (row["name"], tuple(sorted(row["labels"].items()))): row["amount"] for row in counts
+        },
+        depths={row["queue"]: QueueDepth(**row) for row in depths},
+        workers={row["id"]: (row["name"], row["state"]) for row in workers},
+        deeds=[Deed(**row) for row in deeds],
+    )

@@ -1,0 +1,99 @@
+"""Every metric: its name, what it tells, and from which of the counted figures it comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["gauge", "counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`source` is the name under which the database counts it, where it is such a count."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    source: str | None = None
+
+
+QUEUE_RUNS = Metric(
+    "rota_queue_runs", "gauge", ("queue", "state"),
+    "Open runs by queue and state; held ones are not among the queued.",
+)  # fmt: skip
+QUEUE_OLDEST = Metric(
+    "rota_queue_oldest_seconds", "gauge", ("queue",),
+    "How long the oldest queued run that a worker may take has waited.",
+)  # fmt: skip
+QUEUE_COUNT_AGE = Metric(
+    "rota_queue_count_age_seconds", "gauge", (), "How long ago open runs were counted."
+)
+ATTEMPTS = Metric(
+    "rota_attempts", "counter", ("job", "queue", "outcome"), "Attempts that ended."
+)  # fmt: skip
+DURATIONS = Metric(
+    "rota_attempt_duration_seconds", "histogram", ("job", "queue", "outcome"),
+    "How long attempts took.",
+)  # fmt: skip
+RUNS_ENDED = Metric(
+    "rota_runs_ended", "counter", ("job", "queue", "state"), "Runs that ended.", "runs_ended"
+)
+PICKUPS = Metric(
+    "rota_pickup_seconds", "histogram", ("queue",),
+    "From when a run could be claimed until it was: the first run of each claim.", "pickups",
+)  # fmt: skip
+WORKERS = Metric(
+    "rota_workers", "gauge", ("state",),
+    "Workers by state; lost ones of the last hour.",
+)  # fmt: skip
+SLOTS = Metric("rota_worker_slots", "gauge", (), "Slots of all live workers.")
+HEARTBEAT_AGE = Metric(
+    "rota_worker_heartbeat_age_seconds", "gauge", (),
+    "The longest time that a live or stopping worker has been silent.",
+)  # fmt: skip
+WORKERS_LOST = Metric(
+    "rota_workers_lost", "counter", (), "Workers that lost their lease.", "workers_lost"
+)
+LATE_ENDS = Metric(
+    "rota_late_ends", "counter", (),
+    "Ends of attempts that came too late: their runs belonged to others.", "late_ends",
+)  # fmt: skip
+DUPLICATES = Metric(
+    "rota_duplicates", "counter", (), "Enqueues refused because their key was held."
+)
+LOOP_ERRORS = Metric(
+    "rota_loop_errors", "counter", ("loop",),
+    "Turns of a worker's loops that failed; ticks are those of `scheduler`.", "loop_errors",
+)  # fmt: skip
+TICKS = Metric("rota_ticks", "counter", (), "Passes of the scheduler that went well.", "ticks")
+TICK_AGE = Metric("rota_tick_age_seconds", "gauge", (), "How long ago the last one was.", "ticks")
+SCHEDULES = Metric("rota_schedules", "gauge", ("state",), "Schedules: active, paused, parked.")
+OVERDUE = Metric(
+    "rota_schedule_overdue_seconds", "gauge", (),
+    "How long the schedule that is due longest has waited for a tick.",
+)  # fmt: skip
+OCCURRENCES = Metric(
+    "rota_occurrences", "counter", ("decision", "reason"),
+    "Nominal times by what was decided about them.", "occurrences",
+)  # fmt: skip
+SCHEDULE_CLAIMS = Metric(
+    "rota_schedule_claim_seconds", "histogram", (),
+    "From a nominal time until its run was enqueued; without what was caught up.",
+    "schedule_claims",
+)  # fmt: skip
+SCHEDULE_STARTS = Metric(
+    "rota_schedule_lateness_seconds", "histogram", (),
+    "From the time that a scheduled run was meant for until a worker took it.",
+    "schedule_starts",
+)  # fmt: skip
+LINES_DROPPED = Metric(
+    "rota_log_lines_dropped", "counter", (), "Log lines dropped by full buffers.", "lines_dropped"
+)
+
+METRICS = (
+    QUEUE_RUNS, QUEUE_OLDEST, QUEUE_COUNT_AGE, ATTEMPTS, DURATIONS, RUNS_ENDED, PICKUPS, WORKERS,
+    SLOTS, HEARTBEAT_AGE, WORKERS_LOST, LATE_ENDS, DUPLICATES, LOOP_ERRORS, TICKS, TICK_AGE,
+    SCHEDULES, OVERDUE, OCCURRENCES, SCHEDULE_CLAIMS, SCHEDULE_STARTS, LINES_DROPPED,
+)  # fmt: skip

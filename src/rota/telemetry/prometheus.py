@@ -1,0 +1,195 @@
+"""Figures in the format of Prometheus.
+
+They come from the database, so that one server speaks for the whole fleet; what it answers is
+made anew for every scrape, and nothing is kept in this process.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.core import (
+    Metric as Family,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from rota.model.figures import Count, Figures
+from rota.model.histogram import edge
+from rota.model.stats import QueueDepth
+from rota.telemetry import metrics as known
+from rota.telemetry.metrics import Metric
+
+OTHER = "(other)"
+# Queues with series of their own; more than that are names made from data.
+MOST_QUEUES = 100
+# From 1 ms to 72 minutes, each four times the one before.
+_EDGES = tuple(range(10, 34, 2))
+_STATES = ("blocked", "scheduled", "held", "running")
+_WORKER_STATES = ("live", "draining", "stopping", "stuck", "silent", "lost")
+
+
+def render(figures: Figures, accept: str = "") -> tuple[bytes, str]:
+    """The page, and its content type, in the dialect that was asked for."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(figures))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Page(Collector):
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+        self._counts: dict[str, list[Count]] = defaultdict(list)
+        for one in figures.counts:
+            self._counts[one.name].append(one)
+        self._jobs = {(one.job, one.queue) for one in figures.attempts}
+
+    def describe(self) -> Iterable[Family]:
+        return ()
+
+    def collect(self) -> Iterator[Family]:
+        yield from self._queues()
+        yield from self._attempts()
+        yield from self._workers()
+        yield from self._schedules()
+        for metric in (known.WORKERS_LOST, known.LATE_ENDS, known.TICKS, known.LINES_DROPPED):
+            yield self._plain_counter(metric)
+        for metric in (known.LOOP_ERRORS, known.OCCURRENCES):
+            yield self._labelled_counter(metric)
+        for metric in (known.PICKUPS, known.SCHEDULE_CLAIMS, known.SCHEDULE_STARTS):
+            yield self._histogram(metric)
+        yield _counter(known.DUPLICATES, [((), self._figures.health.duplicates)])
+
+    def _queues(self) -> Iterator[Family]:
+        depths = _bounded(self._figures.depths)
+        runs = []
+        for one in depths:
+            runs += [((one.queue, state), getattr(one, state)) for state in _STATES]
+            runs.append(((one.queue, "queued"), one.queued - one.held))
+        yield _gauge(known.QUEUE_RUNS, runs)
+        yield _gauge(known.QUEUE_OLDEST, [((it.queue,), it.oldest_seconds) for it in depths])
+        yield _gauge(known.QUEUE_COUNT_AGE, [((), self._figures.health.counted_seconds)])
+
+    def _attempts(self) -> Iterator[Family]:
+        family = _histogram(known.DURATIONS)
+        totals = []
+        ended: dict[tuple[str, ...], float] = defaultdict(float)
+        for one in self._figures.attempts:
+            labels = (one.job, one.queue, one.outcome)
+            totals.append((labels, one.attempts))
+            _add(family, labels, one.buckets, one.seconds)
+            if one.outcome == "succeeded":
+                ended[one.job, one.queue, "succeeded"] += one.attempts
+        for count in self._counts["runs_ended"]:
+            pair = count.labels["job"], count.labels["queue"]
+            named = pair if pair in self._jobs else (OTHER, OTHER)
+            ended[*named, count.labels["state"]] += count.amount
+        yield _counter(known.ATTEMPTS, totals)
+        yield family
+        yield _counter(known.RUNS_ENDED, ended.items())
+
+    def _workers(self) -> Iterator[Family]:
+        health = self._figures.health
+        states = [((state,), getattr(health, state)) for state in _WORKER_STATES]
+        yield _gauge(known.WORKERS, states)
+        yield _gauge(known.SLOTS, [((), health.slots)])
+        yield _gauge(known.HEARTBEAT_AGE, [((), health.heartbeat_seconds)])
+
+    def _schedules(self) -> Iterator[Family]:
+        health = self._figures.health
+        states = [
+            (("active",), health.schedules_active),
+            (("paused",), health.schedules_paused),
+            (("parked",), health.schedules_parked),
+        ]
+        yield _gauge(known.SCHEDULES, states)
+        yield _gauge(known.OVERDUE, [((), health.overdue_seconds)])
+        ages = [one.age for one in self._counts["ticks"]]
+        yield _gauge(known.TICK_AGE, [((), min(ages, default=None))])
+
+    def _plain_counter(self, metric: Metric) -> Family:
+        """0 where it never happened: a series that appears with its first event hides it."""
+        total = sum(one.amount for one in self._counts[metric.source or ""])
+        return _counter(metric, [((), total)])
+
+    def _labelled_counter(self, metric: Metric) -> Family:
+        counts = self._counts[metric.source or ""]
+        return _counter(
+            metric,
+            [
+                (tuple(it.labels.get(name, "") for name in metric.labels), it.amount)
+                for it in counts
+            ],
+        )
+
+    def _histogram(self, metric: Metric) -> Family:
+        family = _histogram(metric)
+        counts = self._counts[metric.source or ""]
+        names = sorted(one.labels.get("queue", "") for one in counts)[:MOST_QUEUES]
+        sums: dict[tuple[str, ...], tuple[list[int], float]] = {}
+        for one in counts:
+            if one.buckets is None:
+                continue
+            queue = one.labels.get("queue", "")
+            labels: tuple[str, ...] = ()
+            if metric.labels:
+                labels = (queue if queue in names else OTHER,)
+            buckets, seconds = sums.get(labels, ([0] * len(one.buckets), 0.0))
+            added = [a + b for a, b in zip(buckets, one.buckets, strict=True)]
+            sums[labels] = added, seconds + one.seconds
+        for labels, (buckets, seconds) in sums.items():
+            _add(family, labels, buckets, seconds)
+        return family
+
+
+def _bounded(depths: Sequence[QueueDepth]) -> list[QueueDepth]:
+    """The deepest queues, and the others as one."""
+    ordered = sorted(depths, key=lambda it: (-it.queued - it.running, it.queue))
+    named, others = ordered[:MOST_QUEUES], ordered[MOST_QUEUES:]
+    if others:
+        named.append(
+            QueueDepth(
+                queue=OTHER,
+                blocked=sum(it.blocked for it in others),
+                scheduled=sum(it.scheduled for it in others),
+                queued=sum(it.queued for it in others),
+                held=sum(it.held for it in others),
+                running=sum(it.running for it in others),
+                oldest_seconds=max(it.oldest_seconds or 0 for it in others),
+            )
+        )
+    return named
+
+
+def _gauge(metric: Metric, values: Iterable[tuple[tuple[str, ...], float | None]]) -> Family:
+    family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for labels, value in values:
+        if value is not None:
+            family.add_metric(labels, value)
+    return family
+
+
+def _counter(metric: Metric, values: Iterable[tuple[tuple[str, ...], float]]) -> Family:
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for labels, value in values:
+        family.add_metric(labels, value)
+    return family
+
+
+def _histogram(metric: Metric) -> HistogramMetricFamily:
+    return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+
+
+def _add(
+    family: HistogramMetricFamily, labels: tuple[str, ...], buckets: Sequence[int], seconds: float
+) -> None:
+    found = [(f"{edge(number):.6g}", float(sum(buckets[: number + 1]))) for number in _EDGES]
+    family.add_metric(labels, [*found, ("+Inf", float(sum(buckets)))], seconds)

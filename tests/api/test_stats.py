@@ -1,0 +1,80 @@
+"""`GET /api/v1/stats` and `GET /metrics`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+import rota
+from rota.api import create_api
+from rota.api.scrapes import Scrapes
+from rota.model.figures import Figures
+from tests.api.conftest import client_of, problem
+
+
+async def test_stats_of_all_and_of_one_job(api: httpx.AsyncClient, shop: rota.App) -> None:
+    await api.post("/api/v1/runs", json={"job": "send", "payload": {"user_id": 1}})
+    found = (await api.get("/api/v1/stats")).json()
+    assert found["states"]["queued"] == 1
+    assert [queue["queue"] for queue in found["queues"]] == ["mail"]
+    assert found["total"]["attempts"] == 0
+    of_clean = (await api.get("/api/v1/stats", params={"job": "clean"})).json()
+    assert (of_clean["states"]["queued"], of_clean["queues"]) == (0, [])
+
+
+async def test_a_job_that_is_none(api: httpx.AsyncClient) -> None:
+    problem(await api.get("/api/v1/stats", params={"job": "nobody"}), 404, "unknown_job")
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"since": "yesterday"}, "invalid"),
+        ({"since": "2999-01-01T00:00:00Z"}, "payload_error"),
+        ({"step_seconds": "59"}, "invalid"),
+        ({"step_seconds": "90"}, "payload_error"),
+        ({"steps": "60"}, "unknown_parameter"),
+    ],
+)
+async def test_a_range_that_cannot_be_read(
+    api: httpx.AsyncClient, params: dict[str, str], code: str
+) -> None:
+    problem(await api.get("/api/v1/stats", params=params), 422, code)
+
+
+async def test_nothing_without_a_token(stranger: httpx.AsyncClient) -> None:
+    for path in ("/api/v1/stats", "/metrics"):
+        problem(await stranger.get(path), 401, "unauthorized")
+
+
+async def test_metrics_in_both_dialects(api: httpx.AsyncClient) -> None:
+    plain = await api.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain; version=")
+    assert "rota_duplicates_total 0.0" in plain.text
+    newer = await api.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    assert newer.headers["content-type"].startswith("application/openmetrics-text")
+    assert newer.text.endswith("# EOF\n")
+
+
+async def test_metrics_may_be_opened(make_app: Any) -> None:
+    app = make_app(**{"server.token": "sixteen characters", "server.public_metrics": True})
+    async with client_of(create_api(app)) as client:
+        assert (await client.get("/metrics")).status_code == 200
+        assert (await client.get("/api/v1/stats")).status_code == 401
+
+
+async def test_figures_are_read_at_most_once_a_second() -> None:
+    reads, now = [], [100.0]
+    scrapes = Scrapes(now=lambda: now[0])
+
+    async def read() -> Figures:
+        reads.append(now[0])
+        return Figures([], [], [], None)  # type: ignore[arg-type]
+
+    for _ in range(3):
+        await scrapes.get(read)
+    now[0] += 1
+    await scrapes.get(read)
+    assert reads == [100.0, 101.0]
