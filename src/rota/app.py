@@ -28,11 +28,11 @@ from rota.errors import ConfigError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
 from rota.jobs.emit import Emitter
-from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import Run
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
+from rota.jobs.tracing import TracedEnqueuer
 from rota.runtime.parent import Parent
 from rota.runtime.worker import Worker
 from rota.store import migrate
@@ -94,7 +94,7 @@ class App:
         self.audit = Audit(self.database)
         self.overview = Overview(self.database)
         self._declared = DeclaredSchedules(self.database, self.schedules)
-        self._enqueuer = Enqueuer(self.database, self.config, self.registry, self.runs)
+        self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = Emitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
         self._server: EmbeddedPostgres | None = None

@@ -242,3 +242,10 @@ async def write_row_later(ctx: Context, name: str, fail: bool = False) -> dict[s
     async with ctx.transaction() as conn:
         await conn.execute("INSERT INTO effects VALUES (%s)", [f"{name} again"])
     return {"wrote": name}
+
+
+def current_traceparent() -> str | None:
+    """The trace that this attempt belongs to, as a child would send it on."""
+    from rota.telemetry import otel
+
+    return (otel.carrier() or {}).get("traceparent")

@@ -29,6 +29,7 @@ from rota.executors import wire
 from rota.executors.child_attempt import ChildAttempt
 from rota.executors.location import resolve, resolve_reference
 from rota.executors.remote import pack
+from rota.telemetry import otel
 
 # By name: this layer stands beside the one that declares them, and a child needs both.
 _CONTEXT = "rota.jobs.context:Context"
@@ -131,6 +132,7 @@ class Child:
             return pack(call, error)
 
     def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Returned:
+        otel.attach(work.trace)
         body = self._bind(work, attempt)
         try:
             value = body()

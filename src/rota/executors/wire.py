@@ -31,6 +31,7 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     result_bytes: int
     context_parameter: str | None = None
     is_validated: bool = False
+    trace: dict[str, str] | None = None
 
 
 class Hello(msgspec.Struct, array_like=True, tag="hello"):

@@ -43,7 +43,7 @@ class Batch:
 
     def __init__(self, calls: Iterable[Call], connection: Any = None) -> None:
         self.calls = list(calls)
-        _refuse_others(self.calls)
+        refuse_others(self.calls)
         self.connection = _common_connection(self.calls, connection)
         self._order: list[int] | None = None
         chunks = list(_cut(self.calls))
@@ -109,7 +109,7 @@ def _place(call: Call) -> tuple[bool, bytes, bytes, bytes]:
     return options.key is not None, tenant.encode(), call.job.encode(), key.encode()
 
 
-def _refuse_others(calls: Sequence[Any]) -> None:
+def refuse_others(calls: Sequence[Any]) -> None:
     for call in calls:
         if type(call) is not Call:
             raise PayloadError(

@@ -18,6 +18,7 @@ from rota.runtime.lease import Lease
 from rota.runtime.parent import Parent
 from rota.runtime.runner import Runner
 from rota.runtime.slots import Slots
+from rota.runtime.tracing import make_runner
 from rota.runtime.waiting import Waiting
 from rota.store.feed import Feed
 from rota.store.pool import Database
@@ -54,7 +55,7 @@ class Identity:
         self._config = config.worker
         self._parent = parent
         self._log = get_logger("worker")
-        self.runner = Runner(
+        self.runner = make_runner(
             config=config,
             registry=registry,
             services=_services(config, database, background),
@@ -68,7 +69,7 @@ class Identity:
         self.slots = Slots(config.worker.concurrency, self.runner.run)
         self.feed = Feed(database, worker, jobs)
         self.feeder = self._make_feeder(registry, background, on_lost)
-        self.runner.feeder = self.feeder
+        self.runner.serve(self.feeder)
         loop = asyncio.get_running_loop()
         self.lease = Lease(
             database,

@@ -26,6 +26,7 @@ from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
 from rota.runtime.sql_runner import make_call, outcome_of
+from rota.telemetry import otel
 from rota.telemetry.logging import get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
@@ -56,6 +57,10 @@ class Runner:
         self._log = get_logger("worker")
         self.running: dict[int, RunningAttempt] = {}
         self.feeder: Feeder
+
+    def serve(self, feeder: Feeder) -> None:
+        """Ends go there."""
+        self.feeder = feeder
 
     def use(self, definitions: Mapping[str, JobDefinition]) -> None:
         """Definitions whose entries are exchanged when an operator changes them."""
@@ -146,6 +151,7 @@ class Runner:
             result_bytes=self._result_bytes,
             context_parameter=schema.context_parameter,
             is_validated=claim.validated_by == schema.hash,
+            trace=otel.carrier(),
         )
         call = ProcessCall(work, attempt.write_log, attempt.report_progress)
         result = await self._processes.call(call)

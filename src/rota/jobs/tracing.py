@@ -1,0 +1,95 @@
+"""Enqueues that carry the caller's trace with them."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rota.jobs.batch import Call, refuse_others
+from rota.jobs.enqueue import Enqueuer
+from rota.jobs.handle import Run
+from rota.jobs.options import Options
+from rota.telemetry import otel
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+
+class TracedEnqueuer(Enqueuer):
+    """The same, until somebody imports OpenTelemetry: then each enqueue is a span, and its runs
+    remember it. Without a provider a context that came from elsewhere is passed on."""
+
+    def send(self, call: Call) -> Coroutine[Any, Any, Run]:
+        return self._send_traced(call) if otel.is_loaded() else super().send(call)
+
+    def send_sync(self, call: Call) -> Run:
+        tracer = otel.tracer()
+        if tracer is None:
+            return super().send_sync(_carrying([call])[0])
+        with _span(tracer, [call]) as span:
+            return _told(span, super().send_sync(_carrying([call])[0]))
+
+    async def _send_traced(self, call: Call) -> Run:
+        tracer = otel.tracer()
+        if tracer is None:
+            return await super().send(_carrying([call])[0])
+        with _span(tracer, [call]) as span:
+            return _told(span, await super().send(_carrying([call])[0]))
+
+    def send_many(
+        self, calls: Iterable[Call], connection: Any = None
+    ) -> Coroutine[Any, Any, list[Run]]:
+        if otel.is_loaded():
+            return self._send_many_traced(list(calls), connection)
+        return super().send_many(calls, connection)
+
+    async def _send_many_traced(self, calls: list[Call], connection: Any) -> list[Run]:
+        refuse_others(calls)
+        tracer = otel.tracer()
+        if tracer is None or not calls:
+            return await super().send_many(_carrying(calls), connection)
+        with _span(tracer, calls):
+            return await super().send_many(_carrying(calls), connection)
+
+    def send_many_sync(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
+        if not otel.is_loaded():
+            return super().send_many_sync(calls, connection)
+        wanted = list(calls)
+        refuse_others(wanted)
+        tracer = otel.tracer()
+        if tracer is None or not wanted:
+            return super().send_many_sync(_carrying(wanted), connection)
+        with _span(tracer, wanted):
+            return super().send_many_sync(_carrying(wanted), connection)
+
+
+def _span(tracer: Tracer, calls: list[Call]) -> AbstractContextManager[Span]:
+    jobs = {call.job for call in calls}
+    name = calls[0].job if len(jobs) == 1 else f"{len(jobs)} jobs"
+    return otel.enqueue_span(tracer, name, len(calls), calls[0].options.queue)
+
+
+def _told(span: Span, run: Run) -> Run:
+    span.set_attribute("rota.run_id", run.id)
+    span.set_attribute("messaging.message.id", str(run.id))
+    span.set_attribute("rota.is_duplicate", run.is_duplicate)
+    return run
+
+
+def _carrying(calls: list[Call]) -> list[Call]:
+    """With the current context in their metadata. Calls that share their options still do, as a
+    batch of such calls is a cheaper statement."""
+    fields = otel.carrier()
+    if fields is None:
+        return calls
+    made: dict[int, Options] = {}
+    found = []
+    for call in calls:
+        options = made.get(id(call.options))
+        if options is None:
+            metadata = fields | dict(call.options.metadata or {})
+            options = made[id(call.options)] = replace(call.options, metadata=metadata)
+        found.append(call._replace(options=options))
+    return found

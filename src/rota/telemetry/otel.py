@@ -1,0 +1,135 @@
+"""Spans of OpenTelemetry: of each enqueue, and of each attempt as a child of it.
+
+Everything here does nothing until the program has installed a tracer provider, and costs next to
+nothing until something has imported the API. The context travels in the run's metadata, as the W3C
+names `traceparent` and `tracestate`, so that plain SQL can pass it too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rota.model.outcome import Failure
+from rota.model.run import Claim
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, Tracer
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+FIELDS = ("traceparent", "tracestate")
+_API = "opentelemetry.trace"
+_BAD = ("failed", "timed_out", "lost")
+_known: tuple[Any, Tracer] | None = None
+
+
+def is_loaded() -> bool:
+    """Whether anybody in this process could have started a span."""
+    return _API in sys.modules or "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+
+
+def tracer() -> Tracer | None:
+    """None while no provider is installed."""
+    global _known
+    if not is_loaded():
+        return None
+    from opentelemetry import trace
+
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        return None
+    if _known is None or _known[0] is not provider:
+        _known = provider, provider.get_tracer("rota")
+    return _known[1]
+
+
+def carrier() -> dict[str, str] | None:
+    """The context of the current span, to be sent elsewhere; None without one."""
+    if not is_loaded():
+        return None
+    found: dict[str, str] = {}
+    _propagator().inject(found)
+    return found or None
+
+
+def attach(fields: Mapping[str, str] | None) -> None:
+    """Make a context from elsewhere the current one, to the end of this contextvars context."""
+    if fields:
+        from opentelemetry import context
+
+        context.attach(_propagator().extract(fields))
+
+
+@contextmanager
+def enqueue_span(tracer: Tracer, jobs: str, runs: int, queue: str | None) -> Iterator[Span]:
+    from opentelemetry.trace import SpanKind
+
+    attributes: dict[str, Any] = {
+        "messaging.system": "rota", "messaging.operation.type": "send", "rota.job": jobs,
+    }  # fmt: skip
+    if queue is not None:
+        attributes["messaging.destination.name"] = attributes["rota.queue"] = queue
+    if runs != 1:
+        attributes["messaging.batch.message_count"] = runs
+    with tracer.start_as_current_span(
+        f"enqueue {jobs}", kind=SpanKind.PRODUCER, attributes=attributes
+    ) as span:
+        yield span
+
+
+@contextmanager
+def attempt_span(tracer: Tracer, claim: Claim, metadata: Mapping[str, Any]) -> Iterator[Span]:
+    """Current while the body runs. What the body raises is the runner's to tell."""
+    from opentelemetry.trace import SpanKind
+
+    attributes: dict[str, Any] = {
+        "messaging.system": "rota", "messaging.operation.type": "process",
+        "messaging.destination.name": claim.queue, "messaging.message.id": str(claim.id),
+        "rota.job": claim.job, "rota.queue": claim.queue, "rota.run_id": claim.id,
+        "rota.attempt": claim.attempt, "rota.max_attempts": claim.max_attempts,
+    }  # fmt: skip
+    with tracer.start_as_current_span(
+        f"run {claim.job}",
+        context=_parent(metadata),
+        kind=SpanKind.CONSUMER,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        yield span
+
+
+def end_attempt(span: Span, outcome: str) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    span.set_attribute("rota.outcome", outcome)
+    if outcome in _BAD:
+        span.set_status(Status(StatusCode.ERROR, outcome))
+
+
+def record_failure(span: Span, failure: Failure) -> None:
+    """As `Span.record_exception` does, for one that may have come from another process."""
+    attributes = {
+        "exception.type": failure.error_type,
+        "exception.message": failure.error,
+        "exception.stacktrace": failure.traceback or "",
+    }
+    span.add_event("exception", attributes)
+
+
+def _parent(metadata: Mapping[str, Any]) -> Context:
+    """Without a context in the metadata a trace of its own begins, whatever is current here."""
+    from opentelemetry.context import Context
+
+    fields = {name: metadata[name] for name in FIELDS if isinstance(metadata.get(name), str)}
+    return _propagator().extract(fields, context=Context())
+
+
+def _propagator() -> TraceContextTextMapPropagator:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator()
