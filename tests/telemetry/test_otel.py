@@ -227,5 +227,5 @@ async def test_without_a_provider_nothing_is_written_and_a_context_is_passed_on(
 def test_until_somebody_imports_the_api_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "opentelemetry.trace")
     assert (otel.is_loaded(), otel.tracer(), otel.carrier()) == (False, None, None)
-    monkeypatch.setenv("OTEL_PYTHON_TRACER_PROVIDER", "sdk_tracer_provider")
+    monkeypatch.setattr(otel, "_IS_ASKED_FOR", True)
     assert otel.is_loaded()

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 FIELDS = ("traceparent", "tracestate")
 _API = "opentelemetry.trace"
+# Read once: a look into the environment takes longer than all else here.
+_IS_ASKED_FOR = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 _BAD = ("failed", "timed_out", "lost")
 _known: tuple[Any, Tracer] | None = None
 
 
 def is_loaded() -> bool:
     """Whether anybody in this process could have started a span."""
-    return _API in sys.modules or "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+    return _API in sys.modules or _IS_ASKED_FOR
 
 
 def tracer() -> Tracer | None:
