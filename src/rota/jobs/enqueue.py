@@ -15,6 +15,7 @@ from rota.jobs.sync import store_new, store_new_sync
 from rota.store import numbered
 from rota.store.errors import translate
 from rota.store.pool import AsyncConn, Conn, Database
+from rota.store.prepared import Prepared
 
 
 class Enqueuer:
@@ -34,6 +35,7 @@ class Enqueuer:
         self._registry = registry
         get = database.statements.get
         self._plain, self._full = get("runs/enqueue_plain"), get("runs/enqueue")
+        self._fast = Prepared("enqueue", self._plain)
         self._many = {True: get("runs/enqueue_batch"), False: get("runs/enqueue_many")}
 
     async def send(self, call: Call) -> Run:
@@ -47,8 +49,10 @@ class Enqueuer:
             with translate():
                 async with self._database.connection() as conn:
                     await self._register(conn)
-                    cursor = await numbered.execute(conn, sql, parameters)
-                    rows = await cursor.fetchall()
+                    if sql is self._plain:
+                        rows = await self._fast.fetch(conn, parameters, tuple)
+                    else:
+                        rows = await (await numbered.execute(conn, sql, parameters)).fetchall()
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     def send_sync(self, call: Call) -> Run:

@@ -19,6 +19,7 @@ from rota.model.run import Claim
 from rota.store import numbered
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn, Database
+from rota.store.prepared import Prepared
 
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
@@ -107,6 +108,7 @@ class Feed:
         self._turn = asyncio.Lock()
         get = database.statements.get
         self._claim_sql, self._finish_sql = get("runs/claim"), get("runs/finish")
+        self._lone_claim = Prepared("claim", self._claim_sql)
         self._end_sql, self._requeue_sql = get("runs/end"), get("runs/requeue")
 
     async def _connection(self) -> AsyncConn:
@@ -159,10 +161,8 @@ class Feed:
         self, conn: AsyncConn, ends: Ends, request: ClaimRequest | None
     ) -> tuple[bool, list[Claim]]:
         if not ends and request is not None:
-            # One statement needs no pipeline, which takes a tenth of a millisecond: on an idle
-            # worker that is time in which the run waits.
-            claimed = await self._claim(conn, request)
-            return True, list(map(Claim._make, await claimed.fetchall()))
+            # On an idle worker every step here is time in which a run waits.
+            return True, await self._lone_claim.fetch(conn, self._asked(request), Claim._make)
         async with conn.pipeline():
             written = await self._write(conn, ends)
             claim = await self._claim(conn, request) if request else None
@@ -195,7 +195,11 @@ class Feed:
         return written
 
     async def _claim(self, conn: AsyncConn, request: ClaimRequest) -> AsyncRawCursor[Any]:
-        params = {
+        params = self._asked(request)
+        return await numbered.execute(conn, self._claim_sql, params, binary=True)
+
+    def _asked(self, request: ClaimRequest) -> dict[str, Any]:
+        return {
             "worker": self._worker,
             "limit": request.limit,
             "queues": _texts(request.queues),
@@ -205,7 +209,6 @@ class Feed:
             "batch": request.batch,
             "start_batch": request.start_batch,
         }
-        return await numbered.execute(conn, self._claim_sql, params, binary=True)
 
     async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:
         """Somebody's open transaction holds a row of the batch: write the others."""
