@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,8 +137,6 @@ class TestRefusals:
         assert "cannot read the token" in result.err
 
     def test_a_taken_port_is_told(self, rota: Cli, here: Path) -> None:
-        import socket
-
         (here / "token").write_text(TOKEN)
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -163,3 +162,10 @@ def test_dev_on_loopback_is_open_to_this_machine_alone(
     ):
         assert httpx.get(jobs, headers={name: value}).status_code == 403, name
     assert dev.stop() == 0
+
+
+def test_answers_are_not_held_back_by_nagle() -> None:
+    from rota.api.serve import listen
+
+    with listen("127.0.0.1", 0) as bound:
+        assert bound.proto == socket.IPPROTO_TCP

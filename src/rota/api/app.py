@@ -12,7 +12,9 @@ from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
 from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.routes import (
+    audit,
     calendars,
+    events,
     health,
     jobs,
     metrics,
@@ -45,6 +47,8 @@ ROUTES = (
     calendars.routes,
     queues.routes,
     workers.routes,
+    events.routes,
+    audit.routes,
     settings.routes,
     stats.routes,
 )

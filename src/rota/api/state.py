@@ -12,6 +12,7 @@ from rota.admin.face import Face
 from rota.api.scrapes import Scrapes
 
 if TYPE_CHECKING:
+    from rota.admin.audit import Audit
     from rota.admin.calendars import Calendars
     from rota.admin.clock import Clock
     from rota.admin.jobs import Jobs
@@ -75,6 +76,10 @@ class Desk:
     @property
     def stats(self) -> Stats:
         return self.ask(self.app.stats)
+
+    @property
+    def audit(self) -> Audit:
+        return self.ask(self.app.audit)
 
     @property
     def clock(self) -> Clock:

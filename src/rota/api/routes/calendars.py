@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Response
 
+from rota.api.errors import ProblemError
+from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import cut
 from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
@@ -13,7 +15,7 @@ from rota.api.schemas import schedules
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedule_bodies import NewTemplate
 from rota.api.schemas.values import Cursor, Limit
-from rota.api.state import AtDesk
+from rota.api.state import AtDesk, Desk
 
 routes = router("calendars")
 CalendarName = Annotated[
@@ -35,35 +37,41 @@ async def list_calendars(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None)
     response_model=schemas.CalendarView,
     status_code=201,
     operation_id="create_calendar",
-    responses=problems(409, *WITH_BODY),
+    responses=problems(409, *WITH_BODY) | tagged(201),
 )
-async def create_calendar(desk: AtDesk, body: schemas.NewCalendar) -> Any:
+async def create_calendar(desk: AtDesk, body: schemas.NewCalendar, response: Response) -> Any:
     """Make a calendar."""
     await desk.calendars.create(body.name, body.definition, body.description)
-    return await desk.calendars.get(body.name)
+    return await _one(desk, body.name, response)
 
 
 @routes.get(
     "/calendars/{name}",
     response_model=schemas.CalendarView,
     operation_id="get_calendar",
-    responses=problems(404),
+    responses=problems(404) | tagged(),
 )
-async def get_calendar(desk: AtDesk, name: CalendarName) -> Any:
+async def get_calendar(desk: AtDesk, name: CalendarName, response: Response) -> Any:
     """One calendar."""
-    return await desk.calendars.get(name)
+    return await _one(desk, name, response)
 
 
 @routes.patch(
     "/calendars/{name}",
     response_model=schemas.CalendarView,
     operation_id="update_calendar",
-    responses=problems(404, *WITH_BODY),
+    responses=problems(404, 412, *WITH_BODY) | tagged(),
 )
-async def update_calendar(desk: AtDesk, name: CalendarName, body: schemas.CalendarChanges) -> Any:
+async def update_calendar(
+    desk: AtDesk,
+    name: CalendarName,
+    body: schemas.CalendarChanges,
+    response: Response,
+    version: Version,
+) -> Any:
     """Change a calendar. Holds from the next tick on, for every schedule that follows it."""
-    await desk.calendars.update(name, body.definition, body.description)
-    return await desk.calendars.get(name)
+    await desk.calendars.update(name, body.definition, body.description, version=version)
+    return await _one(desk, name, response)
 
 
 @routes.delete(
@@ -109,5 +117,13 @@ async def put_template(desk: AtDesk, name: TemplateName, body: NewTemplate) -> A
 )
 async def delete_template(desk: AtDesk, name: TemplateName) -> Any:
     """Remove a template. Schedules that were made from it stay."""
+    if all(one.name != name for one in await desk.schedules.templates()):
+        raise ProblemError(404, "template_not_found", f'no template is named "{name}"')
     await desk.schedules.remove_template(name)
     return {"name": name}
+
+
+async def _one(desk: Desk, name: str, response: Response) -> Any:
+    found = await desk.calendars.get(name)
+    set_etag(response, found.version)
+    return found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Response
 
 from rota.api.errors import ProblemError
+from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import cut
 from rota.api.routing import router
 from rota.api.schemas import jobs as schemas
+from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Cursor, Limit
 from rota.api.state import AtDesk
@@ -44,22 +46,57 @@ async def list_jobs(
     "/jobs/{name}",
     response_model=schemas.JobView,
     operation_id="get_job",
-    responses=problems(404),
+    responses=problems(404) | tagged(),
 )
-async def get_job(desk: AtDesk, name: JobName) -> Any:
+async def get_job(desk: AtDesk, name: JobName, response: Response) -> Any:
     """One job."""
-    return await desk.jobs.get(name)
+    found = await desk.jobs.get(name)
+    set_etag(response, found.version)
+    return found
 
 
-@routes.patch("/jobs/{name}", operation_id="update_job", **_ACTION)
-async def update_job(desk: AtDesk, name: JobName, body: schemas.JobChanges) -> Any:
+@routes.patch(
+    "/jobs/{name}",
+    response_model=schemas.JobView,
+    operation_id="update_job",
+    responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
+)
+async def update_job(
+    desk: AtDesk, name: JobName, body: schemas.JobChanges, response: Response, version: Version
+) -> Any:
     """Change what the code said. The next attempt uses it, and the code no longer overwrites it."""
     given = body.model_dump(exclude_unset=True)
     for field, value in given.items():
         if value is None and field not in schemas.CLEARABLE:
             raise ProblemError(422, "invalid", f"{field} cannot be null", field=field)
     given["reset"] = [_argument(one) for one in given.pop("reset", [])]
-    return await desk.jobs.update(name, **{_argument(it): value for it, value in given.items()})
+    changes = {_argument(column): value for column, value in given.items()}
+    changed = await desk.jobs.update(name, version=version, **changes)
+    set_etag(response, changed.version)
+    return changed
+
+
+@routes.delete(
+    "/jobs/{name}",
+    response_model=Deleted,
+    operation_id="delete_job",
+    responses=problems(404, 409),
+)
+async def delete_job(
+    desk: AtDesk,
+    name: JobName,
+    cascade: Annotated[bool, Query(description="Delete its schedules, too.")] = False,
+    cancel_open: Annotated[bool, Query(description="Cancel its runs that have not ended.")] = False,
+    reason: Annotated[
+        str | None, Query(max_length=2000, description="Why; the audit keeps it.")
+    ] = None,
+) -> Any:
+    """Forget a job that no schedule and no unfinished run needs. Code that still declares it brings
+    it back at its next start."""
+    cancelled = await desk.jobs.delete(
+        name, cascade=cascade, cancel_open=cancel_open, reason=reason
+    )
+    return {"name": name, "cancelled_runs": cancelled}
 
 
 @routes.post("/jobs/{name}/enable", operation_id="enable_job", **_ACTION)

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 
+from rota.api.pages import full
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Instant, Limit, RunId, read_cursor, write_cursor
+from rota.api.schemas.values import Cursor, Instant, Limit, RunId, read_cursor
 from rota.api.state import AtDesk
 
 routes = router("runs")
@@ -34,10 +35,9 @@ async def list_runs(
     place = read_cursor("runs", cursor, int)
     found = await desk.runs.list(
         states=state, job=job, queue=queue, tenant=tenant, tag=tag, key=key, since=since,
-        before_id=place[0] if place else None, limit=limit,
+        before_id=place[0] if place else None, limit=limit + 1,
     )  # fmt: skip
-    more = write_cursor("runs", found[-1].id) if len(found) == limit else None
-    return {"items": found, "next_cursor": more}
+    return full("runs", found, limit, lambda one: one.id)
 
 
 @routes.post(

@@ -29,6 +29,7 @@ QueueView = view(
         "paused_at": "Since when.",
         "paused_by": "By whom.",
         "pause_reason": "Why.",
+        "version": "Rises with each change.",
     },
     {
         "name": "mail",
@@ -43,6 +44,7 @@ QueueView = view(
         "paused_at": None,
         "paused_by": None,
         "pause_reason": None,
+        "version": 1,
     },
 )
 QueuePage = page(QueueView)
@@ -55,12 +57,19 @@ WorkerView = view(
         "host": "Where it runs.",
         "pid": "As which process.",
         "version": "The release of Rota that it runs.",
+        "application": "The application that it runs for.",
         "state": "Where it stands.",
         "queues": "What it claims from; empty: all.",
         "jobs": "What it knows.",
         "concurrency": "How many attempts it runs at once.",
         "running": "How many it runs now.",
         "claimed": "How many runs it has.",
+        "is_draining": "Whether it was told to claim no more.",
+        "is_to_stop": "Whether it ends once it has drained.",
+        "drain_requested_at": "When it was told so.",
+        "drain_requested_by": "By whom.",
+        "drain_reason": "Why.",
+        "drain_seen_at": "When it heard of it.",
         "is_stuck": "Whether its event loop stands still.",
         "is_silent": "Whether its lease ran out and nobody has declared it lost yet.",
         "lease_seconds": "After so long a silence it is lost.",
@@ -70,24 +79,13 @@ WorkerView = view(
         "ended_at": "When it ended.",
     },
     {
-        "id": 3,
-        "name": "web-1",
-        "host": "web-1",
-        "pid": 4711,
-        "version": "0.1.0",
-        "state": "live",
-        "queues": [],
-        "jobs": ["send_welcome"],
-        "concurrency": 16,
-        "running": 4,
-        "claimed": 4,
-        "is_stuck": False,
-        "is_silent": False,
-        "lease_seconds": 30.0,
-        "started_at": _AT,
-        "heartbeat_at": _AT,
-        "heartbeat_seconds": 3.1,
-        "ended_at": None,
+        **{"id": 3, "name": "web-1", "host": "web-1", "pid": 4711, "version": "0.1.0"},
+        **{"application": "shop.jobs", "state": "live", "queues": [], "jobs": ["send_welcome"]},
+        **{"concurrency": 16, "running": 4, "claimed": 4, "is_draining": False},
+        **{"is_to_stop": False, "drain_requested_at": None, "drain_requested_by": None},
+        **{"drain_reason": None, "drain_seen_at": None, "is_stuck": False, "is_silent": False},
+        **{"lease_seconds": 30.0, "started_at": _AT, "heartbeat_at": _AT},
+        **{"heartbeat_seconds": 3.1, "ended_at": None},
     },
 )
 WorkerPage = page(WorkerView)
@@ -102,6 +100,7 @@ CalendarView = view(
         "description": "What it is for.",
         "definition": "Its zone, holidays, weekends and windows.",
         "updated_at": "When it was last changed.",
+        "version": "Rises with each change; also its ETag.",
         "schedules": "How many schedules follow it.",
     },
     {
@@ -109,6 +108,7 @@ CalendarView = view(
         "description": "",
         "definition": _DEFINITION,
         "updated_at": _AT,
+        "version": 1,
         "schedules": 4,
     },
 )
@@ -120,6 +120,15 @@ class QueueAction(Body):
 
     model_config = examples({"reason": "the mail provider is down"})
 
+    reason: Reason = None
+
+
+class Drain(Body):
+    """What becomes of it then, and why."""
+
+    model_config = examples({"stop": True, "reason": "this host goes away"})
+
+    stop: bool = Field(default=False, description="End, instead of waiting to be resumed.")
     reason: Reason = None
 
 

@@ -14,7 +14,7 @@ from rota.model.job import JobInfo
 _AT = "2026-03-08T09:00:00Z"
 Editable = Literal[
     "description", "queue", "priority", "max_attempts", "timeout_seconds", "backoff", "tags",
-    "metadata", "default_payload",
+    "metadata", "default_payload", "events",
 ]  # fmt: skip
 JOB_EXAMPLE: dict[str, Any] = {
     "name": "send_welcome", "description": "", "queue": "mail", "priority": 5, "max_attempts": 3,
@@ -23,6 +23,7 @@ JOB_EXAMPLE: dict[str, Any] = {
     "tags": ["mail"], "metadata": {}, "source": "shop/jobs.py:12", "workers": 2,
     "created_at": _AT, "updated_at": _AT, "default_payload": None, "is_enabled": True,
     "application": "shop.jobs", "code": None, "edited": {}, "deleted_from_code_at": None,
+    "version": 1, "events": ["user.created"], "strategies": ["on demand", "event"],
 }  # fmt: skip
 JobView = view(
     JobInfo,
@@ -49,6 +50,9 @@ JobView = view(
         "code": "What the code last said.",
         "edited": "Which fields an operator has changed: who and when.",
         "deleted_from_code_at": "Since when no code declares it.",
+        "version": "Rises with each change; also its ETag.",
+        "events": "Events that start it.",
+        "strategies": "The ways in which it is started.",
     },
     JOB_EXAMPLE,
 )
@@ -105,6 +109,9 @@ class JobChanges(Body):
     metadata: dict[str, Any] | None = Field(default=None, description="Anything to keep with it.")
     default_payload: Payload | None = Field(
         default=None, description="The payload of a run that is given none."
+    )
+    events: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(
+        default=None, max_length=100, description="Events that start it."
     )
     reset: list[Editable] = Field(
         default_factory=list, max_length=100, description="Back to what the code says."

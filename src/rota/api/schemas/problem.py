@@ -59,7 +59,7 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
     408: ("request_timeout", "The body came too slowly.", "the body did not arrive in time"),
     409: ("wrong_state", "Its present state does not allow this.", "run 7 is running"),
     412: (
-        "changed",
+        "version_conflict",
         "Somebody has changed it since `If-Match` was read.",
         'schedule "digest" has changed: it is at version 4, not 3',
     ),

@@ -1,0 +1,54 @@
+"""What operators did."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+
+from rota.api.pages import full
+from rota.api.routing import router
+from rota.api.schemas.audit import AuditPage, AuditView
+from rota.api.schemas.problem import problems
+from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, read_cursor
+from rota.api.state import AtDesk
+
+routes = router("audit")
+
+
+@routes.get("/audit", response_model=AuditPage, operation_id="list_audit")
+async def list_audit(
+    desk: AtDesk,
+    actor: Annotated[str | None, Query(max_length=200, description="By this actor.")] = None,
+    action: Annotated[str | None, Query(max_length=200, description="This action.")] = None,
+    object_type: Annotated[
+        str | None, Query(max_length=200, description="To this kind of thing.")
+    ] = None,
+    object_id: Annotated[str | None, Query(max_length=400, description="To this one.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
+    until: Annotated[Instant | None, Query(description="Before this time.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Who did what, when and why; the newest first."""
+    place = read_cursor("audit", cursor, int)
+    found = await desk.audit.list(
+        actor=actor, action=action, object_type=object_type, object_id=object_id, tenant=tenant,
+        since=since, until=until, before_id=place[0] if place else None, limit=limit + 1,
+    )  # fmt: skip
+    return full("audit", found, limit, lambda one: one.id)
+
+
+@routes.get(
+    "/audit/{entry_id:int}",
+    response_model=AuditView,
+    operation_id="get_audit_entry",
+    responses=problems(404),
+)
+async def get_audit_entry(
+    desk: AtDesk,
+    entry_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The number of an entry.")],
+) -> Any:
+    """One entry, with what it was before and after."""
+    return await desk.audit.get(entry_id)
