@@ -24,6 +24,7 @@ from rota.api.routes import (
     schedules,
     settings,
     stats,
+    stream,
     timings,
     workers,
 )
@@ -51,6 +52,7 @@ ROUTES = (
     audit.routes,
     settings.routes,
     stats.routes,
+    stream.routes,
 )
 ROOT_ROUTES = (health.routes, metrics.routes)
 

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from rota.admin.face import Face
 from rota.api.scrapes import Scrapes
+from rota.api.stream import Hub
 
 if TYPE_CHECKING:
     from rota.admin.audit import Audit
@@ -34,6 +35,11 @@ class ApiState:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     routes: list[Any] = field(default_factory=list)
     scrapes: Scrapes = field(default_factory=Scrapes)
+    tails: int = 0
+
+    def __post_init__(self) -> None:
+        stats = self.app.stats.within(self.app.config.server.statement_seconds)
+        self.hub = Hub(stats.changes, self.stopping)
 
 
 class Desk:

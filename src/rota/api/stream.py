@@ -1,0 +1,243 @@
+"""The live stream: one poller a server, whoever listens gets its news from memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from fastapi.sse import format_sse_event
+
+from rota.errors import RotaError
+from rota.model.figures import Changes, Deed
+from rota.telemetry.events import Event, compare
+
+Read = Callable[[int | None], Awaitable[Changes]]
+
+POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 15.0
+RETRY_MS = 2000
+MOST_WAITING = 500
+MOST_LISTENERS = 500
+_KEPT_EVENTS = 2000
+# Goes on for a while without listeners: who lost the connection comes back, and missed nothing.
+_LINGER_POLLS = 60
+_LONGEST_PAUSE = 5.0
+# A row of the audit may be committed after one with a higher number.
+_AUDIT_OVERLAP = 200
+_RESYNC = Event("resync", {})
+_log = structlog.get_logger("rota.api")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event with its place in the order of this server."""
+
+    number: int
+    event: Event | None  # None: something was lost, look again
+
+
+class Listener:
+    """One client's queue. Full, it is emptied, and the client is told to look again."""
+
+    def __init__(self, topics: frozenset[str]) -> None:
+        self._topics = topics
+        self._waiting: deque[Sent] = deque()
+        self._news = asyncio.Event()
+        self.is_closed = False
+
+    def offer(self, sent: Sent) -> None:
+        if sent.event is not None and sent.event.topic not in self._topics:
+            return
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.clear()
+            sent = Sent(sent.number, None)
+        self._waiting.append(sent)
+        self._news.set()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._news.set()
+
+    async def take(self, seconds: float) -> list[Sent]:
+        """What has come; empty after so long without anything."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return []
+        taken = list(self._waiting)
+        self._waiting.clear()
+        if not self.is_closed:
+            self._news.clear()
+        return taken
+
+
+class Hub:
+    """Polls while somebody listens, and for a little while after."""
+
+    def __init__(
+        self, read: Read, stopping: asyncio.Event, *, poll_seconds: float = POLL_SECONDS
+    ) -> None:
+        self._read = read
+        self._stopping = stopping
+        self._closer: asyncio.Task[None] | None = None
+        self._seconds = poll_seconds
+        self._epoch = secrets.token_hex(4)
+        self._listeners: set[Listener] = set()
+        self._kept: deque[Sent] = deque(maxlen=_KEPT_EVENTS)
+        self._number = 0
+        self._lost_before = 0  # of what came up to here, some is no longer known
+        self._task: asyncio.Task[None] | None = None
+        self._audit = _AuditPlace()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._listeners) >= MOST_LISTENERS
+
+    def listen(self, topics: frozenset[str], last_id: str | None) -> Listener:
+        listener = Listener(topics)
+        if last_id is not None:
+            for sent in self._since(last_id):
+                listener.offer(sent)
+        self._listeners.add(listener)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="rota stream")
+            self._closer = asyncio.create_task(self._close(self._task), name="rota stream end")
+        return listener
+
+    def leave(self, listener: Listener) -> None:
+        self._listeners.discard(listener)
+
+    def id_of(self, sent: Sent) -> str:
+        return f"{self._epoch}-{sent.number}"
+
+    def _since(self, last_id: str) -> list[Sent]:
+        """What came after; one that says "look again" if that is not known any more."""
+        epoch, _, number = last_id.partition("-")
+        is_known = epoch == self._epoch and number.isdecimal() and len(number) < 20
+        place = int(number) if is_known else -1
+        if place > self._number or place < self._lost_before or not self._is_kept_after(place):
+            return [Sent(self._number, None)]
+        return [sent for sent in self._kept if sent.number > place]
+
+    def _is_kept_after(self, place: int) -> bool:
+        return place == self._number or (bool(self._kept) and self._kept[0].number <= place + 1)
+
+    async def _run(self) -> None:
+        """From here on nothing is missed; what was before is not known."""
+        before: Changes | None = None
+        idle, pause = 0, self._seconds
+        while idle < _LINGER_POLLS:
+            try:
+                now = await self._audit.read(self._read)
+                if before is None:
+                    self._lost_before = self._number
+                else:
+                    self._tell(before, now)
+                before, pause = now, self._seconds
+            except (RotaError, OSError) as error:
+                _log.warning("the stream could not be read, trying again", error=str(error))
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+            idle = 0 if self._listeners else idle + 1
+
+    def _tell(self, before: Changes, now: Changes) -> None:
+        for event in compare(before, now):
+            self._number += 1
+            sent = Sent(self._number, event)
+            self._kept.append(sent)
+            for listener in self._listeners:
+                listener.offer(sent)
+
+    async def _close(self, polling: asyncio.Task[None]) -> None:
+        """The server ends: so does every stream."""
+        stop = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((stop, polling), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+        if self._stopping.is_set():
+            for listener in list(self._listeners):
+                listener.close()
+            polling.cancel()
+
+
+class _AuditPlace:
+    """How far the audit was read; looks back a little, and tells each row once."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._seen: set[int] = set()
+
+    async def read(self, read: Read) -> Changes:
+        is_first = self._last is None
+        found = await read(None if self._last is None else self._last - _AUDIT_OVERLAP)
+        news = [] if is_first else [deed for deed in found.deeds if deed.id not in self._seen]
+        self._remember(found.deeds)
+        return Changes(found.attempts, found.counts, found.depths, found.workers, news)
+
+    def _remember(self, deeds: list[Deed]) -> None:
+        # From now on: what is older than the first look is no news.
+        first = self._last
+        self._last = max([self._last or 0, *(deed.id for deed in deeds)])
+        if first is None:
+            self._seen = set(range(max(0, self._last - _AUDIT_OVERLAP), self._last + 1))
+        self._seen |= {deed.id for deed in deeds}
+        self._seen = {one for one in self._seen if one > self._last - 2 * _AUDIT_OVERLAP}
+
+
+async def events_of(
+    hub: Hub, listener: Listener, *, heartbeat: float = HEARTBEAT_SECONDS
+) -> AsyncIterator[bytes]:
+    """The stream of one client, until it leaves or the server ends."""
+    try:
+        yield format_sse_event(retry=RETRY_MS, comment="connected")
+        while not listener.is_closed:
+            taken = await listener.take(heartbeat)
+            if not taken and not listener.is_closed:
+                yield format_sse_event(comment="still here")
+            for sent in taken:
+                event = sent.event or _RESYNC
+                yield format_sse_event(
+                    event=event.name, data_str=_json(event.data), id=hub.id_of(sent)
+                )
+    finally:
+        hub.leave(listener)
+
+
+async def until_stopped(
+    source: AsyncIterator[Any], stopping: asyncio.Event, show: Callable[[Any], bytes]
+) -> AsyncIterator[bytes]:
+    """Any other source as a stream, with signs of life while it says nothing."""
+    stop = asyncio.ensure_future(stopping.wait())
+    step: asyncio.Future[Any] | None = None
+    try:
+        yield format_sse_event(retry=RETRY_MS, comment="connected")
+        while not stop.done():
+            step = step or asyncio.ensure_future(anext(source))
+            done, _ = await asyncio.wait(
+                (step, stop), timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if step in done:
+                found, step = step.result(), None
+                yield show(found)
+            elif not done:
+                yield format_sse_event(comment="still here")
+    finally:
+        stop.cancel()
+        if step is not None:
+            step.cancel()
+            await asyncio.gather(step, return_exceptions=True)
+        async with aclosing(source):  # type: ignore[type-var]
+            pass
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

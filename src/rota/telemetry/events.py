@@ -1,0 +1,121 @@
+"""What the live stream tells: names, topics, and how they are read from two moments compared.
+
+Counts are summaries: `run.succeeded` says how many runs of a job in a queue have succeeded since
+the poll before. Nothing is told about a single run but what an operator did to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rota.model.figures import Changes
+
+TOPICS = ("runs", "schedules", "queues", "workers", "logs", "stats", "audit")
+
+EVENTS: dict[str, tuple[str, str]] = {
+    "run.succeeded": ("runs", "Runs of a job succeeded: `job`, `queue`, `count`."),
+    "run.failed": ("runs", "Runs of a job failed for good: `job`, `queue`, `count`."),
+    "run.cancelled": ("runs", "Runs of a job were cancelled: `job`, `queue`, `count`."),
+    "attempt.failed": ("runs", "Attempts failed, the last ones too: `job`, `queue`, `count`."),
+    "attempt.timed_out": ("runs", "Attempts took too long: `job`, `queue`, `count`."),
+    "attempt.snoozed": ("runs", "Attempts put their run off: `job`, `queue`, `count`."),
+    "attempt.cancelled": ("runs", "Attempts were cancelled: `job`, `queue`, `count`."),
+    "occurrence.decided": (
+        "schedules",
+        "Nominal times got their decision: `decision`, `reason` (or null), `count`.",
+    ),
+    "queue.changed": (
+        "queues",
+        "Another count: `queue`, `queued`, `held`, `running`, `scheduled`, `blocked`, "
+        "`oldest_seconds`.",
+    ),
+    "worker.live": ("workers", "A worker started, or goes on: `worker`, `name`."),
+    "worker.stuck": ("workers", "Its event loop stands still: `worker`, `name`."),
+    "worker.stopping": ("workers", "It ends what it runs: `worker`, `name`."),
+    "worker.gone": ("workers", "It left in order: `worker`, `name`."),
+    "worker.lost": ("workers", "It lost its lease: `worker`, `name`."),
+    "log.stored": ("logs", "Lines were stored: `count`."),
+    "log.dropped": ("logs", "Lines were dropped by full buffers: `count`."),
+    "stats.changed": (
+        "stats",
+        "Sums over all queues, and attempts since the poll before: `queued`, `held`, `running`, "
+        "`scheduled`, `blocked`, `attempts`.",
+    ),
+    "audit.recorded": (
+        "audit",
+        "Somebody did something: `id`, `at`, `actor`, `action` (such as `run.cancelled`), "
+        "`object_type`, `object_id`, `tenant`, `reason`.",
+    ),
+}
+_COUNTED = {"lines_stored": "log.stored", "lines_dropped": "log.dropped"}
+_DEPTH = ("queued", "held", "running", "scheduled", "blocked")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    name: str
+    data: dict[str, Any]
+
+    @property
+    def topic(self) -> str:
+        return EVENTS[self.name][0]
+
+
+def compare(before: Changes, now: Changes) -> Iterator[Event]:
+    """What has happened between the two; the audit's rows are news already."""
+    yield from _attempts(before, now)
+    yield from _counts(before, now)
+    yield from _queues(before, now)
+    yield from _workers(before, now)
+    for deed in now.deeds:
+        yield Event("audit.recorded", asdict(deed) | {"at": deed.at.isoformat()})
+
+
+def _attempts(before: Changes, now: Changes) -> Iterator[Event]:
+    for (job, queue, outcome), total in now.attempts.items():
+        count = total - before.attempts.get((job, queue, outcome), 0)
+        name = "run.succeeded" if outcome == "succeeded" else f"attempt.{outcome}"
+        if count > 0 and name in EVENTS:
+            yield Event(name, {"job": job, "queue": queue, "count": count})
+
+
+def _counts(before: Changes, now: Changes) -> Iterator[Event]:
+    for (name, labels), total in now.counts.items():
+        count = total - before.counts.get((name, labels), 0)
+        if count <= 0:
+            continue
+        facts: dict[str, Any] = dict(labels)
+        if name == "runs_ended":
+            state = facts.pop("state")
+            yield Event(f"run.{state}", facts | {"count": count})
+        elif name == "occurrences":
+            yield Event("occurrence.decided", {"reason": None} | facts | {"count": count})
+        elif name in _COUNTED:
+            yield Event(_COUNTED[name], {"count": count})
+
+
+def _queues(before: Changes, now: Changes) -> Iterator[Event]:
+    is_other = False
+    for queue in sorted(before.depths.keys() | now.depths.keys()):
+        old, new = before.depths.get(queue), now.depths.get(queue)
+        if _depth(old) == _depth(new):
+            continue
+        is_other = True
+        oldest = None if new is None else new.oldest_seconds
+        yield Event("queue.changed", {"queue": queue} | _depth(new) | {"oldest_seconds": oldest})
+    attempts = sum(now.attempts.values()) - sum(before.attempts.values())
+    if is_other or attempts:
+        sums = {name: sum(getattr(one, name) for one in now.depths.values()) for name in _DEPTH}
+        yield Event("stats.changed", sums | {"attempts": attempts})
+
+
+def _depth(one: Any) -> dict[str, int]:
+    return {name: 0 if one is None else getattr(one, name) for name in _DEPTH}
+
+
+def _workers(before: Changes, now: Changes) -> Iterator[Event]:
+    for worker, (name, state) in now.workers.items():
+        if before.workers.get(worker) != (name, state):
+            yield Event(f"worker.{state}", {"worker": worker, "name": name})

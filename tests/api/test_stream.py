@@ -1,0 +1,240 @@
+"""`GET /api/v1/stream` and `GET /api/v1/logs/tail`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+import rota
+from rota.api import create_api
+from rota.api import stream as streams
+from rota.api.serve import ApiServer, address, listen
+from rota.api.stream import Hub, Listener, Sent, events_of
+from rota.errors import DatabaseError
+from rota.model.figures import Changes
+from rota.telemetry.events import Event
+from rota.testing import drain, eventually
+from tests.api.conftest import HEADERS, problem
+from tests.engine import Engine
+
+Conn = psycopg.Connection[Any]
+
+
+@dataclass
+class Heard:
+    name: str
+    data: dict[str, Any]
+    id: str | None
+
+
+@dataclass
+class Served:
+    api: Any
+    server: ApiServer
+    client: httpx.AsyncClient
+
+
+@pytest.fixture
+async def served(shop: rota.App) -> AsyncIterator[Served]:
+    bound = listen("127.0.0.1", 0)
+    api = create_api(shop)
+    async with (
+        ApiServer(api, bound) as server,
+        httpx.AsyncClient(base_url=address(bound), headers=HEADERS, timeout=30) as client,
+    ):
+        yield Served(api, server, client)
+
+
+@asynccontextmanager
+async def hearing(
+    client: httpx.AsyncClient, path: str = "/api/v1/stream", **headers: str
+) -> AsyncIterator[AsyncIterator[Heard]]:
+    """Connected, and the first poll is over."""
+    async with client.stream("GET", path, headers=headers) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.aiter_lines()
+        assert await anext(lines) == ": connected"
+        yield _events(lines)
+
+
+async def _events(lines: AsyncIterator[str]) -> AsyncIterator[Heard]:
+    found: dict[str, str] = {}
+    async for line in lines:
+        name, _, value = line.partition(": ")
+        if line and name:
+            found[name] = value
+        elif not line and "event" in found:
+            yield Heard(found["event"], json.loads(found["data"]), found.get("id"))
+            found = {}
+
+
+async def first(events: AsyncIterator[Heard], name: str) -> Heard:
+    async with asyncio.timeout(30):
+        async for event in events:
+            if event.name == name:
+                return event
+    raise AssertionError(f"the stream ended without {name}")
+
+
+async def polled(served: Served) -> None:
+    """The hub has seen where things stand: what comes now is news."""
+    hub = served.api.state.rota.hub
+    await eventually(lambda: hub._audit._last is not None)
+
+
+async def test_runs_and_operators_are_told_of(served: Served, shop: rota.App) -> None:
+    async with hearing(served.client) as events:
+        await polled(served)
+        await shop.queues.by("alice").pause("other", "smtp")
+        deed = await first(events, "audit.recorded")
+        assert (deed.data["action"], deed.data["actor"]) == ("queue.paused", "alice")
+        run = await shop.runs.enqueue("clean", {"days": 1})
+        await drain(shop)
+        done = await first(events, "run.succeeded")
+        assert done.data == {"job": "clean", "queue": "default", "count": 1}
+        await shop.runs.wait(run.id)
+
+
+async def test_topics_choose(served: Served, shop: rota.App, conn: Conn) -> None:
+    async with hearing(served.client, "/api/v1/stream?topics=workers,queues") as events:
+        await polled(served)
+        await shop.queues.pause("other")
+        worker = Engine(conn).worker("send")
+        heard = [await anext(events)]
+        assert (heard[0].name, heard[0].data["worker"]) == ("worker.live", worker)
+        Engine(conn).lose(worker)
+        assert (await first(events, "worker.lost")).data["worker"] == worker
+
+
+async def test_who_comes_back_goes_on_where_it_was(served: Served, shop: rota.App) -> None:
+    path = "/api/v1/stream?topics=audit"
+    async with hearing(served.client, path) as events:
+        await polled(served)
+        await shop.queues.pause("a")
+        last = await first(events, "audit.recorded")
+    hub = served.api.state.rota.hub
+    await shop.queues.pause("b")
+    await eventually(lambda: hub._number > int(str(last.id).rpartition("-")[2]))
+    async with hearing(served.client, path, **{"Last-Event-ID": str(last.id)}) as events:
+        missed = await anext(events)
+        assert (missed.name, missed.data["object_id"]) == ("audit.recorded", "b")
+    async with hearing(served.client, path, **{"Last-Event-ID": "0badc0de-7"}) as events:
+        assert (await anext(events)).name == "resync"
+
+
+async def test_streams_end_with_the_server(served: Served) -> None:
+    async with hearing(served.client) as events, hearing(served.client) as others:
+        served.server.stop()
+        async with asyncio.timeout(10):
+            assert [event async for event in events] == []
+            assert [event async for event in others] == []
+
+
+async def test_a_tail_shows_lines_as_they_are_stored(served: Served, shop: rota.App) -> None:
+    @shop.job
+    async def talk(ctx: rota.Context, word: str) -> None:
+        ctx.log.warning(word, loud=True)
+        ctx.log.info("unimportant")
+
+    await talk.enqueue(word="earlier")
+    await drain(shop)
+    path = "/api/v1/logs/tail?level=warning&job=talk"
+    async with hearing(served.client, path) as lines:
+        assert (await anext(lines)).data["message"] == "earlier"
+        run = await talk.enqueue(word="later")
+        await drain(shop)
+        line = await first(lines, "line")
+        assert (line.data["message"], line.data["run_id"]) == ("later", run.id)
+        assert line.data["fields"] == {"loud": True}
+        served.server.stop()
+        assert [it async for it in lines] == []
+    await eventually(lambda: served.api.state.rota.tails == 0)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/stream", "/api/v1/logs/tail"])
+async def test_nothing_without_a_token(stranger: httpx.AsyncClient, path: str) -> None:
+    problem(await stranger.get(path), 401, "unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/api/v1/stream?topics=gossip", "invalid"),
+        ("/api/v1/stream?topics=", "invalid"),
+        ("/api/v1/stream?topic=runs", "unknown_parameter"),
+        ("/api/v1/logs/tail?lines=-1", "invalid"),
+        ("/api/v1/logs/tail?level=loud", "search_error"),
+    ],
+)
+async def test_questions_that_make_no_sense(api: httpx.AsyncClient, path: str, code: str) -> None:
+    problem(await api.get(path), 422, code)
+
+
+async def test_too_many_listeners(api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST_LISTENERS", 0)
+    monkeypatch.setattr("rota.api.routes.stream.MOST_TAILS", 0)
+    for path in ("/api/v1/stream", "/api/v1/logs/tail"):
+        problem(await api.get(path), 503, "too_many_streams")
+
+
+# The parts, without a server.
+
+
+def sent(number: int, name: str = "run.succeeded") -> Sent:
+    return Sent(number, Event(name, {"count": number}))
+
+
+async def test_a_slow_client_is_told_to_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST_WAITING", 3)
+    listener = Listener(frozenset({"runs"}))
+    for number in range(1, 5):
+        listener.offer(sent(number))
+        listener.offer(sent(number, "queue.changed"))
+    assert await listener.take(1) == [Sent(4, None)]
+    listener.offer(sent(5))
+    assert await listener.take(1) == [sent(5)]
+
+
+async def test_signs_of_life_while_nothing_happens() -> None:
+    hub = Hub(_never, asyncio.Event())
+    listener = Listener(frozenset({"runs"}))
+    parts = events_of(hub, listener, heartbeat=0.01)
+    assert await anext(parts) == b": connected\nretry: 2000\n\n"
+    assert await anext(parts) == b": still here\n\n"
+    listener.close()
+    assert [part async for part in parts] == []
+
+
+async def _never(_: int | None) -> Changes:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_one_poller_serves_all_and_outlives_an_error() -> None:
+    reads: list[int | None] = []
+    stopping = asyncio.Event()
+
+    async def read(after: int | None) -> Changes:
+        reads.append(after)
+        if len(reads) == 2:
+            raise DatabaseError("away")
+        return Changes(attempts={("send", "mail", "succeeded"): len(reads)})
+
+    hub = Hub(read, stopping, poll_seconds=0.001)
+    listeners = [hub.listen(frozenset({"runs"}), None) for _ in range(3)]
+    for listener in listeners:
+        first_news = (await listener.take(10))[0]
+        assert first_news.event is not None
+        # The counts of the poll that failed are not lost.
+        assert first_news.event.data == {"job": "send", "queue": "mail", "count": 2}
+    stopping.set()
+    await eventually(lambda: all(listener.is_closed for listener in listeners))
