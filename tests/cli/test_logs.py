@@ -102,3 +102,19 @@ def test_tail_until_it_is_stopped(
     assert result.code == 130
     assert ['"before"' in line for line in result.out.splitlines()] == [True, False]
     assert '"after"' in result.out.splitlines()[1]
+
+
+def test_the_level_of_a_job(cli: Cli, make_app: Any) -> None:
+    app: rota.App = make_app()
+
+    @app.job()
+    async def work() -> None: ...
+
+    assert app.database.url
+    cli.done("jobs", "update", "work", "--log-level", "debug")
+    assert cli.done("jobs", "show", "work", "--json").json["log_level"] == "debug"
+    assert "debug" in cli.done("jobs", "show", "work").out
+    cli.done("jobs", "update", "work", "--log-level", "none")
+    assert cli.done("jobs", "show", "work", "--json").json["log_level"] is None
+    assert cli("jobs", "update", "work", "--log-level", "loud").code == 1
+    assert cli("jobs", "update", "nobody", "--log-level", "info").code == 1

@@ -18,6 +18,7 @@ from rota.jobs.values import (
     check_backoff,
     check_duration,
     check_events,
+    check_level,
     check_number,
     check_tags,
     check_text,
@@ -46,6 +47,7 @@ class JobChanges(TypedDict, total=False):
     metadata: Mapping[str, Any]
     payload: Mapping[str, Any] | None
     events: Iterable[str]
+    log_level: str | None
 
 
 class JobCommands(Face):
@@ -154,6 +156,7 @@ _COLUMNS = {
     "metadata": "metadata",
     "payload": "default_payload",
     "events": "events",
+    "log_level": "log_level",
 }
 
 
@@ -176,6 +179,8 @@ def _check(key: str, value: Any, config: Config) -> Any:
             return check_number(key, value, 1, 100)
         case "timeout":
             return None if value is None else check_duration(key, value)
+        case "log_level":
+            return None if value is None else check_level(key, value)
         case "backoff":
             return check_backoff(value, config.runs.default_backoff()).to_json()
         case "tags":

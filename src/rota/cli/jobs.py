@@ -96,6 +96,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("description", job.description),
         ("started", ", ".join(job.strategies)),
         ("events", ", ".join(job.events)),
+        ("log level", job.log_level),
         ("queue", job.queue),
         ("priority", job.priority),
         ("max attempts", job.max_attempts),
@@ -153,6 +154,10 @@ def update(
     events: Annotated[
         str | None, typer.Option(metavar="A,B", help="Events that start it, instead of those.")
     ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", help="Store lines of this level or worse; or none."),
+    ] = None,
     reset: Annotated[
         list[str] | None, typer.Option(metavar="FIELD", help="Let the code decide again.")
     ] = None,
@@ -177,6 +182,8 @@ def update(
         changes["timeout"] = None if timeout == "none" else values.seconds(timeout, "--timeout")
     if payload == "none":
         changes["payload"] = None
+    if log_level is not None:
+        changes["log_level"] = None if log_level == "none" else log_level
     if not changes and not reset:
         raise typer.BadParameter("nothing to change is given")
     with administer(ctx) as app:

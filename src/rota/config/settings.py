@@ -160,11 +160,18 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """What is stored of the lines that handlers write with `ctx.log`."""
+    """What is stored of the lines that handlers write."""
 
     stored_level: Annotated[Level, Field(description="Lines below this level are not stored.")] = (
         "info"
     )
+    capture: Annotated[
+        bool,
+        Field(
+            description="Whether what logging and structlog emit in handlers is stored too, "
+            "beside `ctx.log`; a job may say otherwise."
+        ),
+    ] = False
     buffer_lines: Annotated[
         int,
         Field(
@@ -173,6 +180,14 @@ class LogSettings:
             description="Lines kept in memory while the database is away; then lines are dropped.",
         ),
     ] = 10_000
+    buffer_bytes: Annotated[
+        int,
+        Field(
+            ge=MIB,
+            le=1024 * MIB,
+            description="Memory for them; then lines are dropped, too.",
+        ),
+    ] = 64 * MIB
     flush_seconds: Annotated[
         float, Field(ge=0.1, le=60, description="Longest time a line waits before it is stored.")
     ] = 5.0

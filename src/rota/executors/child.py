@@ -27,6 +27,7 @@ import msgspec
 
 from rota.executors import wire
 from rota.executors.child_attempt import ChildAttempt
+from rota.executors.child_logs import begin_capture, end_capture
 from rota.executors.location import resolve, resolve_reference
 from rota.executors.remote import pack
 from rota.telemetry import otel
@@ -134,6 +135,8 @@ class Child:
     def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Returned:
         otel.attach(work.trace)
         body = self._bind(work, attempt)
+        if work.captured_level is not None:
+            begin_capture(attempt.store_record, attempt.store_event, work.captured_level)
         try:
             value = body()
             if inspect.iscoroutine(value):
@@ -141,6 +144,7 @@ class Child:
             result = _encode(value, work)
             return wire.Returned(attempt.call, result, attempt.finish_sync(result))
         finally:
+            end_capture()
             attempt.close_sync()
 
     def _run(self, body: Coroutine[Any, Any, wire.Returned]) -> wire.Returned:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rota.executors.child_logs import is_printing
 from rota.executors.wire import FromChild, LogLine, Progress, Work
 from rota.model.run import Claim
 
@@ -54,12 +55,25 @@ class ChildAttempt:
         return self._is_cancelled
 
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        self._send_line(level, message, fields, is_printed=False)
+
+    def store_record(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """For lines of logging: printed by it, if anybody has told it where."""
+        self._send_line(level, message, fields, is_printed=is_printing())
+
+    def store_event(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """For lines of structlog, which has printed them."""
+        self._send_line(level, message, fields, is_printed=True)
+
+    def _send_line(
+        self, level: str, message: str, fields: Mapping[str, Any], *, is_printed: bool
+    ) -> None:
         try:
-            self._send(LogLine(self.call, level, message, dict(fields)))
+            self._send(LogLine(self.call, level, message, dict(fields), is_printed))
         except (TypeError, ValueError, OverflowError, RecursionError):
             # A line must not fail its attempt: what does not cross as it is crosses as text.
             shown = {ascii(name)[1:-1]: ascii(value) for name, value in fields.items()}
-            self._send(LogLine(self.call, level, ascii(message)[1:-1], shown))
+            self._send(LogLine(self.call, level, ascii(message)[1:-1], shown, is_printed))
 
     def report_progress(self, fraction: float, message: str | None) -> None:
         self._send(Progress(self.call, fraction, message))

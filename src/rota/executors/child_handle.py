@@ -47,6 +47,7 @@ class ChildHandle(asyncio.Protocol):
         self._answer: asyncio.Future[Answer | None] | None = None
         self._on_log: OnLog | None = None
         self._on_progress: OnProgress | None = None
+        self._on_printed: OnLog | None = None
         self._exit_code: int | None = None
         self._is_cut = False
         self.gone: asyncio.Future[int] = self._loop.create_future()
@@ -83,13 +84,20 @@ class ChildHandle(asyncio.Protocol):
         if self._transport is not None and not self._is_cut:
             self._transport.write(wire.frame(message))
 
-    async def run(self, work: wire.Work, on_log: OnLog, on_progress: OnProgress) -> Answer | None:
+    async def run(
+        self,
+        work: wire.Work,
+        on_log: OnLog,
+        on_progress: OnProgress,
+        on_printed: OnLog | None = None,
+    ) -> Answer | None:
         """The child's answer, or None if it died without one.
 
         Cancelled, it leaves the attempt under way: call `interrupt` then.
         """
         self._call += 1
         self._on_log, self._on_progress = on_log, on_progress
+        self._on_printed = on_printed or on_log
         message = wire.Begin(self._call, work)
         self._answer = self._loop.create_future()
         try:
@@ -103,7 +111,8 @@ class ChildHandle(asyncio.Protocol):
 
     async def interrupt(self, cancel_seconds: float, term_seconds: float) -> None:
         """Ends the attempt: by the handler's own will, else by SIGTERM, else by SIGKILL."""
-        self._on_log = self._on_progress = None
+        # What it still says is part of its log, as its clean-up may matter most.
+        self._on_progress = None
         try:
             self.send(wire.Interrupt(self._call))
             assert self._answer is not None
@@ -135,7 +144,7 @@ class ChildHandle(asyncio.Protocol):
     def _take_answer(self) -> Answer | None:
         answer = self._answer
         assert answer is not None
-        self._answer = self._on_log = self._on_progress = None
+        self._answer = self._on_log = self._on_progress = self._on_printed = None
         return answer.result()
 
     # The protocol: what the event loop calls.
@@ -158,9 +167,10 @@ class ChildHandle(asyncio.Protocol):
 
     def _receive(self, message: wire.FromChild) -> None:
         match message:
-            case wire.LogLine(_, level, text, fields):
-                if self._on_log is not None:
-                    self._guarded(self._on_log, level, text, fields)
+            case wire.LogLine(_, level, text, fields, is_printed):
+                hear = self._on_printed if is_printed else self._on_log
+                if hear is not None:
+                    self._guarded(hear, level, text, fields)
             case wire.Progress(_, fraction, note):
                 if self._on_progress is not None:
                     self._guarded(self._on_progress, fraction, note)

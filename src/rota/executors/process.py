@@ -38,6 +38,8 @@ class ProcessCall:
     work: Work
     on_log: OnLog
     on_progress: OnProgress
+    # For lines that the child has printed itself.
+    on_printed: OnLog | None = None
 
 
 class ProcessExecutor:
@@ -72,7 +74,9 @@ class ProcessExecutor:
         async with self._slots:
             child = await self._take()
             try:
-                answer = await child.run(request.work, request.on_log, request.on_progress)
+                answer = await child.run(
+                    request.work, request.on_log, request.on_progress, request.on_printed
+                )
             except asyncio.CancelledError:
                 await child.interrupt(self._cancel_seconds, self._term_seconds)
                 raise

@@ -32,6 +32,8 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     context_parameter: str | None = None
     is_validated: bool = False
     trace: dict[str, str] | None = None
+    # The level of the worker's root logger, if what the handler logs is to be stored.
+    captured_level: int | None = None
 
 
 class Hello(msgspec.Struct, array_like=True, tag="hello"):
@@ -60,6 +62,8 @@ class LogLine(msgspec.Struct, array_like=True, tag="log"):
     level: str
     message: str
     fields: dict[str, Any]
+    # Captured where it was written: whoever wrote it has printed it.
+    is_printed: bool = False
 
 
 class Progress(msgspec.Struct, array_like=True, tag="progress"):

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from rota.config import Config
+from rota.config.settings import Level
 from rota.errors import JobError, PayloadError
 from rota.jobs.encoding import encode_value
 from rota.jobs.payload import PayloadSchema
@@ -18,6 +19,7 @@ from rota.jobs.timings import DeclaredSchedule, name_schedules
 from rota.jobs.values import (
     check_duration,
     check_events,
+    check_level,
     check_number,
     check_tags,
     check_text,
@@ -51,6 +53,8 @@ class JobArguments(TypedDict, total=False):
     enabled: bool | None
     payload: Mapping[str, Any] | None
     schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
+    log_level: Level | None
+    capture_logs: bool | None
     events: str | list[str] | tuple[str, ...] | None
 
 
@@ -76,6 +80,8 @@ class JobDefinition:
     enabled: bool = True
     payload: Mapping[str, Any] | None = None
     schedules: tuple[dict[str, Any], ...] = ()
+    log_level: str | None = None
+    capture_logs: bool | None = None
     events: tuple[str, ...] = ()
 
     @classmethod
@@ -235,6 +241,10 @@ def _check_enabled(name: str, value: Any, config: Config) -> bool:
     return value
 
 
+def _check_level(name: str, value: Any, config: Config) -> str:
+    return check_level(name, value)
+
+
 def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSchedule, ...]:
     given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
     for one in given:
@@ -259,6 +269,8 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "enabled": _check_enabled,
     "payload": _check_metadata,
     "schedules": _check_schedules,
+    "log_level": _check_level,
+    "capture_logs": _check_enabled,
     "events": lambda name, value, config: check_events(name, value),
 }
 

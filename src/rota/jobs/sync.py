@@ -150,6 +150,7 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "metadata": json.loads(encode_value(definition.metadata or {}, "metadata")),
         "default_payload": definition.payload,
         "is_enabled": definition.enabled,
+        "log_level": definition.log_level,
         "events": definition.events,
     }
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.model.backoff import Backoff
+from rota.model.log import LEVELS
 
 YEAR = 31_536_000.0
 # A float4 column holds it: shorter timeouts would stop an attempt before it began anyway.
@@ -75,3 +76,9 @@ def check_backoff(value: Any, default: Backoff | None) -> Backoff:
             "backoff cannot be a function here: it is stored with the run; declare it on the job"
         )
     return Backoff.parse(value, default)
+
+
+def check_level(name: str, value: Any) -> str:
+    if value not in LEVELS:
+        raise ValueError(f"{name} must be one of {', '.join(LEVELS)}, not {value!r}")
+    return str(value)

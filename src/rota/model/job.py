@@ -39,4 +39,5 @@ class JobInfo:
     deleted_from_code_at: datetime | None = None
     version: int = 1
     events: list[str] = field(default_factory=list)
+    log_level: str | None = None
     strategies: list[str] = field(default_factory=list)

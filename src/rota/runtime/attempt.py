@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -21,7 +20,7 @@ from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.sql_jobs import SqlJob
 from rota.store.pool import Database
-from rota.telemetry.logging import LEVELS, get_logger
+from rota.telemetry.logging import LEVELS, print_line
 
 _NUDGE_SECONDS = 5.0
 
@@ -37,6 +36,7 @@ class Services:
     progress: ProgressBoard
     stored_level: int
     lease_seconds: float
+    is_capturing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RunningAttempt:
     """Implements `rota.jobs.context.Attempt` inside the worker."""
 
     __slots__ = (
-        "_log_seq", "_on_stop", "_services", "_stopped", "_task", "claim", "definition",
+        "_on_stop", "_services", "_stopped", "_task", "_tenant", "claim", "definition", "log_seq",
         "started", "stop", "timeout", "transaction", "worker",
     )  # fmt: skip
 
@@ -69,7 +69,8 @@ class RunningAttempt:
         self._task = task
         self._on_stop: Callable[[], object] | None = None
         self._stopped = 0.0
-        self._log_seq = 0
+        self._tenant: str | None = None
+        self.log_seq = 0
 
     # Stopping.
 
@@ -115,18 +116,39 @@ class RunningAttempt:
         return self.claim.claimed_at
 
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        _logger(f"job.{self.claim.job}").log(
-            LEVELS[level], message, run=self.claim.id, **_renamed(fields)
-        )
-        if LEVELS[level] < self._services.stored_level:
-            return
-        self._log_seq += 1
-        claim, rest = self.claim, self.claim.rest
-        tenant = msgspec.json.decode(rest).get("tenant", "") if rest else ""
-        self._services.logs.add(
-            claim.id, self.worker, claim.attempt, self._log_seq, level, claim.job, tenant,
-            str(message), dict(fields),
-        )  # fmt: skip
+        number = LEVELS[level]
+        print_line(self.claim.job, number, message, self.claim.id, fields)
+        if number >= self.stored_level:
+            self._services.logs.add(self, level, message, fields)
+
+    def store_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """For lines that somebody else has printed."""
+        if LEVELS[level] >= self.stored_level:
+            self._services.logs.add(self, level, message, fields)
+
+    @property
+    def stored_level(self) -> int:
+        """What the job says, else the worker's configuration."""
+        own = self.definition.log_level
+        return self._services.stored_level if own is None else LEVELS[own]
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether what logging and structlog emit in its handler is stored too."""
+        own = self.definition.capture_logs
+        return self._services.is_capturing if own is None else own
+
+    @property
+    def tenant(self) -> str:
+        if self._tenant is None:
+            rest = self.claim.rest
+            self._tenant = str(msgspec.json.decode(rest).get("tenant") or "") if rest else ""
+        return self._tenant
+
+    def log_is_over(self) -> None:
+        """The attempt has ended: its lines shall be readable soon."""
+        if self.log_seq:
+            self._services.logs.attempt_ended()
 
     def report_progress(self, fraction: float, message: str | None) -> None:
         self._services.progress.report(self.claim.id, self.claim.attempt, fraction, message)
@@ -147,13 +169,3 @@ class RunningAttempt:
                 self._services.lease_seconds,
             )
         return self.transaction
-
-
-def _renamed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`event` and `run` are the line's own words."""
-    return {
-        f"{name}_" if name in ("event", "run") else name: value for name, value in fields.items()
-    }
-
-
-_logger = cache(get_logger)

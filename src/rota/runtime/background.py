@@ -38,6 +38,7 @@ class Background:
         self.logs = LogBuffer(
             database,
             buffer_lines=logs.buffer_lines,
+            buffer_bytes=logs.buffer_bytes,
             flush_seconds=logs.flush_seconds,
             line_bytes=logs.line_bytes,
         )

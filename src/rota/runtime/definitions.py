@@ -83,6 +83,8 @@ class Definitions(Loop):
         changes: dict[str, Any] = {}
         if "timeout_seconds" in override:
             changes["timeout"] = override["timeout_seconds"]
+        if "log_level" in override:
+            changes["log_level"] = override["log_level"]
         if override.get("backoff") is not None:
             try:
                 changes["backoff"] = Backoff.from_json(override["backoff"])

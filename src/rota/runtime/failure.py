@@ -8,7 +8,7 @@ from types import TracebackType
 
 from rota.executors.remote import traceback_of
 from rota.model.outcome import Failure
-from rota.runtime.log_buffer import clean
+from rota.runtime.log_lines import clean
 
 _OWN_FILES = str(Path(__file__).parents[1])
 

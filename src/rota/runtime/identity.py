@@ -184,6 +184,7 @@ def _services(config: Config, database: Database, background: Background) -> Ser
         progress=background.progress,
         stored_level=LEVELS[config.logs.stored_level],
         lease_seconds=config.worker.lease_seconds,
+        is_capturing=config.logs.capture,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from rota.runtime.log_buffer import clean
+from rota.runtime.log_lines import clean
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
 

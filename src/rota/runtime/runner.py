@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,7 +28,7 @@ from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
 from rota.runtime.sql_runner import make_call, outcome_of
-from rota.telemetry import otel
+from rota.telemetry import capture, otel
 from rota.telemetry.logging import get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
@@ -72,6 +74,7 @@ class Runner:
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
         attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services, task)
         self.running[claim.id] = attempt
+        capture_token = None
         try:
             if claim.is_expired:
                 self.feeder.ended(claim, 0.0, EXPIRED)
@@ -79,6 +82,8 @@ class Runner:
             if isinstance(definition, SqlJob):
                 await self._run_sql(attempt)
                 return
+            if attempt.is_captured and definition.executor == "async":
+                capture_token = capture.begin(attempt.store_log)
             if definition.executor == "async":
                 result = await definition.function(**self._arguments(definition, attempt))
             else:
@@ -95,6 +100,9 @@ class Runner:
             await self._failed(attempt, error, task)
         finally:
             del self.running[claim.id]
+            attempt.log_is_over()
+            if capture_token is not None:
+                capture.end(capture_token)
 
     def _encode(self, result: Any) -> str | None:
         raw = result if type(result) is Encoded else encode_result(result, self._result_bytes)
@@ -121,7 +129,10 @@ class Runner:
         told = asyncio.Event()
         loop = asyncio.get_running_loop()
         attempt.tell_instead(lambda: loop.call_soon(told.set))
-        call = self._threads.call(lambda: definition.function(**arguments))
+        body = partial(definition.function, **arguments)
+        if attempt.is_captured:
+            body = partial(_captured, attempt.store_log, body)
+        call = self._threads.call(body)
         stopped = loop.create_task(told.wait())
         try:
             await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -152,8 +163,11 @@ class Runner:
             context_parameter=schema.context_parameter,
             is_validated=claim.validated_by == schema.hash,
             trace=otel.carrier(),
+            captured_level=logging.getLogger().level if attempt.is_captured else None,
         )
-        call = ProcessCall(work, attempt.write_log, attempt.report_progress)
+        call = ProcessCall(
+            work, attempt.write_log, attempt.report_progress, on_printed=attempt.store_log
+        )
         result = await self._processes.call(call)
         if result is FINISHED:
             attempt.transaction = _Committed()  # type: ignore[assignment]
@@ -254,6 +268,12 @@ class Runner:
     async def close(self) -> None:
         if self._processes is not None:
             await self._processes.close(grace=_NUDGE_SECONDS)
+
+
+def _captured(write: capture.Write, body: Callable[[], Any]) -> Any:
+    """In a thread, whose context is its own."""
+    capture.begin(write)
+    return body()
 
 
 class Encoded(bytes):

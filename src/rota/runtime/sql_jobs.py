@@ -27,7 +27,9 @@ class SqlJob:
     name: str
     timeout: float | None = None
     backoff: Mapping[str, Any] | None = None
+    log_level: str | None = None
     executor: Literal["sql"] = "sql"
+    capture_logs: Literal[False] = False
 
     def policy(
         self,

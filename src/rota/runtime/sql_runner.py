@@ -24,7 +24,7 @@ def make_call(attempt: RunningAttempt, services: Services) -> SqlFunctionCall:
         started=attempt.started,
         timeout=attempt.timeout,
         lease_seconds=services.lease_seconds,
-        is_debug=services.stored_level <= LEVELS["debug"],
+        is_debug=attempt.stored_level <= LEVELS["debug"],
         write_log=attempt.write_log,
     )
     attempt.tell_instead(call.stop)

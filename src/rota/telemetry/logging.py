@@ -9,20 +9,42 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+import time
+from collections.abc import Mapping, MutableMapping
+from functools import cache
 from typing import Any, TextIO
 
 import structlog
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_FORMAT = "%(asctime)s %(levelname)-7s %(name)-14s %(message)s"
+
+
+class _Formatter(logging.Formatter):
+    """`12:00:07 INFO    rota.worker    …`. Makes the time once a second: handlers may write a
+    line for every run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._second = 0
+        self._shown = ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        second = int(record.created)
+        if second != self._second:
+            self._shown = time.strftime("%H:%M:%S", time.localtime(second))
+            self._second = second
+        line = f"{self._shown} {record.levelname:<7} {record.name:<14} {record.getMessage()}"
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        parts = (line, record.exc_text, record.stack_info)
+        return "\n".join(part for part in parts if part)
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
     """For the programs of Rota: lines to the console, from this level up."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(logging.Formatter(_FORMAT, datefmt="%H:%M:%S"))
+    handler.setFormatter(_Formatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
@@ -42,6 +64,30 @@ def get_logger(part: str) -> structlog.stdlib.BoundLogger:
     return logger
 
 
+@cache
+def _job_logger(job: str) -> logging.Logger:
+    return logging.getLogger(f"rota.job.{job}")
+
+
+def print_line(job: str, number: int, message: object, run: int, fields: Mapping[str, Any]) -> None:
+    """A line of a handler on the console, without the way through structlog's processors: it is
+    on the path of every run."""
+    logger = _job_logger(job)
+    if not logger.isEnabledFor(number):
+        return
+    shown = " ".join([f"{name}={_show(value)}" for name, value in fields.items()])
+    text = f"{printable(_text(message))}  run={run}" + (f" {shown}" if shown else "")
+    logger.handle(logging.LogRecord(logger.name, number, "", 0, text, None, None))
+
+
+def _text(value: object) -> str:
+    """Never raises: a line must not fail its attempt."""
+    try:
+        return str(value)
+    except Exception as error:
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+
+
 def _render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
     text = printable(str(event.pop("event")))
     exception = event.pop("exception", None)
@@ -51,10 +97,12 @@ def _render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
 
 
 def _show(value: Any) -> str:
-    text = printable(str(value))
+    text = printable(_text(value))
     return repr(text) if " " in text or "\n" in text else text
 
 
 def printable(text: str) -> str:
     """Control characters become visible: a line from a job must not steer a terminal."""
+    if text.isprintable():
+        return text
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -1,1 +1,1 @@
-SELECT name, timeout_seconds, backoff FROM rota.jobs WHERE kind = 'sql' ORDER BY name
+SELECT name, timeout_seconds, backoff, log_level FROM rota.jobs WHERE kind = 'sql' ORDER BY name
