@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rota.model.backoff import Backoff
     from rota.model.log import LogLine, LogPage
     from rota.model.occurrence import OccurrenceInfo
+    from rota.model.retention import Retention
     from rota.model.run import RunInfo
     from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo
 
@@ -76,6 +77,7 @@ __all__ = [
     "OccurrenceInfo",
     "PayloadError",
     "QueueNotFound",
+    "Retention",
     "Retry",
     "RotaError",
     "Run",
@@ -128,6 +130,7 @@ _HOMES = {
     "LogPage": "rota.model.log",
     "OccurrenceInfo": "rota.model.occurrence",
     "PayloadError": "rota.errors",
+    "Retention": "rota.model.retention",
     "QueueNotFound": "rota.errors",
     "Retry": "rota.errors",
     "RotaError": "rota.errors",

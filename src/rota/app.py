@@ -18,6 +18,7 @@ from rota.admin.jobs import Jobs
 from rota.admin.logs import Logs
 from rota.admin.overview import Overview
 from rota.admin.queues import Queues
+from rota.admin.retention import RetentionFace
 from rota.admin.runs import Runs
 from rota.admin.schedules import Schedules
 from rota.admin.stats import Stats
@@ -92,6 +93,7 @@ class App:
         self.schedules = Schedules(self.database, self.registry, config=self.config)
         self.calendars = Calendars(self.database)
         self.audit = Audit(self.database)
+        self.retention = RetentionFace(self.database).of(self.config)
         self.overview = Overview(self.database)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)

@@ -61,7 +61,7 @@ async def test_workers_show_what_they_hold_and_leave(app: rota.App) -> None:
         async def runs_one() -> None:
             (found,) = await app.workers.list()
             assert (found.id, found.state, found.running) == (worker.id, "live", 1)
-            assert found.jobs == ["hold", "rota.cleanup"]
+            assert found.jobs == ["hold", "rota.cleanup", "rota.prune_logs", "rota.prune_runs"]
             assert not found.is_stuck
             assert not found.is_silent
 

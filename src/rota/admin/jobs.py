@@ -26,6 +26,7 @@ from rota.jobs.values import (
 from rota.model.backoff import Backoff
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
+from rota.model.retention import Retention
 from rota.store import jobs
 from rota.store.plans import Plan
 
@@ -48,6 +49,7 @@ class JobChanges(TypedDict, total=False):
     payload: Mapping[str, Any] | None
     events: Iterable[str]
     log_level: str | None
+    retention: Retention | Mapping[str, Any] | None
 
 
 class JobCommands(Face):
@@ -157,6 +159,7 @@ _COLUMNS = {
     "payload": "default_payload",
     "events": "events",
     "log_level": "log_level",
+    "retention": "retention",
 }
 
 
@@ -187,6 +190,8 @@ def _check(key: str, value: Any, config: Config) -> Any:
             return list(check_tags(key, value))
         case "events":
             return list(check_events(key, value))
+        case "retention":
+            return Retention.parse(value).to_json() or None if value else None
         case "metadata" | "payload":
             return _check_object(key, value)
         case _:

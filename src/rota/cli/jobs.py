@@ -97,6 +97,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("started", ", ".join(job.strategies)),
         ("events", ", ".join(job.events)),
         ("log level", job.log_level),
+        ("retention", ", ".join(f"{key} {it}" for key, it in (job.retention or {}).items())),
         ("queue", job.queue),
         ("priority", job.priority),
         ("max attempts", job.max_attempts),
@@ -158,6 +159,10 @@ def update(
         str | None,
         typer.Option(metavar="LEVEL", help="Store lines of this level or worse; or none."),
     ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(metavar="days=30,…|JSON|none", help="What is kept, instead of what it says."),
+    ] = None,
     reset: Annotated[
         list[str] | None, typer.Option(metavar="FIELD", help="Let the code decide again.")
     ] = None,
@@ -184,6 +189,8 @@ def update(
         changes["payload"] = None
     if log_level is not None:
         changes["log_level"] = None if log_level == "none" else log_level
+    if retention is not None:
+        changes["retention"] = _retention(retention)
     if not changes and not reset:
         raise typer.BadParameter("nothing to change is given")
     with administer(ctx) as app:
@@ -193,6 +200,21 @@ def update(
         print_json(found)
     else:
         say(f'job "{name}" updated')
+
+
+def _retention(text: str) -> dict[str, Any] | None:
+    """`days=30,failed_days=90`, or JSON, or none."""
+    if text == "none":
+        return None
+    if text.lstrip().startswith(("{", "@", "-")):
+        return values.payload(text, "--retention")
+    found: dict[str, Any] = {}
+    for part in values.names(text) or []:
+        name, _, number = part.partition("=")
+        if not number.isdigit():
+            values.refuse("--retention", f"{part!r} is no number; write days=30,failed_days=90")
+        found[name] = int(number)
+    return found
 
 
 def _backoff(text: str | None) -> Any:

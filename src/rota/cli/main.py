@@ -19,6 +19,7 @@ from rota.cli import (
     logs,
     migrate,
     queues,
+    retention,
     run_actions,
     schedule_times,
     server,
@@ -47,7 +48,18 @@ program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
 program.command("stats")(stats.stats)
 program.command("bench")(bench.bench)
-for noun in (run_actions, logs, schedule_times, calendars, queues, workers, jobs, audit, config):
+for noun in (
+    run_actions,
+    logs,
+    schedule_times,
+    calendars,
+    queues,
+    workers,
+    jobs,
+    audit,
+    retention,
+    config,
+):
     program.add_typer(noun.commands)
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from rota.config.catalogue import Setting, describe
 from rota.config.edit import set_value, template, unset_value, write_template
 from rota.config.load import Config, Source, find_file
-from rota.config.settings import LogSettings, RunSettings, SchedulerSettings, WorkerSettings
+from rota.config.settings import (
+    LogSettings,
+    RetentionSettings,
+    RunSettings,
+    SchedulerSettings,
+    WorkerSettings,
+)
 
 __all__ = [
     "Config",
     "LogSettings",
+    "RetentionSettings",
     "RunSettings",
     "SchedulerSettings",
     "Setting",

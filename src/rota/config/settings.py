@@ -197,6 +197,47 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """How long what has ended is kept, unless its job says otherwise."""
+
+    run_days: Annotated[
+        int, Field(ge=1, le=36_500, description="Ended runs, with their attempts.")
+    ] = 30
+    failed_run_days: Annotated[
+        int | None,
+        Field(
+            ge=1, le=36_500, description="Runs that failed. Not set: as the others.", examples=[90]
+        ),
+    ] = None
+    log_days: Annotated[int, Field(ge=1, le=36_500, description="Log lines.")] = 7
+    occurrence_days: Annotated[
+        int, Field(ge=1, le=36_500, description="Occurrences: the decisions of schedules.")
+    ] = 90
+    rollup_days: Annotated[int, Field(ge=1, le=36_500, description="Counts for charts.")] = 400
+    audit_days: Annotated[
+        int | None,
+        Field(ge=1, le=36_500, description="The audit. Not set: for ever.", examples=[3650]),
+    ] = None
+    short_days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=36_500,
+            description="Bound of the class of runs that are kept shortest: what its jobs keep no "
+            "longer than this lies in partitions of its own.",
+        ),
+    ] = 7
+    long_days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=36_500,
+            description="Bound of the class that is kept longest: no job may ask for more.",
+        ),
+    ] = 365
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Where the API is served, to whom, and how much of it at once."""
 
@@ -290,4 +331,5 @@ class Settings:
     runs: RunSettings = field(default_factory=RunSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     logs: LogSettings = field(default_factory=LogSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     server: ServerSettings = field(default_factory=ServerSettings)

@@ -26,6 +26,7 @@ from rota.jobs.values import (
 )
 from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
+from rota.model.retention import Retention
 
 ExecutorName = Literal["async", "thread", "process"]
 EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
@@ -56,6 +57,7 @@ class JobArguments(TypedDict, total=False):
     log_level: Level | None
     capture_logs: bool | None
     events: str | list[str] | tuple[str, ...] | None
+    retention: Retention | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +85,7 @@ class JobDefinition:
     log_level: str | None = None
     capture_logs: bool | None = None
     events: tuple[str, ...] = ()
+    retention: Retention | None = None
 
     @classmethod
     def of(
@@ -272,6 +275,7 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "log_level": _check_level,
     "capture_logs": _check_enabled,
     "events": lambda name, value, config: check_events(name, value),
+    "retention": lambda name, value, config: Retention.parse(value),
 }
 
 

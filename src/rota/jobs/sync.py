@@ -152,6 +152,7 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "is_enabled": definition.enabled,
         "log_level": definition.log_level,
         "events": definition.events,
+        "retention": definition.retention and definition.retention.to_json(),
     }
 
 

@@ -41,3 +41,4 @@ class JobInfo:
     events: list[str] = field(default_factory=list)
     log_level: str | None = None
     strategies: list[str] = field(default_factory=list)
+    retention: dict[str, int] | None = None

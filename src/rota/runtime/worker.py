@@ -22,6 +22,7 @@ from rota.runtime.drain import Order
 from rota.runtime.identity import Identity
 from rota.runtime.listener import Listener
 from rota.runtime.parent import Parent
+from rota.runtime.retention import BuiltInJobs
 from rota.runtime.tasks import end_task
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
@@ -56,6 +57,7 @@ class Worker:
         self._listener: Listener
         self._threads = ThreadExecutor()
         self._definitions = Definitions(database, config, registry)
+        self._built_in = BuiltInJobs(database, config)
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._orphan_stop: asyncio.Task[None] | None = None
@@ -103,6 +105,7 @@ class Worker:
         self._listener = Listener(
             self._database, on_call=self._called, on_change=self._listening_changed
         )
+        await self._built_in.prepare()
         await self._take_identity()
         self._background.start()
         self._definitions.start()
@@ -155,6 +158,7 @@ class Worker:
             on_lost=self._lost,
             on_weak=self._weak,
         )
+        self._definitions.current |= {it.name: it for it in self._built_in.definitions()}
         identity.runner.use(self._definitions.current)
         self._background.serve(worker)
         await self._background.drain.serve(worker)
@@ -237,8 +241,9 @@ class Worker:
             self._background.sql_jobs.wake()
 
     def _known_jobs(self) -> list[str]:
-        """Those of the code, and the SQL jobs of the database."""
-        return sorted({*self._registry.names(), *self._background.sql_jobs.names})
+        """Those of the code, the SQL jobs of the database, and Rota's own."""
+        own = self._built_in.names
+        return sorted({*self._registry.names(), *self._background.sql_jobs.names, *own})
 
     async def _sql_jobs_changed(self) -> None:
         if self._identity is not None:

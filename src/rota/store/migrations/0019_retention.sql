@@ -236,11 +236,17 @@ BEGIN
 END $$;
 
 -- Attempts and lines of these runs, none of which was created before the instant.
-CREATE FUNCTION rota.delete_traces(ids bigint[], since timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
+CREATE FUNCTION rota.delete_traces(ids bigint[], since timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    attempts bigint;
+    lines    bigint;
 BEGIN
     DELETE FROM rota.past_attempts p WHERE p.run_id = ANY (ids) AND p.finished_at >= since;
+    GET DIAGNOSTICS attempts = ROW_COUNT;
     DELETE FROM rota.logs l WHERE l.run_id = ANY (ids) AND l.at >= since;
+    GET DIAGNOSTICS lines = ROW_COUNT;
+    RETURN attempts + lines;
 END $$;
 
 -- An ended run with its attempts and lines. Its payload goes too: whoever deletes it wants it gone, so the audit has no copy.
@@ -319,3 +325,197 @@ SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, 
        coalesce(triggered_by, '{"type": "code"}'), worker, error, message,
        result, created_at, started_at, finished_at, duration_ms, expires_at, end_reason, attempts_used, progress, NULL, NULL
 FROM rota.ended_runs;
+
+-- Retention. What the configuration says is kept here, so that a job's policy can be judged by plain SQL too.
+ALTER TABLE rota.settings ADD COLUMN retention jsonb NOT NULL DEFAULT
+    '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}';
+
+-- {"days", "count", "failed_days", "failed_count", "log_days", "log_count", "failed_log_days"}; NULL: as the configuration says.
+ALTER TABLE rota.jobs ADD COLUMN retention jsonb CONSTRAINT jobs_retention CHECK (jsonb_typeof(retention) = 'object');
+
+-- For how many days a run that ended like this is kept. A job that says one number means it for failures too.
+CREATE FUNCTION rota.run_days(policy jsonb, state text, defaults jsonb) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(CASE WHEN state = 'failed' THEN policy ->> 'failed_days' END, policy ->> 'days',
+                    CASE WHEN state = 'failed' THEN defaults ->> 'failed_run_days' END, defaults ->> 'run_days')::integer
+$$;
+
+CREATE FUNCTION rota.keep_class_for(days integer, defaults jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN days <= (defaults ->> 'short_days')::integer THEN 'short'
+                WHEN days <= (defaults ->> 'run_days')::integer THEN 'standard' ELSE 'long' END
+$$;
+
+-- of_job NULL: all, and what holds for jobs without a policy.
+CREATE FUNCTION rota.write_keep_rules(of_job text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    defaults jsonb := (SELECT s.retention FROM rota.settings s);
+BEGIN
+    DELETE FROM rota.keep_rules k WHERE of_job IS NULL OR k.job = of_job;
+    INSERT INTO rota.keep_rules (job, state, keep_class)
+    SELECT p.job, p.state, p.own FROM (
+        SELECT j.name AS job, s.state, rota.keep_class_for(rota.run_days(j.retention, s.state, defaults), defaults) AS own,
+               rota.keep_class_for(rota.run_days(NULL, s.state, defaults), defaults) AS usual
+        FROM (SELECT name, retention FROM rota.jobs WHERE retention IS NOT NULL AND (of_job IS NULL OR name = of_job)
+              UNION ALL SELECT '', NULL WHERE of_job IS NULL) j
+        CROSS JOIN unnest('{succeeded,failed,cancelled}'::text[]) AS s (state)) p
+    WHERE p.own <> 'standard' OR (p.job <> '' AND p.usual <> 'standard');
+END $$;
+
+CREATE FUNCTION rota.configure_retention(wanted jsonb) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE rota.settings s SET retention = wanted WHERE s.retention <> wanted;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM rota.write_keep_rules(NULL);
+    RETURN true;
+END $$;
+
+-- A policy follows the code until somebody touches it; newer than write_definitions, so by a trigger of its own.
+CREATE FUNCTION rota.check_retention() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    longest integer := (SELECT (s.retention ->> 'long_days')::integer FROM rota.settings s);
+    part    record;
+BEGIN
+    IF rota.is_syncing() AND NEW.code ? 'retention' AND NOT NEW.edited ? 'retention' THEN
+        NEW.retention := nullif(NEW.code -> 'retention', 'null');
+    END IF;
+    IF jsonb_typeof(NEW.retention) <> 'object' THEN
+        PERFORM rota.bad_job(NEW.name, format('retention %s is not an object', NEW.retention));
+    END IF;
+    FOR part IN SELECT * FROM jsonb_each(NEW.retention) LOOP
+        IF part.key NOT IN ('days', 'count', 'failed_days', 'failed_count', 'log_days', 'log_count', 'failed_log_days') THEN
+            PERFORM rota.bad_job(NEW.name, format('retention has no "%s"', part.key),
+                'It has days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
+        ELSIF part.value <> 'null' AND (jsonb_typeof(part.value) <> 'number' OR part.value::numeric < 1 OR part.value::numeric % 1 <> 0) THEN
+            PERFORM rota.bad_job(NEW.name, format('retention says "%s": %s; it is a whole number from 1', part.key, part.value));
+        ELSIF part.value <> 'null' AND part.key LIKE '%days' AND part.value::numeric > longest THEN
+            PERFORM rota.bad_job(NEW.name, format('retention says "%s": %s, but nothing is kept for more than %s days', part.key, part.value, longest),
+                'Raise long_days in [retention] of the configuration.');
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER jobs_retention BEFORE INSERT OR UPDATE OF code, retention ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_retention();
+
+CREATE FUNCTION rota.follow_retention() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        DELETE FROM rota.keep_rules k WHERE k.job = OLD.name;
+    ELSIF (CASE WHEN TG_OP = 'UPDATE' THEN OLD.retention END) IS DISTINCT FROM NEW.retention THEN
+        PERFORM rota.write_keep_rules(NEW.name);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_retention_rules AFTER INSERT OR UPDATE OR DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.follow_retention();
+
+-- Every partition of the history, those too that were detached and not yet dropped. Their names say from when they are.
+CREATE FUNCTION rota.history_parts() RETURNS TABLE (
+    parent text, partition text, relation oid, from_at timestamptz, to_at timestamptz, state text, estimated_rows bigint, bytes bigint
+) LANGUAGE sql STABLE AS $$
+    SELECT r.parent, c.relname::text, c.oid, d.first::timestamp AT TIME ZONE 'UTC', (d.first + r.days)::timestamp AT TIME ZONE 'UTC',
+           CASE WHEN i.inhrelid IS NULL THEN 'detached' WHEN i.inhdetachpending THEN 'detaching' ELSE 'attached' END,
+           greatest(c.reltuples, 0)::bigint, pg_total_relation_size(c.oid)
+    FROM rota.partitioned r
+    JOIN pg_class own ON own.oid = 'rota.jobs'::regclass
+    JOIN pg_class c ON c.relnamespace = own.relnamespace AND c.relkind = 'r' AND c.relname ~ ('^' || r.parent || '_[0-9]{8}$')
+    CROSS JOIN LATERAL (SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS first) d
+    LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+$$;
+
+-- Attempts and lines of the runs in a partition that was detached, a portion at a time: where to go on (NULL: done). Only
+-- a run that was claimed more than once can have attempts beside its own.
+CREATE FUNCTION rota.prune_traces(partition text, after_id bigint, with_logs boolean, max_runs integer, OUT last_id bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    ids   bigint[];
+    since timestamptz;
+BEGIN
+    EXECUTE format('SELECT array_agg(p.id), max(p.id), min(p.created_at)
+                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1 AND ($3 OR attempt > 1) ORDER BY id LIMIT $2) p', partition)
+    INTO ids, last_id, since USING after_id, max_runs, with_logs;
+    removed := CASE WHEN ids IS NULL THEN 0 ELSE rota.delete_traces(ids, since) END;
+END $$;
+
+-- Runs of one job that ended like this, up to a place in their order; the oldest first, a portion at a time. A class may be
+-- left to the dropping of its partitions. What somebody works on just now is left for the next pass.
+CREATE FUNCTION rota.prune_runs(of_job text, of_states text[], upto_at timestamptz, upto_id bigint, spared_class text, max_runs integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    ids   bigint[];
+    since timestamptz;
+    first timestamptz;
+    last  timestamptz;
+BEGIN
+    SELECT array_agg(p.id), min(p.created_at), min(p.finished_at), max(p.finished_at) INTO ids, since, first, last
+    FROM (SELECT r.id, r.created_at, r.finished_at FROM rota.ended_runs r
+          WHERE r.job = of_job AND r.state = ANY (of_states) AND r.finished_at <= upto_at AND (r.finished_at < upto_at OR r.id <= upto_id)
+            AND r.keep_class <> spared_class
+          ORDER BY r.finished_at LIMIT max_runs FOR UPDATE SKIP LOCKED) p;
+    IF ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    DELETE FROM rota.ended_runs r WHERE r.id = ANY (ids) AND r.finished_at BETWEEN first AND last;
+    PERFORM rota.delete_traces(ids, since);
+    RETURN cardinality(ids);
+END $$;
+
+-- Lines of one job between two instants, about so many at a time: up to where it came (NULL: done). Those of failed runs
+-- may be spared.
+CREATE FUNCTION rota.prune_lines(of_job text, after_at timestamptz, before_at timestamptz, spare_failed boolean, max_lines integer,
+    OUT last_at timestamptz, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+    SELECT max(p.at) INTO last_at FROM (
+        SELECT l.at FROM rota.logs l WHERE l.job = of_job AND l.at > after_at AND l.at < before_at ORDER BY l.at LIMIT max_lines) p;
+    DELETE FROM rota.logs l WHERE l.job = of_job AND l.at > after_at AND l.at <= last_at
+        AND NOT (spare_failed AND EXISTS (SELECT FROM rota.ended_runs r WHERE r.id = l.run_id AND r.state = 'failed' AND r.finished_at >= after_at));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+END $$;
+
+-- Lines of all jobs but these, in one partition, some pages at a time: where to go on (NULL: done).
+CREATE FUNCTION rota.prune_log_pages(partition text, kept_jobs text[], from_page bigint, pages integer, OUT next_page bigint, OUT removed bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    EXECUTE format('DELETE FROM ONLY rota.%I WHERE ctid >= $1 AND ctid < $2 AND job <> ALL ($3)', partition)
+    USING format('(%s,0)', from_page)::tid, format('(%s,0)', from_page + pages)::tid, kept_jobs;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    next_page := CASE WHEN from_page + pages < pg_relation_size(format('rota.%I', partition)::regclass) / current_setting('block_size')::integer
+                 THEN from_page + pages END;
+END $$;
+
+-- Rows of the small tables that are kept by time, the oldest first.
+CREATE FUNCTION rota.prune_rows(relation text, before_at timestamptz, max_rows integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    removed integer;
+BEGIN
+    CASE relation
+    WHEN 'rollups' THEN
+        DELETE FROM rota.rollups r WHERE r.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM rota.rollups o WHERE o.minute < before_at ORDER BY o.minute LIMIT max_rows FOR UPDATE SKIP LOCKED));
+    WHEN 'rollup_sums' THEN
+        DELETE FROM rota.rollup_sums r WHERE r.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM rota.rollup_sums o WHERE o.span <> 'ever' AND o.started_at < before_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
+    WHEN 'schedule_days' THEN
+        DELETE FROM rota.schedule_days d WHERE d.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM rota.schedule_days o WHERE o.day < (before_at AT TIME ZONE 'UTC')::date LIMIT max_rows FOR UPDATE SKIP LOCKED));
+    WHEN 'id_marks' THEN
+        DELETE FROM rota.id_marks m WHERE m.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM rota.id_marks o WHERE o.at < before_at LIMIT max_rows FOR UPDATE SKIP LOCKED));
+    WHEN 'audit' THEN
+        -- Ids rise with the time: nothing behind the first that is young enough is looked at.
+        DELETE FROM rota.audit a WHERE a.id IN (
+            SELECT o.id FROM (SELECT e.id, e.at FROM rota.audit e ORDER BY e.id LIMIT max_rows) o WHERE o.at < before_at);
+    END CASE;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;
+
+-- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python.
+INSERT INTO rota.jobs (name, executor, description, max_attempts, is_system) VALUES
+    ('rota' || '.prune_runs', 'async', 'Removes runs, attempts, occurrences and counts that are past their retention', 1, true),
+    ('rota' || '.prune_logs', 'async', 'Removes log lines that are past their retention', 1, true);
+ALTER TABLE rota.schedules DISABLE TRIGGER schedules_audit;
+INSERT INTO rota.schedules (name, job, description, cron, catch_up, is_system) VALUES
+    ('rota' || '.prune_logs', 'rota' || '.prune_logs', 'Retention of log lines', '0 2 * * *', 'latest', true),
+    ('rota' || '.prune_runs', 'rota' || '.prune_runs', 'Retention of runs', '0 2 * * *', 'latest', true);
+ALTER TABLE rota.schedules ENABLE TRIGGER schedules_audit;

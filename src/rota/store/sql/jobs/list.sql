@@ -1,6 +1,6 @@
 SELECT j.name, j.description, j.queue, j.priority, j.max_attempts, j.timeout_seconds, j.backoff, j.executor, j.payload_schema,
        j.tags, j.metadata, j.source, j.created_at, j.updated_at,
-       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events,
+       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events, j.retention,
        ARRAY(SELECT u.word FROM (
            SELECT 0 AS place, 'on demand' AS word
            UNION SELECT x.place, x.word FROM rota.schedules s CROSS JOIN LATERAL (

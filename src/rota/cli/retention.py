@@ -1,0 +1,68 @@
+"""`rota retention`: what is past its time, and removing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import times
+from rota.cli.flags import Json
+from rota.cli.output import print_json, remark, say, table
+from rota.cli.progress import progress
+from rota.cli.session import actor, administer
+
+if TYPE_CHECKING:
+    from rota.model.retention import RetentionItem, RetentionResult
+
+commands = typer.Typer(
+    name="retention", help="How long what has ended is kept.", no_args_is_help=True
+)
+
+
+@commands.callback()
+def retention() -> None:
+    """How long what has ended is kept: [retention] in rota.toml, and what single jobs say."""
+
+
+@commands.command("run")
+def run(
+    ctx: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Remove what is past its time, now and not only at night."""
+    with administer(ctx) as app:
+        face = app.retention.by(actor()).sync
+        if dry_run:
+            result = face.plan()
+        else:
+            with progress("removing rows") as bar:
+                result = face.run(on_progress=bar.advance)
+    if json:
+        print_json(result)
+    else:
+        _print(result)
+    return 1 if not dry_run and any(one.note for one in result.items) else 0
+
+
+def _print(result: RetentionResult) -> None:
+    if not result.items:
+        remark("nothing is past its time")
+        return
+    rows = [
+        (
+            one.action, one.partition or one.table, one.job or "", one.outcome or "",
+            f"about {one.rows}" if one.action == "drop" else one.rows, _size(one),
+            times.absolute(one.until), one.note or "",
+        )
+        for one in result.items
+    ]  # fmt: skip
+    table(("ACTION", "WHERE", "JOB", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", ""), rows)
+    say(f"{'would remove' if result.is_dry_run else 'removed'} about {result.rows} rows")
+
+
+def _size(one: RetentionItem) -> str:
+    return "" if one.bytes is None else f"{one.bytes / 2**20:.1f} MiB"

@@ -1,0 +1,88 @@
+"""How long what has ended is kept: what a job says about it, and what a pass has removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any, Literal, Self
+
+MOST_DAYS = 36_500
+MOST_COUNT = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What a job's runs and log lines are kept for; None: as the configuration says.
+
+    `count` keeps the newest so many, `days` those so young; whichever removes more. The words with
+    failed are for runs that failed, and for their lines; without them `days` holds for them too.
+    """
+
+    days: int | None = None
+    count: int | None = None
+    failed_days: int | None = None
+    failed_count: int | None = None
+    log_days: int | None = None
+    log_count: int | None = None
+    failed_log_days: int | None = None
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            most = MOST_DAYS if one.name.endswith("days") else MOST_COUNT
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and not (is_number and 1 <= value <= most):
+                raise ValueError(f"{one.name} must be a whole number from 1 to {most}: {value!r}")
+
+    @classmethod
+    def parse(cls, given: Retention | Mapping[str, Any]) -> Retention:
+        """ValueError if it is none."""
+        if isinstance(given, Retention):
+            return given
+        if not isinstance(given, Mapping):
+            raise ValueError(f"retention must be a rota.Retention or a mapping, not {given!r}")
+        known = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise ValueError(f"retention has no {name}; it has {', '.join(known)}")
+        return cls(**given)
+
+    @classmethod
+    def stored(cls, given: Mapping[str, Any] | None) -> Self:
+        """As the database has checked it."""
+        return cls(**given) if given else cls()
+
+    def to_json(self) -> dict[str, int]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def run_days(self, is_failed: bool) -> int | None:
+        return self.failed_days or self.days if is_failed else self.days
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionItem:
+    """A partition dropped as a whole, or rows deleted from a table. `rows` of a partition are the
+    database's estimate. `note`: why it is still there."""
+
+    action: Literal["drop", "delete"]
+    table: str
+    rows: int
+    partition: str | None = None
+    job: str | None = None
+    outcome: str | None = None
+    until: datetime | None = None
+    bytes: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionResult:
+    """What was removed; after a dry run, what would be."""
+
+    is_dry_run: bool
+    items: list[RetentionItem]
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.items if one.note is None)

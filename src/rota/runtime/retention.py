@@ -1,0 +1,59 @@
+"""The two jobs that every worker knows: nightly retention of runs and of log lines.
+
+Python, and not SQL jobs, because DETACH … CONCURRENTLY cannot be part of a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rota.config import Config
+from rota.errors import WrongState
+from rota.jobs.definition import JobDefinition
+from rota.model.retention import RetentionResult
+from rota.store.pool import Database
+from rota.store.retention import configure, retain
+from rota.store.steps import run_steps
+
+PRUNE_RUNS, PRUNE_LOGS = "rota.prune_runs", "rota.prune_logs"
+
+
+class BuiltInJobs:
+    """Their definitions. They are rows of rota.jobs already, so no application declares them."""
+
+    def __init__(self, database: Database, config: Config) -> None:
+        self._database = database
+        self._config = config
+
+    async def prepare(self) -> None:
+        """The database picks by the numbers of whoever started last."""
+        await run_steps(self._database, configure(self._config.retention))
+
+    @property
+    def names(self) -> list[str]:
+        return [PRUNE_LOGS, PRUNE_RUNS]
+
+    def definitions(self) -> Iterable[JobDefinition]:
+        async def prune_runs() -> dict[str, object]:
+            return await self._retain(runs=True, logs=False)
+
+        async def prune_logs() -> dict[str, object]:
+            return await self._retain(runs=False, logs=True)
+
+        for name, function in ((PRUNE_RUNS, prune_runs), (PRUNE_LOGS, prune_logs)):
+            yield JobDefinition.of(function, self._config, {"name": name, "max_attempts": 1})
+
+    async def _retain(self, *, runs: bool, logs: bool) -> dict[str, object]:
+        try:
+            steps = retain(self._config.retention, runs=runs, logs=logs)
+            done = await run_steps(self._database, steps, "rota retention")
+        except WrongState as error:
+            return {"skipped": str(error)}
+        return _summary(done)
+
+
+def _summary(done: RetentionResult) -> dict[str, object]:
+    waiting = [one.partition for one in done.items if one.note is not None]
+    dropped = [one.partition for one in done.items if one.action == "drop" and one.note is None]
+    deleted = sum(one.rows for one in done.items if one.action == "delete")
+    return {"dropped": dropped, "deleted_rows": deleted, "left": waiting}

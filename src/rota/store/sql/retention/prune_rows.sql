@@ -1,0 +1,1 @@
+SELECT rota.prune_rows(%(table)s::text, %(before_at)s::timestamptz, %(limit)s::integer) AS removed

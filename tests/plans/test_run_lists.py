@@ -1,0 +1,97 @@
+"""Lists over five million ended runs read little, whatever they filter by."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from rota.model.run_filter import RunFilter, RunFilters
+from rota.store import run_lists
+from rota.store.plans import Ask
+from rota.store.statements import Statements
+from tests.plans.plans import Watch
+
+pytestmark = [pytest.mark.plans, pytest.mark.slow]
+
+STATEMENTS = Statements("rota")
+RARE = """
+INSERT INTO rota.ended_runs (id, created_at, run_at, started_at, finished_at, worker, attempt,
+    attempts_used, max_attempts, priority, is_redelivery, state, attempt_state, queue, job, tenant,
+    payload, end_reason, key, schedule, tags)
+SELECT 2500000 + i, now(), now(), now(), now(), 1, 1, 3, 3, 5, false, 'failed', 'failed', 'rare',
+    'rare', 'rare', '{}', 'attempts used up', 'rare' || i, 'rare', '{rare}'
+FROM generate_series(1, 60) i
+"""
+
+
+@pytest.fixture(scope="module")
+def history(large: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    large.execute(RARE)
+    large.execute("ANALYZE rota.ended_runs")
+    return large
+
+
+def carry_out(conn: psycopg.Connection[Any], plan: Generator[Ask, Any, Any]) -> Any:
+    with conn.transaction():
+        try:
+            ask = next(plan)
+            while True:
+                cursor = conn.cursor(row_factory=dict_row)
+                cursor.execute(STATEMENTS.get(ask.statement).encode(), ask.params)
+                ask = plan.send(cursor.fetchall())
+        except StopIteration as done:
+            return done.value
+
+
+def rows_read(seen: Watch) -> float:
+    relations = {
+        node["Relation Name"]
+        for plan in seen.plans
+        for node in _nodes(plan["Plan"])
+        if "Relation Name" in node
+    }
+    wanted = [it for it in relations if it.startswith(("ended_runs", "open_runs"))]
+    return sum(seen.rows_read(it) for it in wanted)
+
+
+def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [node, *(it for child in node.get("Plans", []) for it in _nodes(child))]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {}, {"tenant": "rare"}, {"schedule": "rare"}, {"states": ["failed"]}, {"dead": True},
+        {"key": "rare7"}, {"job": "work"}, {"states": ["succeeded"]}, {"queue": "default"},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+def test_lists_read_little_of_a_long_history(
+    history: psycopg.Connection[Any], filters: RunFilters, order: run_lists.Order
+) -> None:
+    # Two million open runs have the lowest ids: what is common among them needs no look further.
+    with psycopg.connect(history.info.dsn, password=history.info.password, autocommit=True) as conn:
+        seen = Watch(conn)
+        for _ in range(7):  # often enough for a plan that would be kept
+            seen.plans.clear()
+            page = carry_out(conn, run_lists.list_page(RunFilter.of(filters), order=order))
+            if filters.get("key"):
+                assert len(page.runs) == 1
+                assert page.cursor is None
+            if order == "newest" or filters.get("states") != ["succeeded"]:
+                assert rows_read(seen) < 2000, filters
+
+
+def test_a_rare_run_is_searched_in_portions(history: psycopg.Connection[Any]) -> None:
+    with psycopg.connect(history.info.dsn, password=history.info.password, autocommit=True) as conn:
+        seen = Watch(conn)
+        wanted = RunFilter.of({"tag": "rare"})
+        page = carry_out(conn, run_lists.list_page(wanted, seconds=0))
+        assert page.runs == []
+        assert page.cursor is not None
+        assert rows_read(seen) <= 20_001
