@@ -93,6 +93,21 @@ async def test_loops_that_fail_and_ticks_that_went_well(app: rota.App, engine: E
         await eventually(lambda: counted(engine, "ticks") != [])
 
 
+async def test_lines_that_were_stored_and_dropped(make_app: Any, engine: Engine) -> None:
+    app: rota.App = make_app(**{"logs.buffer_lines": 5})
+
+    @app.job
+    async def talk(ctx: rota.Context) -> None:
+        for number in range(8):
+            ctx.log.info("line", number=number)
+
+    await talk.enqueue()
+    await drain(app)
+    ((_, stored),) = counted(engine, "lines_stored")
+    assert stored >= 5
+    assert counted(engine, "lines_dropped") == [({}, 3)]
+
+
 async def test_decisions_and_lateness_of_schedules(
     make_app: Any, engine: Engine, conn: Conn
 ) -> None:

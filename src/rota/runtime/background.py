@@ -67,6 +67,15 @@ class Background:
         for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
             loop.on_turn = self._count_turn
 
+        self.rollups.before_write = self._count_lines
+        self._lines = (0, 0)
+
+    def _count_lines(self) -> None:
+        """What the log buffer has stored and dropped since the last time."""
+        before, self._lines = self._lines, (self.logs.stored_total, self.logs.dropped_total)
+        self.rollups.counts.note("lines_stored", self._lines[0] - before[0])
+        self.rollups.counts.note("lines_dropped", self._lines[1] - before[1])
+
     def _count_turn(self, loop: str, is_well: bool) -> None:
         """Errors of every loop; of turns that went well only ticks, as they tell of health."""
         if not is_well:

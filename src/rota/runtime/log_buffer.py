@@ -63,6 +63,7 @@ class LogBuffer(Loop):
         self._writing = asyncio.Lock()
         self._is_pressed = False
         self.dropped_total = 0
+        self.stored_total = 0
 
     def add(self, writer: Writer, level: str, message: object, fields: Mapping[str, Any]) -> None:
         limit = self._line_bytes
@@ -119,6 +120,7 @@ class LogBuffer(Loop):
                 await asyncio.sleep(0.2)
 
     def _forget(self, batch: list[Line]) -> None:
+        self.stored_total += len(batch)
         with self._lock:
             for line in batch:
                 self._lines.popleft()

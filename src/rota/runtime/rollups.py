@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rota.model.histogram import BUCKETS
@@ -40,6 +41,7 @@ class Rollups(Loop):
         self._database = database
         self._tallies: dict[tuple[str, str, str], Tally] = {}
         self.counts = Counts()
+        self.before_write: Callable[[], None] | None = None
         self.worker = 0
 
     def count(self, job: str, queue: str, outcome: str, duration_ms: float) -> None:
@@ -61,6 +63,8 @@ class Rollups(Loop):
         return _PERIOD
 
     async def _write_counts(self) -> None:
+        if self.before_write is not None:
+            self.before_write()
         sums = self.counts.take()
         if not sums:
             return

@@ -88,6 +88,7 @@ SCHEDULE_STARTS = Metric(
     "From the time that a scheduled run was meant for until a worker took it.",
     "schedule_starts",
 )  # fmt: skip
+LINES_STORED = Metric("rota_log_lines", "counter", (), "Log lines stored.", "lines_stored")
 LINES_DROPPED = Metric(
     "rota_log_lines_dropped", "counter", (), "Log lines dropped by full buffers.", "lines_dropped"
 )
@@ -95,5 +96,6 @@ LINES_DROPPED = Metric(
 METRICS = (
     QUEUE_RUNS, QUEUE_OLDEST, QUEUE_COUNT_AGE, ATTEMPTS, DURATIONS, RUNS_ENDED, PICKUPS, WORKERS,
     SLOTS, HEARTBEAT_AGE, WORKERS_LOST, LATE_ENDS, DUPLICATES, LOOP_ERRORS, TICKS, TICK_AGE,
-    SCHEDULES, OVERDUE, OCCURRENCES, SCHEDULE_CLAIMS, SCHEDULE_STARTS, LINES_DROPPED,
+    SCHEDULES, OVERDUE, OCCURRENCES, SCHEDULE_CLAIMS, SCHEDULE_STARTS, LINES_STORED,
+    LINES_DROPPED,
 )  # fmt: skip

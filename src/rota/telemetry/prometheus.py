@@ -60,7 +60,10 @@ class _Page(Collector):
         yield from self._attempts()
         yield from self._workers()
         yield from self._schedules()
-        for metric in (known.WORKERS_LOST, known.LATE_ENDS, known.TICKS, known.LINES_DROPPED):
+        for metric in (
+            known.WORKERS_LOST, known.LATE_ENDS, known.TICKS, known.LINES_STORED,
+            known.LINES_DROPPED,
+        ):  # fmt: skip
             yield self._plain_counter(metric)
         for metric in (known.LOOP_ERRORS, known.OCCURRENCES):
             yield self._labelled_counter(metric)
