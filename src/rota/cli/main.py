@@ -25,6 +25,7 @@ from rota.cli import (
     server,
     stats,
     times,
+    top,
     worker,
     workers,
 )
@@ -48,6 +49,7 @@ program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
 program.command("stats")(stats.stats)
 program.command("bench")(bench.bench)
+program.command("top")(top.top)
 for noun in (
     run_actions,
     logs,

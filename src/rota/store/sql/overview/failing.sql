@@ -7,7 +7,7 @@ WITH counted AS (
 ), failing AS (
     SELECT * FROM counted WHERE failures > 0 ORDER BY failures DESC, job LIMIT %(limit)s::integer
 ), errors AS (
-    (SELECT job, finished_at AS at, last_error FROM rota.ended_runs
+    (SELECT job, finished_at AS at, error AS last_error FROM rota.ended_runs
      WHERE state <> 'succeeded' AND finished_at > rota.now() - make_interval(secs => %(seconds)s::double precision)
      ORDER BY finished_at DESC LIMIT 500)
     UNION ALL
