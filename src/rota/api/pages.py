@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rota.api.schemas.values import read_cursor, write_cursor
+from rota.model.log import LogPage
 
 
 def cut(
@@ -31,3 +32,12 @@ def full(
     more = len(found) > limit
     cursor = write_cursor(kind, *(key(shown[-1]) for key in keys)) if more else None
     return {"items": shown, "next_cursor": cursor}
+
+
+def log_page(kind: str, found: LogPage) -> dict[str, Any]:
+    cursor = None if found.cursor is None else write_cursor(kind, found.cursor)
+    return {
+        "items": found.lines,
+        "next_cursor": cursor,
+        "searched_back_to": found.searched_back_to,
+    }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rota.admin.calendars import Calendars
     from rota.admin.clock import Clock
     from rota.admin.jobs import Jobs
+    from rota.admin.logs import Logs
     from rota.admin.queues import Queues
     from rota.admin.runs import Runs
     from rota.admin.schedules import Schedules
@@ -82,6 +83,10 @@ class Desk:
     @property
     def stats(self) -> Stats:
         return self.ask(self.app.stats)
+
+    @property
+    def logs(self) -> Logs:
+        return self.ask(self.app.logs)
 
     @property
     def audit(self) -> Audit:

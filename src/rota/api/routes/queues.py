@@ -27,6 +27,17 @@ async def list_queues(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) ->
     return cut("queues", await desk.queues.list(), lambda one: one.name, cursor, limit)
 
 
+@routes.get(
+    "/queues/{name}",
+    response_model=schemas.QueueDetailsView,
+    operation_id="get_queue",
+    responses=problems(404),
+)
+async def get_queue(desk: AtDesk, name: QueueName) -> Any:
+    """One queue, with what is in it by job."""
+    return await desk.queues.get(name)
+
+
 @routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)
 async def pause_queue(
     desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
@@ -46,4 +57,4 @@ async def resume_queue(
 
 
 async def _one(desk: Desk, name: str) -> Any:
-    return next(one for one in await desk.queues.list() if one.name == name)
+    return (await desk.queues.get(name)).queue

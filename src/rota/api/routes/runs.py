@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 
-from rota.api.pages import full
+from rota.api.pages import log_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Instant, Limit, RunId, read_cursor
+from rota.api.schemas.values import Cursor, Instant, Limit, RunId, read_cursor, write_cursor
 from rota.api.state import AtDesk
 
 routes = router("runs")
@@ -27,17 +27,32 @@ async def list_runs(
     tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
     key: Annotated[str | None, Query(max_length=400, description="With this key.")] = None,
+    schedule: Annotated[
+        str | None, Query(max_length=200, description="Asked for by this schedule.")
+    ] = None,
     since: Annotated[Instant | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[Instant | None, Query(description="Created before this time.")] = None,
+    dead: Annotated[bool, Query(description="That failed and used up their attempts.")] = False,
+    order: Annotated[
+        Literal["newest", "oldest"], Query(description="Which come first.")
+    ] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Runs, the newest first."""
-    place = read_cursor("runs", cursor, int)
-    found = await desk.runs.list(
-        states=state, job=job, queue=queue, tenant=tenant, tag=tag, key=key, since=since,
-        before_id=place[0] if place else None, limit=limit + 1,
+    """Runs, the newest or the oldest first."""
+    place = read_cursor(f"runs {order}", cursor, int)
+    found = await desk.runs.page(
+        states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
+        schedule=schedule, since=since, until=until, dead=dead or None, order=order,
+        cursor=place[0] if place else None, limit=limit,
     )  # fmt: skip
-    return full("runs", found, limit, lambda one: one.id)
+    return {
+        "items": found.runs,
+        "next_cursor": None
+        if found.cursor is None
+        else write_cursor(f"runs {order}", found.cursor),
+        "searched_to": found.searched_to,
+    }
 
 
 @routes.post(
@@ -94,6 +109,47 @@ async def get_run_details(
 async def list_attempts(desk: AtDesk, run_id: RunId) -> Any:
     """The attempts of a run, the first one first."""
     return (await desk.runs.details(run_id, log_lines=0)).attempts
+
+
+@routes.get(
+    "/runs/{run_id:int}/logs",
+    response_model=schemas.LogPage,
+    operation_id="list_run_logs",
+    responses=problems(404),
+)
+async def list_run_logs(
+    desk: AtDesk,
+    run_id: RunId,
+    attempt: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="Of this attempt.")
+    ] = None,
+    limit: Limit = 1000,
+    cursor: Cursor = None,
+) -> Any:
+    """The log lines of a run, the oldest first."""
+    place = read_cursor("run logs", cursor, str)
+    found = await desk.logs.show(
+        run_id, attempt=attempt, limit=limit, cursor=place[0] if place else None
+    )
+    return log_page("run logs", found)
+
+
+@routes.delete(
+    "/runs/{run_id:int}",
+    response_model=schemas.DeletedRun,
+    operation_id="delete_run",
+    responses=problems(404, 409),
+)
+async def delete_run(
+    desk: AtDesk,
+    run_id: RunId,
+    reason: Annotated[
+        str | None, Query(max_length=2000, description="Why; the audit keeps it.")
+    ] = None,
+) -> Any:
+    """Remove an ended run with its attempts and log lines."""
+    await desk.runs.delete(run_id, reason)
+    return {"run_id": run_id}
 
 
 @routes.post(

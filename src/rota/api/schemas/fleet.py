@@ -8,11 +8,31 @@ from pydantic import Field
 
 from rota.api.schemas.values import Instant, Reason
 from rota.api.schemas.views import Body, examples, page, view
-from rota.model.queue import QueueInfo
+from rota.model.queue import JobDepth, QueueDetails, QueueInfo
 from rota.model.schedule_info import CalendarInfo
 from rota.model.worker import WorkerInfo
 
 _AT = "2026-03-08T09:00:00Z"
+_QUEUE: dict[str, Any] = {
+    "name": "mail",
+    "blocked": 0,
+    "scheduled": 12,
+    "queued": 340,
+    "held": 0,
+    "running": 16,
+    "oldest_seconds": 4.2,
+    "workers": 2,
+    "is_paused": False,
+    "paused_at": None,
+    "paused_by": None,
+    "pause_reason": None,
+    "version": 1,
+    "counted_seconds": 0.0,
+}
+_DEPTH: dict[str, Any] = {
+    "job": "send_welcome", "blocked": 0, "scheduled": 12, "queued": 340, "held": 0, "running": 16,
+    "oldest_seconds": 4.2,
+}  # fmt: skip
 QueueView = view(
     QueueInfo,
     "Queue",
@@ -30,24 +50,33 @@ QueueView = view(
         "paused_by": "By whom.",
         "pause_reason": "Why.",
         "version": "Rises with each change.",
+        "counted_seconds": "How old the counts are: nothing, unless very many runs are open.",
     },
-    {
-        "name": "mail",
-        "blocked": 0,
-        "scheduled": 12,
-        "queued": 340,
-        "held": 0,
-        "running": 16,
-        "oldest_seconds": 4.2,
-        "workers": 2,
-        "is_paused": False,
-        "paused_at": None,
-        "paused_by": None,
-        "pause_reason": None,
-        "version": 1,
-    },
+    _QUEUE,
 )
 QueuePage = page(QueueView)
+JobDepthView = view(
+    JobDepth,
+    "JobDepth",
+    {
+        "job": "The job.",
+        "blocked": "Its runs that wait for others.",
+        "scheduled": "That wait for their time.",
+        "queued": "That wait for a worker.",
+        "held": "Of those, how many something holds back.",
+        "running": "That a worker has.",
+        "oldest_seconds": "How long the oldest has waited that a worker may take.",
+    },
+    _DEPTH,
+)
+QueueDetailsView = view(
+    QueueDetails,
+    "QueueDetails",
+    {"queue": "The queue.", "jobs": "What is in it by job, the longest line first."},
+    {"queue": _QUEUE, "jobs": [_DEPTH]},
+    queue=QueueView,
+    jobs=list[JobDepthView],  # type: ignore[valid-type]
+)
 WorkerView = view(
     WorkerInfo,
     "Worker",

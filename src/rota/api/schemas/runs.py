@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -26,7 +27,7 @@ RUN_EXAMPLE: dict[str, Any] = {
     "last_error": "SMTPServerDisconnected: connection lost", "message": None, "result": None,
     "created_at": _AT, "started_at": _AT, "finished_at": "2026-03-08T09:00:31Z",
     "duration_ms": 214.5, "expires_at": None, "end_reason": "attempts used up",
-    "attempts_used": 3, "progress": None, "held_by": None,
+    "attempts_used": 3, "progress": None, "held_by": None, "enqueued_at": _AT,
 }  # fmt: skip
 
 RunView = view(
@@ -62,11 +63,21 @@ RunView = view(
         "attempts_used": "How many attempts it has spent.",
         "progress": "How far the handler says it is, from 0 to 1.",
         "held_by": "What holds it back while it is queued.",
+        "enqueued_at": "Since when it waits, or when it was last put to work.",
     },
     RUN_EXAMPLE,
     state=RunState,
 )
-RunPage = page(RunView)
+RunPage = page(
+    RunView,
+    searched_to=(
+        datetime | None,
+        Field(
+            description="A search that took too long stopped here: there may be runs on the next "
+            "page even if this one is empty."
+        ),
+    ),
+)
 
 ATTEMPT_EXAMPLE: dict[str, Any] = {
     "run_id": 42, "attempt": 3, "state": "failed", "worker": 3, "started_at": _AT,
@@ -98,7 +109,7 @@ AttemptView = view(
 )
 LINE_EXAMPLE: dict[str, Any] = {
     "at": _AT, "run_id": 42, "attempt": 3, "seq": 1, "worker": 3, "level": "info",
-    "message": "sending", "fields": {"user": 7},
+    "message": "sending", "fields": {"user": 7}, "job": "send_welcome", "tenant": "",
 }  # fmt: skip
 LogLineView = view(
     LogLine,
@@ -112,8 +123,17 @@ LogLineView = view(
         "level": "debug, info, warning, error or critical.",
         "message": "The text.",
         "fields": "What was given beside the text.",
+        "job": "The job of the run.",
+        "tenant": "Whose run it is.",
     },
     LINE_EXAMPLE,
+)
+LogPage = page(
+    LogLineView,
+    searched_back_to=(
+        datetime | None,
+        Field(description="Everything newer was read; the search goes on from here."),
+    ),
 )
 RunDetailsView = view(
     RunDetails,
@@ -212,6 +232,14 @@ class Cancelled(Body):
     result: Literal["cancelled", "requested"] = Field(
         description="`requested`: it is running, its worker was asked to stop."
     )
+
+
+class DeletedRun(Body):
+    """What is gone."""
+
+    model_config = examples({"run_id": 42})
+
+    run_id: int = Field(description="The run.")
 
 
 class Retrial(Body):

@@ -41,8 +41,8 @@ def view(
     return made
 
 
-def page(item: type[BaseModel]) -> type[BaseModel]:
-    """A list of them, and where the next page begins."""
+def page(item: type[BaseModel], **more: Any) -> type[BaseModel]:
+    """A list of them, and where the next page begins; `more` is what else the page says."""
     made: type[BaseModel] = create_model(
         f"{item.__name__}Page",
         __config__=ConfigDict(from_attributes=True),
@@ -52,6 +52,7 @@ def page(item: type[BaseModel]) -> type[BaseModel]:
             str | None,
             Field(description="Send it as `cursor` for the next page; null: this is the last one."),
         ),
+        **more,
     )
     return made
 
