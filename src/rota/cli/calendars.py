@@ -9,7 +9,8 @@ import typer
 
 from rota.cli import times, values
 from rota.cli.flags import Absolute, Json, Version
-from rota.cli.output import block, facts, heading, print_json, remark, say, table
+from rota.cli.names import calendar_names
+from rota.cli.output import block, facts, heading, print_json, remark, table, tell
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -17,7 +18,7 @@ commands = typer.Typer(
     name="calendars", help="Calendars: when schedules do not run.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=calendar_names)]
 DEFINITION_HELP = '{"timezone", "holidays", "weekends", "windows"}'
 
 
@@ -82,12 +83,13 @@ def create(
     name: Annotated[str, typer.Option(metavar="NAME")],
     definition: Annotated[str, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)],
     description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    json: Json = False,
 ) -> None:
     """Make a calendar."""
     given = values.payload(definition, "--definition") or {}
     with administer(ctx) as app:
         app.calendars.by(actor()).sync.create(name, given, description)
-    say(f'calendar "{name}" created')
+    tell(json, f'calendar "{name}" created', calendar=name, action="created")
 
 
 @commands.command("update")
@@ -99,6 +101,7 @@ def update(
     ] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     version: Version = None,
+    json: Json = False,
 ) -> None:
     """Change a calendar, for every schedule that follows it."""
     given = values.payload(definition, "--definition")
@@ -106,12 +109,12 @@ def update(
         values.refuse("--definition", "nothing to change: give it, or --description")
     with administer(ctx) as app:
         app.calendars.by(actor()).sync.update(name, given, description, version=version)
-    say(f'calendar "{name}" updated')
+    tell(json, f'calendar "{name}" updated', calendar=name, action="updated")
 
 
 @commands.command("delete")
-def delete(ctx: typer.Context, name: Name) -> None:
+def delete(ctx: typer.Context, name: Name, json: Json = False) -> None:
     """Remove a calendar that no schedule follows."""
     with administer(ctx) as app:
         app.calendars.by(actor()).sync.delete(name)
-    say(f'calendar "{name}" deleted')
+    tell(json, f'calendar "{name}" deleted', calendar=name, action="deleted")

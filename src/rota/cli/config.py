@@ -10,7 +10,7 @@ import typer
 
 from rota.cli.failure import Failure
 from rota.cli.flags import Json
-from rota.cli.output import print_json, remark, say, table
+from rota.cli.output import print_json, remark, say, table, tell
 
 commands = typer.Typer(name="config", help="Settings and their file.", no_args_is_help=True)
 
@@ -81,6 +81,7 @@ def set_setting(
     key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Lists as a,b.")],
     file: File = None,
+    json: Json = False,
 ) -> None:
     """Check a value and write it to the file; its comments stay."""
     from rota.config import set_value
@@ -89,25 +90,27 @@ def set_setting(
     path = _file(file)
     set_value(path, key, value)
     setting = find_setting(key)
-    say(f"{key} = {'***' if setting.is_secret else value} in {path}")
+    shown = "***" if setting.is_secret else value
+    tell(json, f"{key} = {shown} in {path}", key=key, value=shown, file=str(path), action="set")
     if os.environ.get(setting.env, "").strip():
         remark(f"hint: {setting.env} is set, and wins over the file")
 
 
 @commands.command("unset")
-def unset(key: Key, file: File = None) -> None:
+def unset(key: Key, file: File = None, json: Json = False) -> None:
     """Take a setting out of the file, so that its default holds again."""
     from rota.config import unset_value
 
     path = _file(file)
     if not path.exists() or not unset_value(path, key):
         raise Failure(f"{key} is not set in {path}")
-    say(f"{key} is no longer set in {path}")
+    tell(json, f"{key} is no longer set in {path}", key=key, file=str(path), action="unset")
 
 
 @commands.command("init")
 def init(
     path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("rota.toml"),
+    json: Json = False,
 ) -> None:
     """Write a rota.toml with every setting, its default and its range as comments."""
     from rota.config import write_template
@@ -115,7 +118,7 @@ def init(
     if path.exists():
         raise Failure(f"{path} exists already", hint="remove it, or choose another path")
     write_template(path)
-    say(f"wrote {path}")
+    tell(json, f"wrote {path}", file=str(path), action="written")
 
 
 def _file(given: Path | None) -> Path:

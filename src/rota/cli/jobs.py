@@ -9,8 +9,10 @@ import typer
 
 from rota.cli import times, values
 from rota.cli.flags import Json, Reason, Version
-from rota.cli.output import block, compact, facts, heading, print_json, remark, say, table
+from rota.cli.names import job_names
+from rota.cli.output import block, compact, facts, heading, print_json, remark, say, table, tell
 from rota.cli.session import actor, administer, session
+from rota.cli.watch import watched
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from rota.model.drift import Drift
     from rota.model.job import JobInfo
 
-Name = Annotated[str, typer.Argument(metavar="JOB")]
+Name = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)]
 Text = Annotated[str | None, typer.Option(metavar="TEXT")]
 commands = typer.Typer(name="jobs", help="Jobs: what applications declare.", no_args_is_help=True)
 
@@ -38,6 +40,7 @@ HEADERS = (
 
 
 @commands.command("list")
+@watched
 def list_jobs(
     ctx: typer.Context,
     system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
@@ -73,6 +76,7 @@ def _timeout(job: JobInfo) -> str:
 
 
 @commands.command("show")
+@watched
 def show(
     ctx: typer.Context,
     name: Name,
@@ -224,19 +228,19 @@ def _backoff(text: str | None) -> Any:
 
 
 @commands.command("enable")
-def enable(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
+def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
     """Let the runs of a job start again, and its schedules."""
     with administer(ctx) as app:
         app.jobs.by(actor()).sync.enable(name, reason)
-    say(f'job "{name}" enabled')
+    tell(json, f'job "{name}" enabled', job=name, action="enabled")
 
 
 @commands.command("disable")
-def disable(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
+def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
     """Let the runs of a job wait, and its schedules skip. What runs, runs on."""
     with administer(ctx) as app:
         app.jobs.by(actor()).sync.disable(name, reason)
-    say(f'job "{name}" disabled')
+    tell(json, f'job "{name}" disabled', job=name, action="disabled")
 
 
 @commands.command("delete")
@@ -248,13 +252,15 @@ def delete(
         bool, typer.Option("--cancel-open", help="Cancel its runs that have not ended.")
     ] = False,
     reason: Reason = None,
+    json: Json = False,
 ) -> None:
     """Remove a job that no code declares any more. What it did stays in history and audit."""
     with administer(ctx) as app:
         cancelled = app.jobs.by(actor()).sync.delete(
             name, cascade=cascade, cancel_open=cancel_open, reason=reason
         )
-    say(f'job "{name}" deleted' + (f", {cancelled} runs cancelled" if cancel_open else ""))
+    text = f'job "{name}" deleted' + (f", {cancelled} runs cancelled" if cancel_open else "")
+    tell(json, text, job=name, action="deleted", cancelled_runs=cancelled)
 
 
 # Code and database.

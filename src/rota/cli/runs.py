@@ -56,6 +56,7 @@ def list_runs(
 
 
 @commands.command("show")
+@watched
 def show(
     ctx: typer.Context,
     run_id: Annotated[int, typer.Argument(metavar="ID")],

@@ -11,8 +11,10 @@ from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli.flags import Absolute, Json, Reason
 from rota.cli.output import print_json, remark
+from rota.cli.progress import progress
 from rota.cli.schedules import Name, Tenant, acting, commands
 from rota.cli.session import administer
+from rota.cli.watch import watched
 
 if TYPE_CHECKING:
     from rota.timing.preview import Row
@@ -95,10 +97,11 @@ def backfill(
     with administer(ctx) as app:
         now = app.clock.sync.now()
         ends: Any = [now - one if isinstance(one, timedelta) else one for one in (first, last)]
-        done = acting(app).backfill(
-            name, *ends, dry_run=dry_run, rate=rate, priority=priority, again=again,
-            reason=reason, tenant=tenant,
-        )  # fmt: skip
+        with progress(f"backfilling {name}"):
+            done = acting(app).backfill(
+                name, *ends, dry_run=dry_run, rate=rate, priority=priority, again=again,
+                reason=reason, tenant=tenant,
+            )  # fmt: skip
     if json:
         print_json(done)
     else:
@@ -106,6 +109,7 @@ def backfill(
 
 
 @commands.command("history")
+@watched
 def history(
     ctx: typer.Context,
     name: Name,

@@ -10,8 +10,10 @@ from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli import values
 from rota.cli.flags import Absolute, Json, Reason, Version
-from rota.cli.output import print_json, remark, say
+from rota.cli.names import schedule_names
+from rota.cli.output import print_json, remark, say, tell
 from rota.cli.session import actor, administer
+from rota.cli.watch import watched
 
 if TYPE_CHECKING:
     from rota.admin.schedules import SyncSchedules
@@ -22,7 +24,7 @@ commands = typer.Typer(
 )
 
 STATES = ("active", "pending", "paused", "disabled", "finished", "parked")
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=schedule_names)]
 Tenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.")]
 
 
@@ -31,6 +33,7 @@ def acting(app: App) -> SyncSchedules:
 
 
 @commands.command("list")
+@watched
 def list_schedules(
     ctx: typer.Context,
     job: Annotated[str | None, typer.Option(metavar="NAME")] = None,
@@ -65,6 +68,7 @@ def list_schedules(
 
 
 @commands.command("show")
+@watched
 def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
     """One schedule: its timing and policies, its next times, how its runs went."""
     with administer(ctx) as app:
@@ -134,28 +138,31 @@ def delete(
         bool, typer.Option("--cancel-waiting", help="Cancel its runs that have not started.")
     ] = False,
     tenant: Tenant = "",
+    json: Json = False,
 ) -> None:
     """Remove a schedule. What it did stays in history, ledger and audit."""
     with administer(ctx) as app:
         cancelled = acting(app).delete(name, tenant=tenant, cancel_waiting=cancel_waiting)
     runs = f", {cancelled} waiting runs cancelled" if cancel_waiting else ""
-    say(f'schedule "{name}" deleted{runs}')
+    text = f'schedule "{name}" deleted{runs}'
+    told = {"schedule": name, "tenant": tenant, "action": "deleted", "cancelled_runs": cancelled}
+    tell(json, text, **told)
 
 
 @commands.command("enable")
-def enable(ctx: typer.Context, name: Name, tenant: Tenant = "") -> None:
+def enable(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
     """Let its times count again, from now on."""
     with administer(ctx) as app:
         acting(app).enable(name, tenant=tenant)
-    say(f'schedule "{name}" enabled')
+    tell(json, f'schedule "{name}" enabled', schedule=name, tenant=tenant, action="enabled")
 
 
 @commands.command("disable")
-def disable(ctx: typer.Context, name: Name, tenant: Tenant = "") -> None:
+def disable(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
     """Skip its times until it is enabled."""
     with administer(ctx) as app:
         acting(app).disable(name, tenant=tenant)
-    say(f'schedule "{name}" disabled')
+    tell(json, f'schedule "{name}" disabled', schedule=name, tenant=tenant, action="disabled")
 
 
 @commands.command("pause")
@@ -167,12 +174,13 @@ def pause(
         str | None, typer.Option(metavar="2h|TIME", help="Goes on by itself then.")
     ] = None,
     tenant: Tenant = "",
+    json: Json = False,
 ) -> None:
     """Skip its times for a while."""
     end = values.since(until, "--until")
     with administer(ctx) as app:
         acting(app).pause(name, reason, end, tenant=tenant)
-    say(f'schedule "{name}" paused')
+    tell(json, f'schedule "{name}" paused', schedule=name, tenant=tenant, action="paused")
 
 
 @commands.command("resume")
@@ -183,11 +191,12 @@ def resume(
         bool, typer.Option("--catch-up", help="What the pause left out counts as missed.")
     ] = False,
     tenant: Tenant = "",
+    json: Json = False,
 ) -> None:
     """End a pause: it goes on from now."""
     with administer(ctx) as app:
         acting(app).resume(name, catch_up=catch_up, tenant=tenant)
-    say(f'schedule "{name}" resumed')
+    tell(json, f'schedule "{name}" resumed', schedule=name, tenant=tenant, action="resumed")
 
 
 @commands.command("trigger")
@@ -217,13 +226,14 @@ def reschedule(
     name: Name,
     at: Annotated[str, typer.Option(metavar="30m|TIME", help="The next time: from now, or then.")],
     tenant: Tenant = "",
+    json: Json = False,
 ) -> None:
     """Move its next time; after that it goes on as before."""
     instant = values.since(at, "--at")
     assert instant is not None
     with administer(ctx) as app:
         acting(app).reschedule(name, instant, tenant=tenant)
-    say(f'schedule "{name}" rescheduled')
+    tell(json, f'schedule "{name}" rescheduled', schedule=name, tenant=tenant, action="rescheduled")
 
 
 @commands.command("templates")
