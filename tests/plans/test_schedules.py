@@ -44,7 +44,7 @@ def engine(crowded: psycopg.Connection[Any], request: pytest.FixtureRequest) -> 
         crowded.execute("ANALYZE rota.schedules")
     else:
         crowded.execute("DELETE FROM pg_statistic WHERE starelid = 'rota.schedules'::regclass")
-    crowded.execute("UPDATE rota.schedules SET ticking_until = NULL WHERE ticking_until > now()")
+    crowded.execute("DELETE FROM rota.schedule_holds")
     # A new session: plans of functions are kept in the old one.
     with psycopg.connect(crowded.info.dsn, password=crowded.info.password, autocommit=True) as conn:
         yield Engine(conn)

@@ -222,7 +222,7 @@ async def test_a_ticker_that_was_too_slow_writes_nothing(
     slow, schedules.ticker = schedules.ticker, type(schedules.ticker)(app.database, tick_seconds=1)
 
     def overtake() -> None:
-        schedules.engine.rows("UPDATE rota.schedules SET ticking_until = NULL")
+        schedules.engine.rows("DELETE FROM rota.schedule_holds")
 
     slow.between = overtake
     schedules.set_clock(later(61))

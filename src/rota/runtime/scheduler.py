@@ -30,6 +30,7 @@ _BATCH = 200
 _HOLD_SECONDS = 5.0
 # What is decided is written before the hold runs out, however much there is to decide.
 _THINK_SECONDS = 1.0
+_TURN_SECONDS = 0.002
 _ERROR_LENGTH = 1000
 
 
@@ -66,15 +67,19 @@ class Scheduler(Loop):
             params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
             cursor = await conn.execute(self._database.statements.get("schedules/take_due"), params)
             rows = await cursor.fetchall()
-            ticks, began = [], time.monotonic()
+            ticks = []
+            began = rested = time.monotonic()
             for row in rows:
                 if one := await self._decide(conn, row):
                     ticks.append(one)
-                if time.monotonic() - began > _THINK_SECONDS:
+                now = time.monotonic()
+                if now - began > _THINK_SECONDS:
                     await self._write(conn, ticks)
-                    ticks, began = [], time.monotonic()
-                # A long backlog is a long thought; leases and slots want their turn.
-                await asyncio.sleep(0)
+                    ticks, began = [], now
+                if now - rested > _TURN_SECONDS:
+                    # A long backlog is a long thought; leases and slots want their turn.
+                    await asyncio.sleep(0)
+                    rested = time.monotonic()
             await self._write(conn, ticks)
         return len(rows)
 

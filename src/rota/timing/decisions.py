@@ -65,7 +65,7 @@ class _Deciding:
         elif self._schedule.every_from == "end":
             self._decide_counted_from_end()
         else:
-            self._decide_by_timing(Timing.of(**self._schedule.timing))
+            self._decide_by_timing(Timing.kept(**self._schedule.timing))
         self._tick.cursor_at = self._cursor
         self._tick.cancels_running = self._judge.cancels_running
         return self._tick
@@ -154,6 +154,8 @@ class _Deciding:
 
     def _decide_missed(self, timing: Timing, until: datetime) -> None:
         schedule = self._schedule
+        if self._cursor >= until:
+            return  # as nearly always: somebody ticked in time
         if schedule.catch_up == "none":
             self._add_span(timing, until, "missed", "policy none")
             return

@@ -37,6 +37,8 @@ class Nominal:
 
 def in_utc(instant: datetime, name: str) -> datetime:
     """The same instant in UTC. One without an offset is refused: we never guess a zone."""
+    if instant.tzinfo is UTC:
+        return instant
     if instant.utcoffset() is None:
         raise TimingError(
             f"{name} {instant.isoformat(sep=' ')} has no time zone",

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice, takewhile
-from typing import Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from rota.errors import TimingError
 from rota.timing import interval as intervals
@@ -21,6 +22,7 @@ from rota.timing.zones import zone
 Kind = Literal["cron", "interval", "once"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_GAPS, _FOLDS = get_args(Gap), get_args(Fold)
 _TICK = timedelta(microseconds=1)
 # Looked back from the end to find the latest time without listing all before it.
 _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
@@ -70,8 +72,8 @@ class Timing:
         from the start of 1970 in UTC, so that an hour falls on the hour. Both bounds are included.
         """
         _check_one(cron=cron, interval_seconds=interval_seconds, run_at=run_at)
-        _check_word("gap", gap, get_args(Gap))
-        _check_word("fold", fold, get_args(Fold))
+        _check_word("gap", gap, _GAPS)
+        _check_word("fold", fold, _FOLDS)
         step = None if interval_seconds is None else intervals.step_of(interval_seconds)
         if isinstance(cron, str):
             step = intervals.every(cron)
@@ -92,6 +94,12 @@ class Timing:
             with_seconds=with_seconds,
             anchor=EPOCH if step is None else counted_from,
         )
+
+    @classmethod
+    def kept(cls, **words: Any) -> Timing:
+        """The same as `of`, remembered: ticks ask for the same ones again and again. The zone is
+        part of the key, so that zone data which is read anew counts."""
+        return _of(zone(words.get("timezone", "UTC")), **words)
 
     def _rule(self) -> CronRule | IntervalRule | OnceRule:
         tz = zone(self.timezone)  # checked for every kind: people are shown times in it
@@ -183,6 +191,11 @@ class Timing:
     def _ceiling(self, until: datetime) -> datetime:
         ceiling = in_utc(until, "until")
         return min(ceiling, self.end_at) if self.end_at else ceiling
+
+
+@lru_cache(maxsize=20_000)
+def _of(tz: tzinfo, **words: Any) -> Timing:
+    return Timing.of(**words)
 
 
 def _last(times: Iterator[Nominal]) -> Nominal | None:

@@ -303,6 +303,7 @@ CREATE INDEX deleted_schedules_at ON rota.deleted_schedules (deleted_at);
 CREATE FUNCTION rota.note_deleted_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO rota.deleted_schedules (schedule_id, tenant, name) VALUES (OLD.id, OLD.tenant, OLD.name);
+    DELETE FROM rota.schedule_holds h WHERE h.schedule_id = OLD.id;
     -- Longer than any ledger is kept.
     DELETE FROM rota.deleted_schedules d WHERE d.deleted_at < rota.now() - interval '400 days';
     RETURN NULL;
@@ -313,7 +314,7 @@ CREATE TRIGGER schedules_deleted AFTER DELETE ON rota.schedules FOR EACH ROW EXE
 -- catch-up decides.
 CREATE FUNCTION rota.revive_schedules() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, error = NULL, ticking_until = NULL, version = s.version + 1
+    UPDATE rota.schedules s SET parked_at = NULL, error = NULL, version = s.version + 1
     WHERE s.calendar = NEW.name AND s.parked_at IS NOT NULL;
     PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     RETURN NULL;
@@ -460,3 +461,159 @@ LEFT JOIN LATERAL (
            max(o.longest_ms) FILTER (WHERE o.minute > rota.now() - interval '7 days') AS longest_ms_7d
     FROM rota.rollups o WHERE o.job = j.name AND o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
 ) r ON true;
+
+-- A lighter tick. Who thinks about a schedule says so in a row of its own, instead of in the schedule's, which is wide and has
+-- four indexes. The mark is for a version: an edit and the tick's own write end it without touching it. A crash of the server
+-- may forget it. (schedules.ticking_until is no longer written.)
+CREATE UNLOGGED TABLE rota.schedule_holds (
+    schedule_id bigint PRIMARY KEY,
+    version     bigint NOT NULL,
+    until       timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE OR REPLACE FUNCTION rota.take_due_schedules(max_schedules integer, hold_seconds double precision)
+RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    at timestamptz := rota.now();
+BEGIN
+    -- Nobody has to wait for the disk: a mark that is lost costs nothing, and neither does a tick (see write_ticks).
+    PERFORM set_config('synchronous_commit', 'off', true);
+    RETURN QUERY
+    WITH due AS MATERIALIZED (
+        -- As they are when they are locked, which may be later than this statement's snapshot.
+        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at, s.has_seconds,
+               s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar, s.on_closed,
+               s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
+               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count, s.last_success_for
+        FROM rota.schedules s
+        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at
+          AND NOT EXISTS (SELECT FROM rota.schedule_holds h
+                          WHERE h.schedule_id = s.id AND h.version = s.version AND h.until > clock_timestamp())
+        ORDER BY s.due_at LIMIT max_schedules FOR NO KEY UPDATE OF s SKIP LOCKED
+    ), taken AS (
+        INSERT INTO rota.schedule_holds AS h (schedule_id, version, until)
+        SELECT d.id, d.version, clock_timestamp() + make_interval(secs => hold_seconds) FROM due d ORDER BY d.id
+        ON CONFLICT (schedule_id) DO UPDATE SET version = excluded.version, until = excluded.until
+        WHERE h.version <> excluded.version OR h.until <= clock_timestamp()
+        RETURNING h.schedule_id
+    )
+    SELECT row_to_json(d), at,
+           (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = d.id),
+           coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = d.job), false),
+           (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
+    FROM due d WHERE d.id = ANY (ARRAY(SELECT schedule_id FROM taken));
+END $$;
+
+CREATE OR REPLACE FUNCTION rota.next_schedule_seconds() RETURNS double precision LANGUAGE sql STABLE SET enable_seqscan = off AS $$
+    SELECT greatest(extract(epoch FROM n.soonest), 0) FROM (SELECT least(
+        (SELECT s.due_at - rota.now() FROM rota.schedules s
+         WHERE s.is_ticking AND s.init IS NULL AND s.due_at < 'infinity'
+           AND NOT EXISTS (SELECT FROM rota.schedule_holds h
+                           WHERE h.schedule_id = s.id AND h.version = s.version AND h.until > clock_timestamp())
+         ORDER BY s.due_at LIMIT 1),
+        (SELECT min(h.until) - clock_timestamp()
+         FROM rota.schedules s JOIN rota.schedule_holds h ON h.schedule_id = ANY (ARRAY[s.id]) AND h.version = s.version
+         WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= rota.now() AND h.until > clock_timestamp())) AS soonest) n
+    WHERE n.soonest IS NOT NULL
+$$;
+
+CREATE OR REPLACE FUNCTION rota.write_ticks(for_worker bigint, ticks jsonb) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock   timestamptz := rota.now();
+    written bigint[];
+    resumed bigint[];
+    arrived bigint[];
+    touched text[];
+    soonest timestamptz;
+BEGIN
+    -- A tick that a crash of the server forgets is one that never was: its runs are gone with it, and the next tick decides
+    -- again. Whoever claimed one of them has flushed the tick too, as commits are flushed in their order.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    WITH decided AS MATERIALIZED (
+        -- In one order, as the ends of runs lock schedules too; the update below goes row by row through it.
+        SELECT t.* FROM jsonb_to_recordset(ticks) AS t (
+            id bigint, version bigint, cursor_at timestamptz, new_cursor_at timestamptz, next_run_at timestamptz,
+            segments jsonb, is_resumed boolean, is_finished boolean, is_moved boolean, occurrences jsonb)
+        ORDER BY t.id
+    ), moved AS (
+        -- No column that people edit, as the triggers of edits go by the columns that are named.
+        UPDATE rota.schedules s
+        SET cursor_at = t.new_cursor_at, next_run_at = t.next_run_at, segments = t.segments,
+            finished_at = CASE WHEN t.is_finished THEN clock END,
+            version = s.version + 1,
+            run_count = s.run_count + (SELECT count(*) FROM jsonb_array_elements(t.occurrences) o WHERE o ->> 'decision' IN ('ran', 'caught_up')),
+            last_enqueued_at = CASE WHEN t.occurrences @> '[{"decision": "ran"}]' OR t.occurrences @> '[{"decision": "caught_up"}]'
+                               THEN clock ELSE s.last_enqueued_at END
+        FROM decided t
+        WHERE s.id = ANY (ARRAY[t.id]) AND s.version = t.version AND s.cursor_at IS NOT DISTINCT FROM t.cursor_at
+          AND s.is_enabled AND (s.paused_at IS NULL OR t.is_resumed)
+        RETURNING s.id, s.tenant, s.name, s.job, s.payload, s.queue, s.priority, s.max_attempts, s.timeout_seconds, s.run_tags,
+            s.run_metadata, s.last_success_for, t.occurrences, t.is_resumed, t.is_moved AS was_moved
+    ), in_order AS MATERIALIZED (
+        -- Numbers are claimed in their order: given by priority, then by nominal time.
+        SELECT m.id, m.tenant, m.name, m.job, m.payload, m.queue, coalesce(m.priority, j.priority) AS priority, m.max_attempts,
+            m.timeout_seconds, m.run_tags, m.run_metadata, m.last_success_for, o.*
+        FROM moved m LEFT JOIN rota.jobs j ON j.name = m.job CROSS JOIN LATERAL jsonb_to_recordset(m.occurrences) AS o (
+            nominal_at timestamptz, through_at timestamptz, count integer, decision text, reason text, is_moved boolean,
+            start_at timestamptz, is_held boolean, details jsonb)
+        ORDER BY coalesce(m.priority, j.priority), o.nominal_at
+    ), wanted AS MATERIALIZED (
+        SELECT i.*, CASE WHEN i.decision IN ('ran', 'caught_up') THEN nextval('rota.run_ids') END AS new_run_id FROM in_order i
+    ), noted AS (
+        INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, count, decision, reason, tenant, schedule, is_moved, details,
+            claimed_at, decided_at, decided_by, enqueued_at, run_id, state)
+        SELECT w.id, w.nominal_at, w.through_at, w.count, w.decision, w.reason, w.tenant, w.name, coalesce(w.is_moved, false), w.details,
+            clock, clock_timestamp() + (SELECT clock_offset FROM rota.settings), for_worker,
+            CASE WHEN w.new_run_id IS NOT NULL THEN clock END, w.new_run_id, CASE WHEN w.new_run_id IS NOT NULL THEN 'queued' END
+        FROM wanted w ORDER BY w.id, w.nominal_at
+        ON CONFLICT (schedule_id, nominal_at) DO NOTHING
+        RETURNING run_id
+    ), enqueued AS (
+        INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, held_by, queue, job, tenant, payload, priority,
+            max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id)
+        SELECT n.run_id, n.run_id, clock, clock_timestamp(), w.start_at,
+            CASE WHEN w.start_at > clock AND NOT w.is_held THEN 'scheduled' ELSE 'queued' END,
+            CASE WHEN w.is_held THEN 'overlap' END,
+            coalesce(w.queue, j.queue), w.job, w.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
+            coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, w.run_tags, w.run_metadata,
+            jsonb_build_object('type', CASE w.decision WHEN 'caught_up' THEN 'catch_up' ELSE 'scheduler' END, 'schedule', w.name,
+                               'since', w.last_success_for),
+            w.name, w.nominal_at, w.id
+        FROM noted n JOIN wanted w ON w.new_run_id = n.run_id JOIN rota.jobs j ON j.name = w.job
+        ORDER BY n.run_id
+        RETURNING queue, state, run_at, held_by
+    )
+    SELECT (SELECT array_agg(id) FROM moved), (SELECT array_agg(id) FROM moved WHERE is_resumed),
+           (SELECT array_agg(id) FROM moved WHERE was_moved),
+           (SELECT array_agg(DISTINCT queue) FROM enqueued WHERE state = 'queued' AND held_by IS NULL),
+           (SELECT min(run_at) FROM enqueued WHERE state = 'scheduled')
+    INTO written, resumed, arrived, touched, soonest;
+    IF resumed IS NOT NULL THEN
+        PERFORM rota.act_as('rota');
+        UPDATE rota.schedules s
+        SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL, failures_in_a_row = 0, version = s.version + 1
+        WHERE s.id = ANY (resumed);
+    END IF;
+    IF arrived IS NOT NULL THEN
+        UPDATE rota.schedules s SET moved_to = NULL WHERE s.id = ANY (arrived);
+    END IF;
+    IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'overlap') THEN
+        -- A run that ended between the reading and now would not free what was just held because of it, and an edit may have
+        -- made room.
+        PERFORM rota.free_held_runs(written);
+    END IF;
+    IF touched IS NOT NULL THEN
+        PERFORM rota.wake(touched);
+    END IF;
+    IF soonest IS NOT NULL THEN
+        PERFORM rota.wake_later(soonest - clock);
+    END IF;
+    IF ticks @> '[{"is_finished": true}]' THEN
+        DELETE FROM rota.schedules s WHERE s.id = ANY (written) AND s.finished_at IS NOT NULL AND s.delete_when_finished;
+    END IF;
+    RETURN QUERY SELECT unnest(written);
+END $$;
