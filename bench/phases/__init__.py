@@ -20,6 +20,7 @@ from bench.phases import (
     one,
     queues,
     scheduled,
+    schedules,
     sustained,
     ticks,
 )
@@ -27,6 +28,6 @@ from bench.phases.base import Phase
 
 _MODULES = (
     one, bulk, drain, sustained, executors, latency, footprint, memory, history, scheduled,
-    held, queues, ticks,
+    schedules, held, queues, ticks,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

@@ -23,7 +23,7 @@ class Sizes:
     held_rounds: int = 10
     queues: int = 1_000
     warm_up: int = 2_000
-    late_seconds: int = 60
+    late_seconds: int = 65  # at least sixty samples
     sustained_seconds: int = 120
     is_waiting: bool = True  # for polls to come due
 

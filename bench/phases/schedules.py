@@ -1,0 +1,49 @@
+"""Drain beside a hundred thousand schedules, none of them due, against none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.phases.base import Case, Measure, Phase, Sizes, figures_of, only_rota
+from bench.systems.base import System
+
+_MOST = 100_000
+_FILL = """
+    INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at, anchor_at, cursor_at)
+    SELECT 's' || i, 'noop', 86400, rota.now() + interval '1 day', rota.now(), rota.now()
+    FROM generate_series(1, %(total)s) i
+"""
+
+
+def cases(sizes: Sizes) -> Sequence[Case]:
+    total = min(_MOST, sizes.scheduled)
+
+    def lay_out(system: System) -> None:
+        system.fresh("rota_schedules")
+        system.drain(1_000)  # registers the job
+        with system.server.connect(system.database) as conn:
+            # The checks and the audit of a hundred thousand inserts are not what is measured.
+            conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER USER")
+            conn.execute(_FILL, {"total": total})
+            conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER USER")
+            conn.execute("VACUUM (ANALYZE) rota.schedules")
+            conn.execute("CHECKPOINT")
+
+    def on(database: str | None) -> Measure:
+        def measure(system: System) -> dict[str, float]:
+            if database is None:
+                system.fresh()
+            else:
+                system.database = database
+            return figures_of(system.drain(sizes.runs))
+
+        return measure
+
+    filled = f"{total:,} schedules"
+    return [
+        Case("no schedules", on(None), only_rota),
+        Case(filled, on("rota_schedules"), only_rota, base="no schedules", setup=lay_out),
+    ]
+
+
+PHASE = Phase("schedules", cases)
