@@ -46,10 +46,11 @@ async def test_runs_are_enqueued_by_priority_then_by_time(schedules: Schedules) 
 async def test_a_run_and_its_row_know_each_other(schedules: Schedules) -> None:
     schedules.add(
         payload={"n": 1}, queue="mail", priority=2, max_attempts=7, run_tags=["x"],
-        run_metadata={"team": "a"},
+        run_metadata={"team": "a"}, timeout_seconds=9,
     )  # fmt: skip
     await schedules.tick(seconds=61)
     (run,), (row,) = schedules.runs(), schedules.ledger()
+    assert schedules.engine.one("SELECT timeout_seconds FROM rota.open_runs") == 9
     assert (row["run_id"], row["decision"], row["decided_by"]) == (run["id"], "ran", 0)
     assert row["nominal_at"] == run["scheduled_for"] == run["run_at"] == later(60)
     assert run["triggered_by"] == {"type": "scheduler", "schedule": "s", "since": None}
