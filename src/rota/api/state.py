@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rota.admin.jobs import Jobs
     from rota.admin.logs import Logs
     from rota.admin.queues import Queues
+    from rota.admin.retention import RetentionFace
     from rota.admin.runs import Runs
     from rota.admin.schedules import Schedules
     from rota.admin.stats import Stats
@@ -87,6 +88,10 @@ class Desk:
     @property
     def logs(self) -> Logs:
         return self.ask(self.app.logs)
+
+    @property
+    def retention(self) -> RetentionFace:
+        return self.ask(self.app.retention)
 
     @property
     def audit(self) -> Audit:

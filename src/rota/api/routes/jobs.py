@@ -66,6 +66,8 @@ async def update_job(
 ) -> Any:
     """Change what the code said. The next attempt uses it, and the code no longer overwrites it."""
     given = body.model_dump(exclude_unset=True)
+    if body.retention is not None:
+        given["retention"] = body.retention.model_dump(exclude_none=True)
     for field, value in given.items():
         if value is None and field not in schemas.CLEARABLE:
             raise ProblemError(422, "invalid", f"{field} cannot be null", field=field)

@@ -10,11 +10,12 @@ from rota.api.schemas.values import Payload, Reason
 from rota.api.schemas.views import Body, examples, page, view
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
+from rota.model.retention import MOST_COUNT, MOST_DAYS
 
 _AT = "2026-03-08T09:00:00Z"
 Editable = Literal[
     "description", "queue", "priority", "max_attempts", "timeout_seconds", "backoff", "tags",
-    "metadata", "default_payload", "events",
+    "metadata", "default_payload", "events", "log_level", "retention",
 ]  # fmt: skip
 JOB_EXAMPLE: dict[str, Any] = {
     "name": "send_welcome", "description": "", "queue": "mail", "priority": 5, "max_attempts": 3,
@@ -24,6 +25,7 @@ JOB_EXAMPLE: dict[str, Any] = {
     "created_at": _AT, "updated_at": _AT, "default_payload": None, "is_enabled": True,
     "application": "shop.jobs", "code": None, "edited": {}, "deleted_from_code_at": None,
     "version": 1, "events": ["user.created"], "strategies": ["on demand", "event"],
+    "log_level": None, "retention": None,
 }  # fmt: skip
 JobView = view(
     JobInfo,
@@ -53,6 +55,8 @@ JobView = view(
         "version": "Rises with each change; also its ETag.",
         "events": "Events that start it.",
         "strategies": "The ways in which it is started.",
+        "log_level": "Lines below it are not stored; null: as configured.",
+        "retention": "How long its runs and lines are kept; null: as configured.",
     },
     JOB_EXAMPLE,
 )
@@ -86,6 +90,24 @@ DriftView = view(
 )
 
 
+_Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
+_Count = Annotated[int, Field(ge=1, le=MOST_COUNT)]
+
+
+class Kept(Body):
+    """How long what has ended is kept; null: as configured."""
+
+    model_config = examples({"days": 90, "failed_days": 365})
+
+    days: _Days | None = Field(default=None, description="Runs so young.")
+    count: _Count | None = Field(default=None, description="The newest so many runs.")
+    failed_days: _Days | None = Field(default=None, description="Failed runs so young.")
+    failed_count: _Count | None = Field(default=None, description="So many failed runs.")
+    log_days: _Days | None = Field(default=None, description="Lines so young.")
+    log_count: _Count | None = Field(default=None, description="The newest so many lines.")
+    failed_log_days: _Days | None = Field(default=None, description="Lines of failed runs.")
+
+
 class JobChanges(Body):
     """What is to be different from what the code says; what is not sent stays."""
 
@@ -113,6 +135,12 @@ class JobChanges(Body):
     events: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(
         default=None, max_length=100, description="Events that start it."
     )
+    log_level: Literal["debug", "info", "warning", "error", "critical"] | None = Field(
+        default=None, description="Lines below it are not stored; null: as configured."
+    )
+    retention: Kept | None = Field(
+        default=None, description="How long its runs and lines are kept; null: as configured."
+    )
     reset: list[Editable] = Field(
         default_factory=list, max_length=100, description="Back to what the code says."
     )
@@ -121,7 +149,7 @@ class JobChanges(Body):
 
 ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
 # What null means something for; the others cannot be without a value.
-CLEARABLE = frozenset({"timeout_seconds", "default_payload", "reason"})
+CLEARABLE = frozenset({"timeout_seconds", "default_payload", "log_level", "retention", "reason"})
 
 
 class JobAction(Body):

@@ -1,0 +1,29 @@
+"""What has ended goes after a while: what would go now, and a pass by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.routing import router
+from rota.api.schemas.problem import problems
+from rota.api.schemas.retention import RetentionView
+from rota.api.state import AtDesk
+
+routes = router("retention")
+
+
+@routes.get("/retention/plan", response_model=RetentionView, operation_id="plan_retention")
+async def plan_retention(desk: AtDesk) -> Any:
+    """What a pass would remove now. Changes nothing."""
+    return await desk.retention.plan()
+
+
+@routes.post(
+    "/retention/run",
+    response_model=RetentionView,
+    operation_id="run_retention",
+    responses=problems(409),
+)
+async def run_retention(desk: AtDesk) -> Any:
+    """Remove it now instead of tonight."""
+    return await desk.retention.run()

@@ -1,0 +1,37 @@
+"""What is removed of what has ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.schemas.views import view
+from rota.model.retention import RetentionItem, RetentionResult
+
+_ITEM: dict[str, Any] = {
+    "action": "drop", "table": "ended_runs", "rows": 120_000, "partition": "ended_runs_2026_02_02",
+    "job": None, "outcome": None, "until": "2026-02-09T00:00:00Z", "bytes": 48_000_000,
+    "note": None,
+}  # fmt: skip
+RetentionItemView = view(
+    RetentionItem,
+    "RetentionItem",
+    {
+        "action": "A partition as a whole, or rows.",
+        "table": "Of this table.",
+        "rows": "How many; an estimate for a partition.",
+        "partition": "Which partition.",
+        "job": "Of which job.",
+        "outcome": "Of runs that ended so.",
+        "until": "What had ended before this.",
+        "bytes": "How much that was.",
+        "note": "Why it is still there.",
+    },
+    _ITEM,
+)
+RetentionView = view(
+    RetentionResult,
+    "RetentionResult",
+    {"is_dry_run": "Whether nothing was removed.", "items": "What was removed, or would be."},
+    {"is_dry_run": True, "items": [_ITEM]},
+    items=list[RetentionItemView],  # type: ignore[valid-type]
+)
