@@ -1,0 +1,116 @@
+"""Stats and metrics on long roll-ups: they read the range asked for, and no run at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+from rota.store.figures import read_changes, read_figures
+from rota.store.stats import read_stats
+from tests.conftest import load_config
+from tests.database import Server
+from tests.plans.plans import Watch
+
+pytestmark = [pytest.mark.plans, pytest.mark.slow]
+
+Conn = psycopg.Connection[Any]
+JOBS, DAYS = 30, 5
+
+# Every job every minute, each minute by one worker: as it stands before upkeep folds it.
+MINUTES = f"""
+INSERT INTO rota.rollups
+SELECT date_trunc('minute', rota.now()) - m * interval '1 minute', 'job' || j, 'q' || j % 3,
+       'succeeded', {{worker}}, 2, 10, 5, array_fill(0, ARRAY[39]) || ARRAY[2]
+FROM generate_series({{first}}, {{last}}) m, generate_series(1, {JOBS}) j
+"""
+
+
+@pytest.fixture(scope="module")
+def long(server: Server) -> Iterator[Conn]:
+    with server.fresh_database() as url, psycopg.connect(url, autocommit=True) as conn:
+        folded = MINUTES.format(worker=0, first=4, last=DAYS * 1440)
+        conn.execute(folded.encode())
+        _sum(conn)
+        conn.execute(MINUTES.format(worker=7, first=0, last=3).encode())
+        conn.execute("SELECT rota.count_depths(0)")
+        conn.execute("ANALYZE rota.rollups, rota.rollup_sums")
+        yield conn
+
+
+def _sum(conn: Conn) -> None:
+    """What folding has made of those minutes."""
+    conn.execute(
+        """INSERT INTO rota.rollup_sums SELECT s.span, s.started_at, j.job, r.queue, r.outcome,
+           sum(r.attempts), sum(r.duration_ms), max(r.longest_ms),
+           array_fill(0::bigint, ARRAY[39]) || sum(r.buckets[40])::bigint, min(r.minute)
+           FROM rota.rollups r CROSS JOIN LATERAL rota.spans_of(r.minute) s
+           CROSS JOIN LATERAL (VALUES (r.job), ('')) AS j (job)
+           WHERE s.span <> 'minute' OR j.job = ''
+           GROUP BY s.span, s.started_at, j.job, r.queue, r.outcome"""
+    )
+
+
+@pytest.fixture
+def seen(long: Conn) -> Iterator[Watch]:
+    with psycopg.connect(long.info.dsn, password=long.info.password, autocommit=True) as conn:
+        yield Watch(conn)
+
+
+def carry_out(seen: Watch, plan: Any) -> Any:
+    url = f"{seen.conn.info.dsn} password={seen.conn.info.password}"
+    return rota.App(config=load_config(url, {})).database.run_on(seen.conn, plan)
+
+
+@pytest.mark.parametrize(
+    ("hours", "job", "most"),
+    [
+        (1, None, JOBS * 70 + 3 * 70),
+        (24, None, JOBS * (5 + 50) + 3 * 1450 + JOBS * 10),
+        (24 * 4, None, JOBS * 60 + 3 * 110 + JOBS * 10),
+        (24, "job7", 1500 + 60 + JOBS * 10),
+    ],
+)
+def test_stats_read_the_range_that_was_asked_for(
+    seen: Watch, hours: int, job: str | None, most: int
+) -> None:
+    seen.conn.execute("INSERT INTO rota.jobs (name) VALUES ('job7') ON CONFLICT DO NOTHING")
+    for _ in range(7):  # prepared by then, with whatever plan the server settles on
+        seen.plans.clear()
+        found = carry_out(
+            seen,
+            read_stats(
+                job=job, queue=None, since=timedelta(hours=hours), until=None, step=None,
+                most_jobs=100,
+            ),
+        )  # fmt: skip
+    assert len(found.jobs) == (1 if job else JOBS)
+    read = seen.rows_read("rollups") + seen.rows_read("rollup_sums")
+    assert read <= most
+    _no_run_is_read(seen)
+
+
+@pytest.mark.parametrize("plan", [read_figures, lambda: read_changes(0)], ids=["metrics", "stream"])
+def test_metrics_and_stream_read_totals(seen: Watch, plan: Any) -> None:
+    for _ in range(7):
+        seen.plans.clear()
+        carry_out(seen, plan())
+    assert seen.rows_read("rollup_sums") <= JOBS * 2
+    assert seen.rows_read("rollups") <= JOBS * 2 * 4
+    _no_run_is_read(seen)
+
+
+def _no_run_is_read(seen: Watch) -> None:
+    names = {name for plan in seen.plans for name in _relations(plan["Plan"])}
+    assert not {name for name in names if name.startswith(("open_runs", "ended_runs", "ledger"))}
+
+
+def _relations(node: Any) -> Iterator[str]:
+    if "Relation Name" in node:
+        yield node["Relation Name"]
+    for child in node.get("Plans", []):
+        yield from _relations(child)
