@@ -263,5 +263,47 @@ BEGIN
     RETURN true;
 END $$;
 
+-- As before, but from the sums: a job of a year has half a million minutes. The days of the last week are whole ones.
+CREATE OR REPLACE VIEW rota.job_status AS
+SELECT j.name, j.queue, j.is_enabled AS enabled,
+       CASE WHEN j.is_enabled THEN 'active' ELSE 'disabled' END AS state,
+       l.finished_at AS last_run_at, l.state = 'succeeded' AS last_run_success,
+       (SELECT e.finished_at FROM rota.ended_runs e WHERE e.job = j.name AND e.state = 'succeeded'
+        ORDER BY e.finished_at DESC LIMIT 1) AS last_success_at,
+       s.last_enqueued_at, s.next_run_at, coalesce(s.schedules, 0) AS schedules,
+       c.succeeded + c.failed + c.cancelled AS total_runs,
+       round(100.0 * c.succeeded / nullif(c.succeeded + c.failed, 0), 1)::double precision AS success_rate_percent,
+       r.duration_ms / nullif(r.attempts, 0) AS avg_duration_ms,
+       r.longest_ms AS max_duration_ms, r.longest_ms_7d AS max_duration_ms_7d
+FROM rota.jobs j
+LEFT JOIN LATERAL (
+    SELECT e.finished_at, e.state FROM rota.ended_runs e WHERE e.job = j.name ORDER BY e.finished_at DESC LIMIT 1
+) l ON true
+LEFT JOIN LATERAL (
+    SELECT count(*) AS schedules, max(x.last_enqueued_at) AS last_enqueued_at, min(x.next_run_at) AS next_run_at
+    FROM rota.schedule_status x WHERE x.job = j.name
+) s ON true
+LEFT JOIN rota.job_counts k ON k.job = j.name
+LEFT JOIN LATERAL (
+    SELECT coalesce(k.succeeded, 0) + count(*) FILTER (WHERE e.state = 'succeeded') AS succeeded,
+           coalesce(k.failed, 0) + count(*) FILTER (WHERE e.state = 'failed') AS failed,
+           coalesce(k.cancelled, 0) + count(*) FILTER (WHERE e.state = 'cancelled') AS cancelled
+    FROM rota.ended_runs e WHERE e.job = j.name AND e.finished_at > coalesce(k.counted_to, '-infinity')
+) c ON true
+LEFT JOIN LATERAL (
+    SELECT sum(o.attempts) FILTER (WHERE o.is_ever)::bigint AS attempts, sum(o.duration_ms) FILTER (WHERE o.is_ever) AS duration_ms,
+           max(o.longest_ms) FILTER (WHERE o.is_ever) AS longest_ms, max(o.longest_ms) FILTER (WHERE o.is_young) AS longest_ms_7d
+    FROM (
+        SELECT x.attempts, x.duration_ms, x.longest_ms, x.outcome, true AS is_ever, false AS is_young
+        FROM rota.rollup_sums x WHERE x.span = 'ever' AND x.job = j.name
+        UNION ALL
+        SELECT x.attempts, x.duration_ms, x.longest_ms, x.outcome, false, true
+        FROM rota.rollup_sums x WHERE x.span = 'day' AND x.job = j.name AND x.started_at > rota.now() - interval '7 days'
+        UNION ALL
+        SELECT x.attempts, x.duration_ms, x.longest_ms, x.outcome, true, true
+        FROM rota.rollups x WHERE x.worker <> 0 AND x.job = j.name
+    ) o WHERE o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
+) r ON true;
+
 -- Last, as workers wait for it: what is not folded yet, and so in no sum.
 CREATE INDEX rollups_unfolded ON rota.rollups (minute) WHERE worker <> 0;
