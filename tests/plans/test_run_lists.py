@@ -84,7 +84,8 @@ def test_lists_read_little_of_a_long_history(
                 assert len(page.runs) == 1
                 assert page.cursor is None
             if order == "newest" or filters.get("states") != ["succeeded"]:
-                assert rows_read(seen) < 2000, filters
+                # Where no index has the order, a portion of the ids.
+                assert rows_read(seen) < 5000, filters
 
 
 def test_a_rare_run_is_searched_in_portions(history: psycopg.Connection[Any]) -> None:
@@ -94,4 +95,4 @@ def test_a_rare_run_is_searched_in_portions(history: psycopg.Connection[Any]) ->
         page = carry_out(conn, run_lists.list_page(wanted, seconds=0))
         assert page.runs == []
         assert page.cursor is not None
-        assert rows_read(seen) <= 20_001
+        assert rows_read(seen) <= 4_001

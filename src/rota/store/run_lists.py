@@ -21,7 +21,7 @@ from rota.store.plans import Ask, Plan, Rows
 
 Order = Literal["newest", "oldest"]
 
-_PORTION = 20_000
+_PORTION = 4_000
 _LEAST_PORTION = 2_000
 _QUICK_SECONDS, _SLOW_SECONDS = 0.02, 0.08
 

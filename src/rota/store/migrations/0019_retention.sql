@@ -20,6 +20,10 @@ CREATE INDEX ended_runs_key ON rota.ended_runs (key) WHERE key IS NOT NULL;
 CREATE INDEX ended_runs_tenant ON rota.ended_runs (tenant, id) WHERE tenant <> '';
 CREATE INDEX ended_runs_schedule ON rota.ended_runs (schedule, id) WHERE schedule IS NOT NULL;
 CREATE INDEX ended_runs_bad_id ON rota.ended_runs (id) WHERE state <> 'succeeded';
+-- Of the open ones too. None of these columns changes with a claim.
+CREATE INDEX open_runs_key ON rota.open_runs (key) WHERE key IS NOT NULL;
+CREATE INDEX open_runs_tenant ON rota.open_runs (tenant, id) WHERE tenant <> '';
+CREATE INDEX open_runs_schedule_name ON rota.open_runs (schedule, id) WHERE schedule IS NOT NULL;
 
 CREATE FUNCTION rota.keep_class_of(job text, state text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT k.keep_class FROM rota.keep_rules k WHERE k.job = keep_class_of.job AND k.state = keep_class_of.state),
