@@ -19,6 +19,7 @@ from bench.phases import (
     memory,
     one,
     queues,
+    retention,
     scheduled,
     schedules,
     sustained,
@@ -28,6 +29,6 @@ from bench.phases.base import Phase
 
 _MODULES = (
     one, bulk, drain, sustained, executors, latency, footprint, memory, history, scheduled,
-    schedules, held, queues, ticks,
+    schedules, held, queues, ticks, retention,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

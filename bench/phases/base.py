@@ -20,6 +20,7 @@ class Sizes:
     memory_runs: int = 200_000
     ended: int = 5_000_000
     scheduled: int = 1_000_000
+    retained: int = 1_000_000
     held_rounds: int = 10
     queues: int = 1_000
     warm_up: int = 2_000
@@ -30,7 +31,8 @@ class Sizes:
 
 QUICK = Sizes(
     runs=500, singly=100, latency_runs=30, memory_runs=1_000, ended=2_000, scheduled=2_000,
-    held_rounds=2, queues=10, warm_up=100, late_seconds=3, sustained_seconds=1, is_waiting=False,
+    retained=4_000, held_rounds=2, queues=10, warm_up=100, late_seconds=3, sustained_seconds=1,
+    is_waiting=False,
 )  # fmt: skip
 
 

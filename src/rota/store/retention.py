@@ -20,7 +20,7 @@ from rota.model.retention import Retention, RetentionItem, RetentionResult
 from rota.store.log_retention import LogPruning
 from rota.store.plans import Ask
 from rota.store.retention_parts import BATCH, Drops, Part, note_parts
-from rota.store.steps import Steps
+from rota.store.steps import Steps, gently
 
 FAILED, OTHERS = ["failed"], ["succeeded", "cancelled"]
 _OUTCOMES = {"failed": FAILED, "succeeded or cancelled": OTHERS}
@@ -176,7 +176,7 @@ class RunPruning:
     def _repeat(self, statement: str, params: dict[str, Any]) -> Steps[int]:
         total = 0
         while True:
-            (row,) = yield Ask(statement, params | {"limit": BATCH})
+            (row,) = yield from gently(Ask(statement, params | {"limit": BATCH}))
             removed = int(row["removed"])
             total += removed
             self._work.on_progress(removed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,7 +29,27 @@ class Refused(Exception):
     """The database did not carry out a `Write`; the plan decides what that means."""
 
 
-Steps = Generator[Ask | Write, Rows, T]
+class Pause(NamedTuple):
+    """Let others have the server for a while."""
+
+    seconds: float
+
+
+Step = Ask | Write | Pause
+Steps = Generator[Step, Rows, T]
+
+# Of the time, what gentle work takes of the server; and the longest pause.
+_SHARE = 0.1
+_LONGEST_PAUSE = 2.0
+
+
+def gently(ask: Ask) -> Steps[Rows]:
+    """A portion of work that is in no hurry: it is followed by nine times its time of rest."""
+    started = time.monotonic()
+    rows = yield ask
+    took = time.monotonic() - started
+    yield Pause(min(took * (1 / _SHARE - 1), _LONGEST_PAUSE))
+    return rows
 
 
 async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> T:
@@ -37,6 +59,10 @@ async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> 
             try:
                 step = next(steps)
                 while True:
+                    if isinstance(step, Pause):
+                        await asyncio.sleep(step.seconds)
+                        step = steps.send([])
+                        continue
                     cursor = conn.cursor(row_factory=dict_row)
                     try:
                         await cursor.execute(*_read(database, step))
@@ -53,6 +79,10 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
         try:
             step = next(steps)
             while True:
+                if isinstance(step, Pause):
+                    time.sleep(step.seconds)
+                    step = steps.send([])
+                    continue
                 cursor = conn.cursor(row_factory=dict_row)
                 try:
                     cursor.execute(*_read(database, step))
@@ -70,7 +100,7 @@ def _read(database: Database, step: Ask | Write) -> tuple[Any, dict[str, Any] | 
     return database.statements.get(step.statement), step.params
 
 
-def _refuse(steps: Steps[T], step: Ask | Write, error: psycopg.Error) -> Ask | Write:
+def _refuse(steps: Steps[T], step: Ask | Write, error: psycopg.Error) -> Step:
     if isinstance(step, Ask):
         raise error
     return steps.throw(Refused(str(error).strip()))
