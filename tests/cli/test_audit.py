@@ -36,7 +36,7 @@ def test_filters(cli: Cli) -> None:
 def test_the_table_says_why_or_what(cli: Cli) -> None:
     lines = cli.done("audit", "list").out.splitlines()
     assert "cli:ada  queue.paused   queue web" in lines[1]
-    assert "is_paused null → true" in lines[1]
+    assert "is_paused true" in lines[1]
     assert lines[2].endswith("is_paused true → false")
     assert lines[3].endswith("smtp down")
 

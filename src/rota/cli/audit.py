@@ -85,7 +85,9 @@ def _object(entry: AuditEntry) -> str:
 def _why(entry: AuditEntry) -> str:
     """The reason; without one, what changed."""
     return entry.reason or ", ".join(
-        f"{name} {compact(before)} → {compact(after)}"
+        f"{name} {compact(after)}"
+        if before is None
+        else f"{name} {compact(before)} → {compact(after)}"
         for name, before, after in _changes(entry)
         if before != after
     )

@@ -146,6 +146,11 @@ def block(text: str) -> None:
         typer.echo(f"  {clean(line)}")
 
 
+def amount(count: int, noun: str) -> str:
+    """`1 run`, `2,000 runs`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def first_line(value: object) -> str:
     text = "" if value is None else str(value)
     return clean(text.strip().split("\n", 1)[0])

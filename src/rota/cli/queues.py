@@ -13,7 +13,7 @@ from rota.cli import times
 from rota.cli.each import each
 from rota.cli.flags import Absolute, Json, Reason
 from rota.cli.names import queue_names
-from rota.cli.output import facts, heading, print_json, remark, table
+from rota.cli.output import amount, facts, heading, print_json, remark, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -76,7 +76,7 @@ def _news(queue: QueueInfo, paused: str) -> str:
 
 def _total(found: list[QueueInfo]) -> str:
     queued, running = sum(it.queued for it in found), sum(it.running for it in found)
-    return f"{len(found)} queues, {queued:,} queued, {running:,} running{counted(found)}"
+    return f"{amount(len(found), 'queue')}, {queued:,} queued, {running:,} running{counted(found)}"
 
 
 def counted(found: list[QueueInfo]) -> str:

@@ -10,7 +10,7 @@ import typer
 from rota.cli import times, values
 from rota.cli.each import each
 from rota.cli.flags import Absolute, Json, Reason
-from rota.cli.output import facts, print_json, remark, table
+from rota.cli.output import amount, facts, print_json, remark, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -55,7 +55,8 @@ def list_workers(
         table(HEADERS, [_row(worker, now, absolute) for worker in found])
         slots = sum(one.concurrency for one in found if state(one) == "live")
         running = sum(one.running for one in found)
-        remark(f"{len(found)} workers, {running} runs running, {slots} slots that claim")
+        told = (amount(len(found), "worker"), amount(running, "run"), amount(slots, "slot"))
+        remark("{}, {} running, {} to claim for".format(*told))
     else:
         remark("no workers match" if every else "no workers; `rota worker` starts one")
 
