@@ -142,6 +142,18 @@ def internal(error: BaseException) -> ProblemError:
     return ProblemError(500, "internal", "something went wrong here; the server's log says what")
 
 
+def of_any(error: Exception) -> ProblemError:
+    """For what is raised before a route is reached, by a gate or by whoever authenticates."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, errors.RotaError):
+        return as_problem(error)
+    if isinstance(error, AnyHTTPException):
+        code = HTTPStatus(error.status_code).name.lower()
+        return ProblemError(error.status_code, code, str(error.detail), headers=error.headers)
+    return internal(error)
+
+
 def as_validation_problem(error: RequestValidationError) -> ProblemError:
     found = [
         {
@@ -195,8 +207,7 @@ def _of_http(request: Request, error: AnyHTTPException) -> ProblemError:
         allowed = ", ".join(sorted(_methods(request)))
         detail = f"{request.method} is not for this path; there is {allowed}"
         return ProblemError(405, "method_not_allowed", detail, headers={"Allow": allowed})
-    code = HTTPStatus(error.status_code).name.lower()
-    return ProblemError(error.status_code, code, str(error.detail), headers=error.headers)
+    return of_any(error)
 
 
 def _methods(request: Request) -> set[str]:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rota.api.errors import ProblemError, internal
+from rota.api.errors import ProblemError, of_any
 
 # Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
 _SLASH = "\uf8f0"
@@ -116,15 +116,10 @@ class Paths:
 
         try:
             await self._app(_checked(scope), receive, watch)
-        except ProblemError as error:
-            problem = error
         except Exception as error:
             if is_started:
                 raise
-            problem = internal(error)
-        else:
-            return
-        await problem.response()(scope, receive, send)
+            await of_any(error).response()(scope, receive, send)
 
 
 def _checked(scope: Scope) -> Scope:

@@ -1,0 +1,129 @@
+"""Sizes, rates and times; and what is no JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+import rota
+from rota.api import create_api
+from rota.api.errors import ProblemError
+from rota.api.limits import BodyLimit, RateLimit
+from tests.api.conftest import HEADERS, TOKEN, client_of, problem
+from tests.conftest import MakeApp
+
+JSON = {"Content-Type": "application/json"}
+RUNS = "/api/v1/runs"
+
+
+async def test_large_bodies_are_refused(make_app: MakeApp) -> None:
+    app = make_app(**{"server.token": TOKEN, "server.body_bytes": 1024})
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * 100
+
+    async with client_of(create_api(app), **HEADERS) as api:
+        problem(await api.post(RUNS, content=b" " * 2000, headers=JSON), 413, "body_too_large")
+        problem(await api.post(RUNS, content=chunks(), headers=JSON), 413, "body_too_large")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{", b"nonsense", b"\xff\xfe", b'{"job": NaN}', b'{"job": "\\u0000"}',
+        b'{"job": "\\ud800"}', b"[" * 100_000, b"1" * 5000,
+    ],
+)  # fmt: skip
+async def test_what_is_no_json_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
+    problem(await api.post(RUNS, content=body, headers=JSON), 400, "malformed")
+
+
+async def test_other_types_and_nul_characters_are_refused(api: httpx.AsyncClient) -> None:
+    response = await api.post(RUNS, content=b"job=send", headers={"Content-Type": "text/plain"})
+    problem(response, 415, "unsupported_media_type")
+    problem(await api.get(f"{RUNS}?job=%00"), 400, "malformed")
+    problem(await api.get("/api/v1/jobs/a%00b"), 400, "malformed")
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    async def nothing(*_: Any) -> None: ...
+
+    gate = BodyLimit(nothing, most=10, seconds=0.01)
+    with pytest.raises(ProblemError) as raised:
+        await gate({"type": "http", "method": "POST", "headers": []}, never, nothing)
+    assert raised.value.status_code == 408
+
+
+async def test_too_many_requests_are_told_to_wait(make_app: MakeApp) -> None:
+    app = make_app(**{"server.token": TOKEN, "server.requests_per_second": 1.0})
+    async with client_of(create_api(app), **HEADERS) as api:
+        answers = [await api.get("/api/v1/config") for _ in range(10)]
+        late = next(one for one in answers if one.status_code == 429)
+        problem(late, 429, "too_many_requests")
+        assert int(late.headers["retry-after"]) >= 1
+        assert (await api.get("/health")).status_code == 200
+    async with client_of(create_api(app), Authorization="Bearer wrong") as guesser:
+        codes = [(await guesser.get("/api/v1/config")).status_code for _ in range(10)]
+        assert codes[0] == 401
+        assert codes[-1] == 429
+
+
+def test_buckets_refill_and_do_not_pile_up() -> None:
+    now = [0.0]
+    rate = RateLimit(10, now=lambda: now[0])
+    for _ in range(20):
+        rate.take("ada")
+    with pytest.raises(ProblemError):
+        rate.take("ada")
+    rate.take("bob")
+    now[0] = 0.1
+    rate.take("ada")
+    for number in range(20_000):
+        rate.take(str(number))
+    assert len(rate._buckets) == 10_000
+
+
+async def test_a_statement_that_takes_too_long_is_given_up(
+    make_app: MakeApp, conn: psycopg.Connection[Any]
+) -> None:
+    app = make_app(**{"server.token": TOKEN, "server.statement_seconds": 0.2})
+    await app.database.open()
+    with psycopg.connect(app.database.url) as blocker:
+        blocker.execute("LOCK TABLE rota.queues IN ACCESS EXCLUSIVE MODE")
+        async with client_of(create_api(app), **HEADERS) as api:
+            response = await api.post("/api/v1/queues/mail/pause")
+            problem(response, 504, "database_timeout")
+        blocker.rollback()
+    # The limit ends with its transaction.
+    async with app.database.connection() as own:
+        shown = await (await own.execute("SHOW statement_timeout")).fetchone()
+    assert shown == ("0",)
+
+
+async def test_a_database_that_is_away(make_app: MakeApp) -> None:
+    app = rota.App("postgresql://nobody@127.0.0.1:1/nowhere", server={"token": TOKEN})
+    async with client_of(create_api(app), **HEADERS) as api:
+        response = await api.get("/api/v1/runs")
+        found = problem(response, 503, "database_unavailable")
+        assert "127.0.0.1" not in found["detail"]
+        problem(await api.get("/ready"), 503, "not_ready")
+        assert (await api.get("/health")).status_code == 200
+    await app.close()
+
+
+async def test_a_schema_that_is_too_old_is_not_ready(
+    shop: rota.App, conn: psycopg.Connection[Any]
+) -> None:
+    async with client_of(create_api(shop), **HEADERS) as api:
+        assert (await api.get("/ready")).status_code == 200
+        conn.execute("DELETE FROM rota.migrations WHERE number > 5")
+        problem(await api.get("/ready"), 503, "not_ready")
