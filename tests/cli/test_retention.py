@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+import rota
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def opened(app: rota.App) -> rota.App:
+    assert app.database.url
+    return app
+
+
+def test_a_dry_run_and_a_run(cli: Cli, opened: rota.App) -> None:
+    with opened.database.connection_sync() as conn:
+        conn.execute("SELECT rota.ensure_partitions(rota.now() - interval '90 days', rota.now())")
+    told = cli.done("retention", "run", "--dry-run")
+    assert "would remove" in told.out
+    assert cli.done("retention", "run", "--dry-run", "--json").json["is_dry_run"] is True
+    assert "removed about" in cli.done("retention", "run").out
+    assert cli.done("retention", "run").err == "nothing is past its time\n"
+
+
+def test_another_pass_and_wrong_use(cli: Cli, opened: rota.App, database_url: str) -> None:
+    with psycopg.connect(database_url) as other:
+        other.execute("SELECT pg_advisory_lock(hashtextextended('rota.prune_runs', 0))")
+        result = cli("retention", "run")
+    assert result.code == 1
+    assert "at work already" in result.err
+    assert cli("retention", "run", "--when").code == 2
