@@ -44,9 +44,8 @@ def build_indexes(conn: psycopg.Connection[Any], least_bytes: int = 1 << 40) -> 
     """All that upkeep would build, one after the other; answers how many."""
     built = 0
     while row := conn.execute("SELECT * FROM rota.next_log_index(%s)", [least_bytes]).fetchone():
-        leftover, statement = row
-        if leftover:
-            conn.execute(leftover)
-        conn.execute(statement)
+        for statement in row:
+            if statement:
+                conn.execute(statement)
         built += 1
     return built

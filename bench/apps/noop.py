@@ -26,3 +26,19 @@ def noop_thread(n: int) -> None:
 def noop_process(n: int) -> None:
     if n <= LIMIT:
         mark(n)
+
+
+@app.job()
+async def noop_line(ctx: rota.Context, n: int) -> None:
+    ctx.log.info("done", n=n)
+    if n <= LIMIT:
+        mark(n)
+
+
+@app.job()
+async def talk(ctx: rota.Context, n: int) -> None:
+    """A thousand lines."""
+    for i in range(1000):
+        ctx.log.info("line", i=i)
+    if n <= LIMIT:
+        mark(n)

@@ -16,6 +16,7 @@ from bench.phases import (
     held,
     history,
     latency,
+    logs,
     memory,
     one,
     queues,
@@ -29,6 +30,6 @@ from bench.phases.base import Phase
 
 _MODULES = (
     one, bulk, drain, sustained, executors, latency, footprint, memory, history, scheduled,
-    schedules, held, queues, ticks, retention,
+    schedules, held, queues, ticks, retention, logs,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

@@ -138,6 +138,27 @@ async def test_the_budget_ends_a_search_and_the_cursor_goes_on(
     assert backs == sorted(backs, key=str, reverse=True)
 
 
+async def test_more_lines_at_one_instant_than_a_step_looks_at(
+    app: rota.App, conn: Connection
+) -> None:
+    at = await app.clock.now() - timedelta(minutes=5)
+    conn.execute(
+        "INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, message)"
+        " SELECT %s, 1, 1, 1, i, 'info', 'work', 'same' FROM generate_series(1, 1500) i", [at]
+    )  # fmt: skip
+    write(conn, "before", 600, run=2)
+    seen: list[int] = []
+    cursor = None
+    while True:
+        page = await app.logs.search("same", limit=400, cursor=cursor, budget=0)
+        seen += [line.seq for line in page.lines]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == list(range(1500, 0, -1))
+    assert await found(app, "before") == ["before"]
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [

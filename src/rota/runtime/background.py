@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from rota.config import Config
 from rota.runtime.drain import Drain, Order
 from rota.runtime.log_buffer import LogBuffer
+from rota.runtime.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
@@ -54,6 +55,7 @@ class Background:
         self._others: list[Loop] = [
             self.drain,
             self.sql_jobs,
+            LogIndexes(database),
             Rescuer(database, lease_seconds=worker.lease_seconds),
             Suspects(
                 database,

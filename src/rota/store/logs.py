@@ -19,7 +19,7 @@ _TICK = timedelta(microseconds=1)
 _MOST = 2**31 - 1
 _BAD = {"warning", "error", "critical"}
 # Lines that are looked at in one statement: at first, and at most.
-_FIRST_CHUNK = 2_000
+_FIRST_CHUNK = 500
 _LARGEST_CHUNK = 200_000
 # A word in fewer lines than one of so many is looked up in the index, if there is one.
 _RARE = 500
@@ -37,12 +37,13 @@ def search_logs(
     since, until = _instant(question.since, now), _instant(question.until, now)
     if question.run_id is not None:
         return (yield from _search_run(question, params, since, until))
-    above = question.cursor.at + _TICK if question.cursor else until
+    # Lines of the next days are not written yet.
+    above = question.cursor.at + _TICK if question.cursor else until or now + timedelta(minutes=1)
     rows = yield Ask("logs/spans", {"since": since, "until": above})
     spans = [_Span(**row) for row in rows]
     if not spans:
         return LogPage([], since, None)
-    top = question.cursor or LogKey(until or spans[0].to_at, 0, 0, 0)
+    top = question.cursor or LogKey(above, 0, 0, 0)
     walk = _Walk(question, params, top, since, deadline, clock)
     return (yield from walk.run(spans))
 
@@ -102,16 +103,18 @@ class _Walk:
         return LogPage(self.lines, self.since or spans[-1].from_at, None)
 
     def _step(self, span: _Span, low: datetime) -> Plan[None]:
-        is_by_words = self.params["query"] is not None and span.is_indexed and self._is_rare
-        if is_by_words:
+        # A word that must not occur is no help to an index.
+        if self.params["hints"] and span.is_indexed and self._is_rare:
             high = min(span.to_at, self.top.at + _TICK)
             rows = yield Ask("logs/by_words", self._parameters(low) | {"high": high})
             self._take(rows, low)
             return
         started = self.clock()
-        rows = yield Ask(self._road, self._parameters(low) | {"chunk": self.chunk})
+        params = self._parameters(low) | {"chunk": self.chunk}
+        edge = (yield Ask(f"logs/edge{self._road}", params))[0]["edge"]
+        rows = yield Ask(f"logs/newest{self._road}", params | {"edge": edge})
         self.seen += self.chunk
-        self._take([row for row in rows if row["at"] is not None], rows[0]["edge"])
+        self._take(rows, edge)
         self._adapt(self.clock() - started)
 
     @property
@@ -122,28 +125,28 @@ class _Walk:
     def _road(self) -> str:
         """The index that leaves out most of what does not match."""
         if self.question.job is not None:
-            return "logs/newest_of_job"
+            return "_of_job"
         levels = self.question.levels
-        return "logs/newest_bad" if levels and _BAD.issuperset(levels) else "logs/newest"
+        return "_bad" if levels and _BAD.issuperset(levels) else ""
 
     def _parameters(self, low: datetime) -> dict[str, Any]:
         at, run_id, attempt, seq = self.top
+        if run_id == 0:
+            # All before this instant: of a thousand lines at the next one none comes twice.
+            at, run_id, attempt, seq = at - _TICK, 2**62, _MOST, _MOST
         limit = self.question.limit - len(self.lines)
         place = {"at": at, "run_id": run_id, "of_attempt": attempt, "seq": seq}
         return self.params | place | {"low": low, "limit": limit}
 
     def _take(self, rows: Rows, edge: datetime) -> None:
-        for row in rows:
-            row.pop("edge", None)
         self.lines += [LogLine(**row) for row in rows]
         self.top = LogKey(edge, 0, 0, 0)
 
     def _adapt(self, seconds: float) -> None:
-        """Large steps where they are quick, small ones where the budget would be overrun."""
-        if seconds < 0.02:
-            self.chunk = min(self.chunk * 3, _LARGEST_CHUNK)
-        elif seconds > 0.06:
-            self.chunk = max(self.chunk // 2, _FIRST_CHUNK)
+        """Larger steps where they are quick, never larger than what is left of the time allows."""
+        left = max(self.deadline - self.clock(), 0)
+        by_time = int(self.chunk * left / max(seconds, 0.001) * 0.7)
+        self.chunk = max(min(self.chunk * 3, by_time, _LARGEST_CHUNK), _FIRST_CHUNK)
 
 
 def _search_run(

@@ -92,7 +92,7 @@ $$;
 
 -- Closes the span that is due next, and answers the statement that builds an index which is missing. A partition that has
 -- ended gets the rest of its words in one index; an open one is cut as soon as what has no index grows too large to be read.
-CREATE FUNCTION rota.next_log_index(least_bytes bigint) RETURNS TABLE (leftover text, statement text) LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION rota.next_log_index(least_bytes bigint) RETURNS TABLE (leftover text, statement text, analysis text) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     clock timestamptz := rota.now();
     part  record;
@@ -125,6 +125,8 @@ BEGIN
         statement := format('CREATE INDEX CONCURRENTLY %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off)',
                             part.index_name, part.relation)
             || CASE WHEN part.is_partial THEN format(' WHERE at >= %L AND at < %L', part.from_at, part.to_at) ELSE '' END;
+        -- The planner has to know how rare a word is.
+        analysis := format('ANALYZE %s', part.relation);
         RETURN NEXT;
     END LOOP;
 END $$;

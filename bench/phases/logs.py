@@ -1,0 +1,57 @@
+"""What log lines cost: a drain with one line a run beside one without, and lines a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from bench.phases.base import Case, Measure, Phase, Sizes, figures_of, only_rota
+from bench.systems.base import System
+
+_LINES = 1000
+_WAIT_SECONDS = 60.0
+
+
+def cases(sizes: Sizes) -> Sequence[Case]:
+    def by(job: str) -> Measure:
+        def measure(system: System) -> Mapping[str, float]:
+            system.fresh()
+            return figures_of(system.drain(sizes.runs, BENCH_JOB=job))
+
+        return measure
+
+    def ingest(system: System) -> Mapping[str, float]:
+        system.fresh()
+        system.warm_up_runs, before = 1, system.warm_up_runs
+        runs = max(sizes.runs // 1000, 1)
+        try:
+            with system.workers(1, BENCH_JOB="talk", ROTA_LOGS_BUFFER_LINES="1000000") as workers:
+                started = time.perf_counter()
+                drain = workers.drain(runs)
+                stored = _wait_stored(system, (runs + 1) * _LINES)
+        finally:
+            system.warm_up_runs = before
+        # Written until the last run has ended; stored a moment later.
+        written = runs * _LINES / drain.seconds
+        return {"lines/s": written, "seconds to be stored": stored - started - drain.seconds}
+
+    return [
+        Case("no line", by("noop"), only_rota),
+        Case("one line a run", by("noop_line"), only_rota, base="no line"),
+        Case("a thousand lines a run", ingest, only_rota),
+    ]
+
+
+def _wait_stored(system: System, lines: int) -> float:
+    limit = time.monotonic() + _WAIT_SECONDS
+    with system.server.connect(system.database) as conn:
+        while True:
+            row = conn.execute("SELECT count(*) FROM rota.logs").fetchone()
+            if row is not None and row[0] >= lines:
+                return time.perf_counter()
+            if time.monotonic() > limit:
+                raise TimeoutError(f"only {row} of {lines} lines were stored")
+            time.sleep(0.05)
+
+
+PHASE = Phase("logs", cases)

@@ -1,0 +1,72 @@
+"""Gives log lines the index of their words once nothing more is written there.
+
+Outside of transactions, because building must not lock out the lines that come in; one at a time,
+because the table's lock sees to it. It may wait for long transactions of others, so no other duty
+waits behind it.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from rota.runtime.loop import Loop
+from rota.store.pool import AsyncConn, Database
+
+_PERIOD = 60.0
+# An open partition is cut when so much of it has no index: about a third of a million lines.
+_LEAST_BYTES = 64 * 1024 * 1024
+_PATIENCE = "SET lock_timeout = '1s'"
+_ANY_WAIT = "SET lock_timeout = 0"
+
+
+class LogIndexes(Loop):
+    name = "log indexes"
+
+    def __init__(self, database: Database, *, least_bytes: int = _LEAST_BYTES) -> None:
+        super().__init__()
+        self._database = database
+        self._least_bytes = least_bytes
+        self._leftover: str | None = None
+
+    async def run_once(self) -> float:
+        """One index at most; again at once if there was one to build."""
+        sql = self._database.statements.get("upkeep/next_log_index")
+        async with self._database.connection() as conn:
+            cursor = await conn.execute(sql, {"least_bytes": self._least_bytes})
+            row = await cursor.fetchone()
+        if row is None:
+            self._leftover = None
+            return _PERIOD
+        conn = await self._database.connect("rota log indexes")
+        try:
+            return 0.0 if await self._build(conn, *row) else _PERIOD
+        finally:
+            await conn.close()
+
+    async def _build(
+        self, conn: AsyncConn, leftover: str | None, statement: str, analysis: str
+    ) -> bool:
+        if leftover is not None and not await self._drop(conn, leftover):
+            return False
+        self._log.info("indexing log lines", statement=statement)
+        try:
+            await conn.execute(statement.encode())
+            await conn.execute(analysis.encode())
+        except (psycopg.errors.DuplicateTable, psycopg.errors.UniqueViolation):
+            return False  # another worker was faster
+        return True
+
+    async def _drop(self, conn: AsyncConn, statement: str) -> bool:
+        """What a crash has left half built. Somebody may just be building it: then the table is
+        locked, and it is left alone; and only one that was found twice is a leftover."""
+        if self._leftover != statement:
+            self._leftover = statement
+            return False
+        try:
+            await conn.execute(_PATIENCE)
+            await conn.execute(statement.encode())
+            await conn.execute(_ANY_WAIT)
+        except psycopg.errors.LockNotAvailable:
+            return False
+        self._log.warning("dropped an index of log lines that was left half built")
+        return True

@@ -1,0 +1,3 @@
+-- Where the next lines of one job before the cursor begin.
+SELECT coalesce((SELECT l.at FROM rota.logs l WHERE l.at >= %(low)s::timestamptz AND l.at <= %(at)s::timestamptz AND l.job = %(job)s::text
+                 ORDER BY l.at DESC OFFSET %(chunk)s::integer LIMIT 1), %(low)s::timestamptz) AS edge

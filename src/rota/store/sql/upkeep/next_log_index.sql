@@ -1,0 +1,1 @@
+SELECT leftover, statement, analysis FROM rota.next_log_index(%(least_bytes)s::bigint)
