@@ -97,7 +97,7 @@ def test_a_rare_word_by_the_index_of_words(search: Any, request: pytest.FixtureR
     assert "Seq Scan" not in indexes
     if is_analyzed:
         assert "words" in indexes
-        assert rows < 2000
+        assert rows < 10_000
 
 
 def test_a_common_word_by_the_order_of_time(search: Any) -> None:

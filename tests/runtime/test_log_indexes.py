@@ -117,8 +117,10 @@ async def test_two_workers_build_it_once(app: rota.App, engine: Engine) -> None:
     await app.database.open()
     make_partitions(engine.conn, 3)
     write(engine.conn, "words", 2 * DAY)
-    both = await asyncio.gather(*(LogIndexes(app.database).run_once() for _ in range(2)))
-    assert sorted(both)[0] == 0
+    workers = [LogIndexes(app.database) for _ in range(2)]
+    await asyncio.gather(*(one.run_once() for one in workers))
+    for one in [*workers, *workers]:
+        await one.run_once()
     assert [is_valid for _, is_valid in built(engine)] == [True]
 
 

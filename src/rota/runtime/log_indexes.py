@@ -15,6 +15,11 @@ from rota.store.pool import AsyncConn, Database
 _PERIOD = 60.0
 # An open partition is cut when so much of it has no index: about a third of a million lines.
 _LEAST_BYTES = 64 * 1024 * 1024
+_OTHERS = (
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DeadlockDetected,
+)
 _PATIENCE = "SET lock_timeout = '1s'"
 _ANY_WAIT = "SET lock_timeout = 0"
 
@@ -52,8 +57,8 @@ class LogIndexes(Loop):
         try:
             await conn.execute(statement.encode())
             await conn.execute(analysis.encode())
-        except (psycopg.errors.DuplicateTable, psycopg.errors.UniqueViolation):
-            return False  # another worker was faster
+        except _OTHERS:
+            return False  # another worker was faster, or both gave way to each other
         return True
 
     async def _drop(self, conn: AsyncConn, statement: str) -> bool:

@@ -113,7 +113,8 @@ class _Walk:
         params = self._parameters(low) | {"chunk": self.chunk}
         edge = (yield Ask(f"logs/edge{self._road}", params))[0]["edge"]
         rows = yield Ask(f"logs/newest{self._road}", params | {"edge": edge})
-        self.seen += self.chunk
+        # A span that ended before tells nothing of how rare a word is.
+        self.seen += self.chunk if edge > low else 0
         self._take(rows, edge)
         self._adapt(self.clock() - started)
 
