@@ -65,8 +65,8 @@ async def test_tickers_that_do_not_heed_the_hold_double_nothing(
 ) -> None:
     """All of them decide the same schedules; the compare-and-set lets one of them write."""
     engine.rows("CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS"
-                " $$ BEGIN NEW.ticking_until := NULL; RETURN NEW; END $$")  # fmt: skip
-    engine.rows("CREATE TRIGGER forget BEFORE UPDATE ON rota.schedules"
+                " $$ BEGIN NEW.until := '-infinity'; RETURN NEW; END $$")  # fmt: skip
+    engine.rows("CREATE TRIGGER forget BEFORE INSERT OR UPDATE ON rota.schedule_holds"
                 " FOR EACH ROW EXECUTE FUNCTION forget()")  # fmt: skip
     decided = await asyncio.gather(*(ticker.tick() for ticker in tickers))
     assert sum(decided) > 500
