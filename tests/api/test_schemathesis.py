@@ -55,4 +55,5 @@ def test_schemathesis_finds_nothing(shop: rota.App, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     found = re.search(r"(\d+) generated", done.stdout)
     assert found, done.stdout
+    print(found[0])
     assert int(found[1]) > 1000, done.stdout
