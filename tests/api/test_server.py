@@ -79,7 +79,7 @@ def test_it_serves_whoever_has_the_token_and_ends_in_order(
         assert client.get("/ready").json() == {"status": "ok"}
         assert client.get("/api/v1/runs").status_code == 401
         found = client.get("/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})
-        assert found.json() == {"items": [], "next_cursor": None}
+        assert found.json()["items"] == []
         # It never works or ticks: nobody has registered.
         assert conn.execute("SELECT count(*) FROM rota.workers").fetchone() == (0,)
     assert server.stop() == 0
