@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -58,6 +61,49 @@ async def test_ten_tickers_and_a_thousand_due_schedules(
 ) -> None:
     await asyncio.gather(*(ticker.run_once() for ticker in tickers))
     check(engine, DUE)
+
+
+@pytest.mark.slow
+def test_ten_processes_and_a_thousand_due_schedules(
+    engine: Engine, schedules: Schedules, database_url: str
+) -> None:
+    command = [sys.executable, "-m", "tests.apps.tick_once", database_url]
+    with ExitStack() as stack:
+        pipe = subprocess.PIPE
+        started = [
+            stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+            for _ in range(TICKERS)
+        ]
+        for one in started:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        assert [one.wait(60) for one in started] == [0] * TICKERS
+    check(engine, DUE)
+
+
+def test_what_lies_between_held_stretches_is_found(engine: Engine, schedules: Schedules) -> None:
+    def hold(most: int) -> tuple[int | None, set[int]]:
+        (row,) = engine.rows("SELECT hold, ids FROM rota.hold_due(%s, 60)", most)
+        return row["hold"], set(row["ids"])
+
+    first, ids = hold(300)
+    _, others = hold(300)
+    assert len(ids | others) == 600
+    engine.one("SELECT rota.release_hold(%s)", first)
+    # Those of the first stretch are free again; the second is stepped over.
+    _, again = hold(500)
+    assert len(again) == 500
+    assert ids < again
+    assert not again & others
+    assert len(hold(500)[1]) == 200
+    assert hold(500) == (None, set())
+    # A stretch whose ticker went away is free when its time is over.
+    engine.rows("UPDATE rota.schedule_holds SET until = now()")
+    assert len(hold(2000)[1]) == DUE
 
 
 async def test_tickers_that_do_not_heed_the_hold_double_nothing(

@@ -63,25 +63,34 @@ class Scheduler(Loop):
 
     async def tick(self) -> int:
         """One pass. Answers how many schedules it looked at."""
+        get = self._database.statements.get
         async with self._database.connection() as conn:
             params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
-            cursor = await conn.execute(self._database.statements.get("schedules/take_due"), params)
-            rows = await cursor.fetchall()
-            ticks = []
-            began = rested = time.monotonic()
-            for row in rows:
-                if one := await self._decide(conn, row):
-                    ticks.append(one)
-                now = time.monotonic()
-                if now - began > _THINK_SECONDS:
-                    await self._write(conn, ticks)
-                    ticks, began = [], now
-                if now - rested > _TURN_SECONDS:
-                    # A long backlog is a long thought; leases and slots want their turn.
-                    await asyncio.sleep(0)
-                    rested = time.monotonic()
-            await self._write(conn, ticks)
-        return len(rows)
+            cursor = await conn.execute(get("schedules/hold_due"), params)
+            hold, ids = await cursor.fetchone() or (None, [])
+            if hold is None:
+                return 0
+            cursor = await conn.execute(get("schedules/read_due"), {"ids": ids})
+            await self._think(conn, await cursor.fetchall())
+            await conn.execute(get("schedules/release"), {"hold": hold})
+        return len(ids)
+
+    async def _think(self, conn: AsyncConn, rows: Sequence[Any]) -> None:
+        """Decide them, and write what was decided."""
+        ticks = []
+        began = rested = time.monotonic()
+        for row in rows:
+            if one := await self._decide(conn, row):
+                ticks.append(one)
+            now = time.monotonic()
+            if now - began > _THINK_SECONDS:
+                await self._write(conn, ticks)
+                ticks, began = [], now
+            if now - rested > _TURN_SECONDS:
+                # A long backlog is a long thought; leases and slots want their turn.
+                await asyncio.sleep(0)
+                rested = time.monotonic()
+        await self._write(conn, ticks)
 
     # Thinking.
 

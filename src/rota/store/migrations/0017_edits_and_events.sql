@@ -303,7 +303,6 @@ CREATE INDEX deleted_schedules_at ON rota.deleted_schedules (deleted_at);
 CREATE FUNCTION rota.note_deleted_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO rota.deleted_schedules (schedule_id, tenant, name) VALUES (OLD.id, OLD.tenant, OLD.name);
-    DELETE FROM rota.schedule_holds h WHERE h.schedule_id = OLD.id;
     -- Longer than any ledger is kept.
     DELETE FROM rota.deleted_schedules d WHERE d.deleted_at < rota.now() - interval '400 days';
     RETURN NULL;
@@ -462,62 +461,123 @@ LEFT JOIN LATERAL (
     FROM rota.rollups o WHERE o.job = j.name AND o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
 ) r ON true;
 
--- A lighter tick. Who thinks about a schedule says so in a row of its own, instead of in the schedule's, which is wide and has
--- four indexes. The mark is for a version: an edit and the tick's own write end it without touching it. A crash of the server
--- may forget it. (schedules.ticking_until is no longer written.)
+-- A lighter tick. Schedules are taken in the order of their due times, so who thinks about some says so in one row, for a stretch
+-- of that order, instead of in each schedule's. A stretch ends with the tick that took it, or after a few seconds; a crash of the
+-- server may forget it. (schedules.ticking_until is no longer written.)
+DROP INDEX rota.schedules_due;
+CREATE INDEX schedules_due ON rota.schedules (due_at, id) WHERE is_ticking AND init IS NULL;
 CREATE UNLOGGED TABLE rota.schedule_holds (
-    schedule_id bigint PRIMARY KEY,
-    version     bigint NOT NULL,
-    until       timestamptz NOT NULL
-) WITH (fillfactor = 50);
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_due  timestamptz NOT NULL,
+    first_id   bigint NOT NULL,
+    last_due   timestamptz NOT NULL,
+    last_id    bigint NOT NULL,
+    until      timestamptz NOT NULL
+);
 
-CREATE OR REPLACE FUNCTION rota.take_due_schedules(max_schedules integer, hold_seconds double precision)
-RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+-- The due schedules from one place in the order to another, both left out.
+CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_before timestamptz, id_before bigint, most integer) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+BEGIN
+    RETURN ARRAY(SELECT s.id FROM rota.schedules s
+        WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after) AND (s.due_at, s.id) < (due_before, id_before)
+        ORDER BY s.due_at, s.id LIMIT most);
+END $$;
+
+-- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
+CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    held    record;
+    at_due  timestamptz := '-infinity';
+    at_id   bigint := 0;
+    found   bigint[] := '{}';
+BEGIN
+    FOR held IN SELECT h.first_due, h.first_id, h.last_due, h.last_id FROM rota.schedule_holds h WHERE h.until > clock_timestamp()
+                ORDER BY h.first_due, h.first_id
+    LOOP
+        IF (held.first_due, held.first_id) > (at_due, at_id) THEN
+            found := found || rota.due_between(at_due, at_id, held.first_due, held.first_id, most - cardinality(found));
+        END IF;
+        IF (held.last_due, held.last_id) > (at_due, at_id) THEN
+            at_due := held.last_due;
+            at_id := held.last_id;
+        END IF;
+    END LOOP;
+    RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
+END $$;
+
+-- Holds a stretch of what is due. One at a time, until the commit: the next one sees what this one took.
+CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+BEGIN
+    -- Nobody has to wait for the disk: a stretch that is lost costs nothing, and neither does a tick (see write_ticks).
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_advisory_xact_lock(hashtextextended('rota.hold_due', 0));
+    ids := rota.find_due(rota.now(), max_schedules);
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    DELETE FROM rota.schedule_holds h WHERE h.until < clock_timestamp();
+    INSERT INTO rota.schedule_holds (first_due, first_id, last_due, last_id, until)
+    SELECT f.due_at, f.id, l.due_at, l.id, clock_timestamp() + make_interval(secs => hold_seconds)
+    FROM rota.schedules f, rota.schedules l WHERE f.id = ids[1] AND l.id = ids[cardinality(ids)]
+    RETURNING id INTO hold;
+END $$;
+
+CREATE FUNCTION rota.read_due(ids bigint[])
+RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     at timestamptz := rota.now();
 BEGIN
-    -- Nobody has to wait for the disk: a mark that is lost costs nothing, and neither does a tick (see write_ticks).
-    PERFORM set_config('synchronous_commit', 'off', true);
     RETURN QUERY
-    WITH due AS MATERIALIZED (
-        -- As they are when they are locked, which may be later than this statement's snapshot.
-        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at, s.has_seconds,
-               s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar, s.on_closed,
-               s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
-               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count, s.last_success_for
-        FROM rota.schedules s
-        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at
-          AND NOT EXISTS (SELECT FROM rota.schedule_holds h
-                          WHERE h.schedule_id = s.id AND h.version = s.version AND h.until > clock_timestamp())
-        ORDER BY s.due_at LIMIT max_schedules FOR NO KEY UPDATE OF s SKIP LOCKED
-    ), taken AS (
-        INSERT INTO rota.schedule_holds AS h (schedule_id, version, until)
-        SELECT d.id, d.version, clock_timestamp() + make_interval(secs => hold_seconds) FROM due d ORDER BY d.id
-        ON CONFLICT (schedule_id) DO UPDATE SET version = excluded.version, until = excluded.until
-        WHERE h.version <> excluded.version OR h.until <= clock_timestamp()
-        RETURNING h.schedule_id
-    )
     SELECT row_to_json(d), at,
            (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = d.id),
            coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = d.job), false),
            (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
-    FROM due d WHERE d.id = ANY (ARRAY(SELECT schedule_id FROM taken));
+    FROM (
+        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at, s.has_seconds,
+               s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar, s.on_closed,
+               s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
+               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count, s.last_success_for
+        FROM unnest(ids) WITH ORDINALITY AS f (id, n) JOIN rota.schedules s ON s.id = ANY (ARRAY[f.id])
+        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
+    ) d;
 END $$;
 
-CREATE OR REPLACE FUNCTION rota.next_schedule_seconds() RETURNS double precision LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-    SELECT greatest(extract(epoch FROM n.soonest), 0) FROM (SELECT least(
-        (SELECT s.due_at - rota.now() FROM rota.schedules s
-         WHERE s.is_ticking AND s.init IS NULL AND s.due_at < 'infinity'
-           AND NOT EXISTS (SELECT FROM rota.schedule_holds h
-                           WHERE h.schedule_id = s.id AND h.version = s.version AND h.until > clock_timestamp())
-         ORDER BY s.due_at LIMIT 1),
-        (SELECT min(h.until) - clock_timestamp()
-         FROM rota.schedules s JOIN rota.schedule_holds h ON h.schedule_id = ANY (ARRAY[s.id]) AND h.version = s.version
-         WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= rota.now() AND h.until > clock_timestamp())) AS soonest) n
-    WHERE n.soonest IS NOT NULL
+-- Both at once, as the previous release asks.
+CREATE OR REPLACE FUNCTION rota.take_due_schedules(max_schedules integer, hold_seconds double precision)
+RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+LANGUAGE sql VOLATILE AS $$
+    SELECT r.* FROM rota.hold_due(max_schedules, hold_seconds) h CROSS JOIN LATERAL rota.read_due(h.ids) r
 $$;
+
+CREATE FUNCTION rota.release_hold(hold bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    DELETE FROM rota.schedule_holds h WHERE h.id = hold;
+END $$;
+
+-- Zero while something is due that nobody holds; else until the next due time, or until a stretch with something due is free
+-- again. NULL: nothing will ever be due.
+CREATE OR REPLACE FUNCTION rota.next_schedule_seconds() RETURNS double precision LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+    clock   timestamptz := rota.now();
+    soonest interval;
+    held    interval;
+BEGIN
+    IF rota.find_due(clock, 1) <> '{}' THEN
+        RETURN 0;
+    END IF;
+    SELECT s.due_at - clock INTO soonest FROM rota.schedules s
+    WHERE s.is_ticking AND s.init IS NULL AND s.due_at > clock AND s.due_at < 'infinity' ORDER BY s.due_at LIMIT 1;
+    SELECT min(h.until) - clock_timestamp() INTO held FROM rota.schedule_holds h WHERE h.until > clock_timestamp()
+    AND EXISTS (SELECT FROM rota.schedules s WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= clock);
+    soonest := least(soonest, held);
+    RETURN CASE WHEN soonest IS NOT NULL THEN greatest(extract(epoch FROM soonest), 0) END;
+END $$;
 
 CREATE OR REPLACE FUNCTION rota.write_ticks(for_worker bigint, ticks jsonb) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off AS $$

@@ -1,0 +1,1 @@
+SELECT rota.release_hold(hold => %(hold)s::bigint)
