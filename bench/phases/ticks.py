@@ -1,8 +1,9 @@
 """The tick: a thousand schedules due at once for fifty tickers, a hundred due among a hundred
 thousand, and how late an idle system is with a schedule of one second.
 
-The tickers share one process and one event loop (the one that workers use), so they also share its core; each has a connection
-of its own. The floor does with one bare statement what a tick writes, and decides nothing.
+The tickers share one process and one event loop (the one that workers use), so they also share
+its core; each has a connection of its own. The floor does with one bare statement what a tick
+writes, and decides nothing.
 """
 
 from __future__ import annotations
