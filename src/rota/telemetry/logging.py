@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import structlog
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class _Formatter(logging.Formatter):
@@ -140,7 +140,8 @@ def _show(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Control characters become visible: a line from a job must not steer a terminal."""
+    """Control characters become visible, because a line from a job must not steer a terminal; so
+    do halves of characters, which no stream can encode."""
     if text.isprintable():
         return text
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
