@@ -42,9 +42,13 @@ class Drain(Loop):
         if self.order.is_draining:
             await self._ask("workers/keep_draining", former=former)
 
-    async def run_once(self) -> float:
+    async def read(self) -> Order:
+        """What it is told now, whether or not it was obeyed already."""
         found = await self._ask("workers/orders")
-        order = Order(*found[0]) if found else Order()
+        return Order(*found[0]) if found else Order()
+
+    async def run_once(self) -> float:
+        order = await self.read()
         if order != self.order:
             self._log.info("told by an operator", drain=order.is_draining, stop=order.is_to_stop)
             await self._on_order(order)

@@ -309,6 +309,8 @@ class Worker:
         """Stop, but not before what runs has ended, however long that takes."""
         if self._identity is not None:
             await self._identity.slots.drained()
+        if not (await self._background.drain.read()).is_to_stop:
+            return  # taken back a moment ago; the loop that hears of it goes on from here
         if self._parent is not None:
             self._parent.retire()
         await self.stop()
