@@ -195,8 +195,11 @@ class Feeder:
             return None
         idle = self._slots.idle
         ready = len(self._slots.ready)
+        # The server is never left without work while slots have theirs: a batch runs while the ends
+        # of the one before are written and the one after is claimed.
+        wants_more = ready <= self._plan.size
         if self._ahead:
-            if ready > self._plan.size // 2:
+            if not wants_more:
                 return None
             return partial(self._plan.request, start_batch=self._ahead_batch, is_ahead=True)
         is_full_look_due = self._plan.seconds_to_full_look == 0
@@ -205,7 +208,6 @@ class Feeder:
         if self._plan.is_fast and self._plan.may_have_more:
             # More than the free slots would start within a round trip: claimed ahead, so that
             # only what really starts counts as started.
-            wants_more = ready <= self._plan.size // 2
             return partial(self._plan.request, is_ahead=True) if wants_more else None
         return partial(self._plan.request, free=idle - ready) if idle > ready else None
 
