@@ -252,9 +252,17 @@ class Feeder:
 
     async def _exchange(self, request: ClaimRequest | None) -> None:
         started = time.monotonic()
-        claims, has_later = await self._ends.exchange(request)
+        if request is not None and request.limit:
+            self._waiting.asked()
+        try:
+            claims, has_later = await self._ends.exchange(request)
+        except BaseException:
+            self._waiting.look_now()
+            raise
         if request is not None and claims is not None:
             self._take(request, claims, time.monotonic() - started)
+        elif request is not None:
+            self._waiting.look_now()
         if has_later:
             self._on_later()
 

@@ -69,10 +69,13 @@ class Waiting:
             return self._poll
         return max(0.0, self._next_look - time.monotonic())
 
+    def asked(self) -> None:
+        """A claim is on its way: who calls from now on may have come too late for it."""
+        self._is_called = False
+
     def claimed(self, count: int) -> None:
         """A claim was made: when is the next one due?"""
         now = time.monotonic()
-        self._is_called = False
         if count and now < self._busy_until:
             self._busy_until = now + _QUIET_SECONDS
         if now < self._busy_until:

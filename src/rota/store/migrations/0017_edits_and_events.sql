@@ -477,7 +477,8 @@ CREATE UNLOGGED TABLE rota.schedule_holds (
 
 -- The due schedules from one place in the order to another, both left out.
 CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_before timestamptz, id_before bigint, most integer) RETURNS bigint[]
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 BEGIN
     RETURN ARRAY(SELECT s.id FROM rota.schedules s
         WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after) AND (s.due_at, s.id) < (due_before, id_before)
@@ -485,7 +486,8 @@ BEGIN
 END $$;
 
 -- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
-CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     held    record;
     at_due  timestamptz := '-infinity';
@@ -508,7 +510,7 @@ END $$;
 
 -- Holds a stretch of what is due. One at a time, until the commit: the next one sees what this one took.
 CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
     -- Nobody has to wait for the disk: a stretch that is lost costs nothing, and neither does a tick (see write_ticks).
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -526,7 +528,8 @@ END $$;
 
 CREATE FUNCTION rota.read_due(ids bigint[])
 RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
-LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     at timestamptz := rota.now();
