@@ -195,9 +195,9 @@ class Feeder:
             return None
         idle = self._slots.idle
         ready = len(self._slots.ready)
-        # The server is never left without work while slots have theirs: a batch runs while the ends
-        # of the one before are written and the one after is claimed.
-        wants_more = ready <= self._plan.size
+        # Early enough that the server has work while the slots have theirs; not earlier, because a
+        # batch that is started while another is nearly whole doubles what a crash makes suspect.
+        wants_more = ready <= self._plan.size * 3 // 4
         if self._ahead:
             if not wants_more:
                 return None
