@@ -1,6 +1,6 @@
 """The tick: decides every nominal time that has come, and writes it down.
 
-Any worker may tick, and many do. What one of them takes is marked for a moment, so that two do
+Any worker may tick, and many do. What one of them takes is held for a moment, so that two do
 not think about the same schedule; no lock is held while it thinks, and what it writes counts only
 for schedules that are still as they were read. A ticker that stops in between holds nobody up.
 """

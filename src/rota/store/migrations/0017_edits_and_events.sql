@@ -429,38 +429,6 @@ BEGIN
     RETURN counted;
 END $$;
 
-CREATE OR REPLACE VIEW rota.job_status AS
-SELECT j.name, j.queue, j.is_enabled AS enabled,
-       CASE WHEN j.is_enabled THEN 'active' ELSE 'disabled' END AS state,
-       l.finished_at AS last_run_at, l.state = 'succeeded' AS last_run_success,
-       (SELECT e.finished_at FROM rota.ended_runs e WHERE e.job = j.name AND e.state = 'succeeded'
-        ORDER BY e.finished_at DESC LIMIT 1) AS last_success_at,
-       s.last_enqueued_at, s.next_run_at, coalesce(s.schedules, 0) AS schedules,
-       c.succeeded + c.failed + c.cancelled AS total_runs,
-       round(100.0 * c.succeeded / nullif(c.succeeded + c.failed, 0), 1)::double precision AS success_rate_percent,
-       r.duration_ms / nullif(r.attempts, 0) AS avg_duration_ms,
-       r.longest_ms AS max_duration_ms, r.longest_ms_7d AS max_duration_ms_7d
-FROM rota.jobs j
-LEFT JOIN LATERAL (
-    SELECT e.finished_at, e.state FROM rota.ended_runs e WHERE e.job = j.name ORDER BY e.finished_at DESC LIMIT 1
-) l ON true
-LEFT JOIN LATERAL (
-    SELECT count(*) AS schedules, max(x.last_enqueued_at) AS last_enqueued_at, min(x.next_run_at) AS next_run_at
-    FROM rota.schedule_status x WHERE x.job = j.name
-) s ON true
-LEFT JOIN rota.job_counts k ON k.job = j.name
-LEFT JOIN LATERAL (
-    SELECT coalesce(k.succeeded, 0) + count(*) FILTER (WHERE e.state = 'succeeded') AS succeeded,
-           coalesce(k.failed, 0) + count(*) FILTER (WHERE e.state = 'failed') AS failed,
-           coalesce(k.cancelled, 0) + count(*) FILTER (WHERE e.state = 'cancelled') AS cancelled
-    FROM rota.ended_runs e WHERE e.job = j.name AND e.finished_at > coalesce(k.counted_to, '-infinity')
-) c ON true
-LEFT JOIN LATERAL (
-    SELECT sum(o.attempts)::bigint AS attempts, sum(o.duration_ms) AS duration_ms, max(o.longest_ms) AS longest_ms,
-           max(o.longest_ms) FILTER (WHERE o.minute > rota.now() - interval '7 days') AS longest_ms_7d
-    FROM rota.rollups o WHERE o.job = j.name AND o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
-) r ON true;
-
 -- A lighter tick. Schedules are taken in the order of their due times, so who thinks about some says so in one row, for a stretch
 -- of that order, instead of in each schedule's. A stretch ends with the tick that took it, or after a few seconds; a crash of the
 -- server may forget it. (schedules.ticking_until is no longer written.)

@@ -263,7 +263,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- As before, but from the sums: a job of a year has half a million minutes. The days of the last week are whole ones.
+-- Runs are counted (0017), no longer attempts; durations come from the sums: a job of a year has half a million minutes. The
+-- days of the last week are whole ones.
 CREATE OR REPLACE VIEW rota.job_status AS
 SELECT j.name, j.queue, j.is_enabled AS enabled,
        CASE WHEN j.is_enabled THEN 'active' ELSE 'disabled' END AS state,
