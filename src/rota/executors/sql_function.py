@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import psycopg
@@ -36,6 +37,7 @@ _CLOSE_UP = (
     "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL search_path = pg_catalog, pg_temp;"
     " SET LOCAL statement_timeout = 0"
 )
+_CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
 _LOCKED_PAUSE = 0.05
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")
@@ -126,7 +128,8 @@ class SqlFunctionCall:
         await conn.execute(_SET, [level, is_local, *idle, is_local])
         if self._timeout is not None:
             left = self._timeout - (time.monotonic() - self._started)
-            await conn.execute(_LIMIT, [f"{max(1, int(left * 1000))}ms", is_local])
+            # Rounded up: before the attempt's time is over, its end would be no timeout.
+            await conn.execute(_LIMIT, [f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms", is_local])
         if self._told.is_set():
             raise asyncio.CancelledError
         cursor = psycopg.AsyncRawCursor(conn)
