@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -382,3 +383,48 @@ async def test_the_nightly_jobs_run_in_any_worker(
     assert not past.left() & set(old)
     assert set(names) <= {one.name for one in await app.schedules.list(system=True)}
     assert not set(names) & {one.name for one in await app.schedules.list()}
+
+
+async def test_a_worker_of_other_queues_runs_them_and_gives_up_no_slot_for_it(
+    make_app: MakeApp, past: Past, connect: Any
+) -> None:
+    app = make_app(**{"worker.queues": ["mail"], "worker.concurrency": 1})
+
+    @app.job(queue="mail")
+    async def small() -> None: ...
+
+    past.add(60)
+    reader = connect(autocommit=False)
+    reader.execute("SELECT count(*) FROM rota.ended_runs").fetchone()
+    async with app.worker():
+        pruning = await app.runs.enqueue("rota.prune_runs")
+        while (await app.runs.get(pruning.id)).state != "running":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        # The pass waits for the reader, in the one slot that there is.
+        for _ in range(3):
+            assert (await app.runs.wait((await small.enqueue()).id, 20)).state == "succeeded"
+        assert (await app.runs.get(pruning.id)).state == "running"
+        (worker,) = await app.workers.list()
+        assert worker.queues == ["mail"]
+        assert "rota.system" not in {one.name for one in await app.queues.list()}
+        assert (await app.queues.get("rota.system")).queue.workers == 1
+        reader.rollback()
+        assert (await app.runs.wait(pruning.id, 30)).state == "succeeded"
+    assert (await app.runs.get(pruning.id)).queue == "rota.system"
+
+
+async def test_runs_of_rotas_own_jobs_are_shown_to_those_who_ask(app: rota.App, past: Past) -> None:
+    own = (await app.runs.enqueue("rota.prune_logs")).id
+    usual = (await app.runs.enqueue("work")).id
+
+    async def listed(**filters: Any) -> list[int]:
+        return [run.id for run in await app.runs.list(**filters)]
+
+    assert await listed() == [usual]
+    assert await listed(system=True) == [usual, own]
+    assert await listed(job="rota.prune_logs") == [own]
+    assert await listed(queue="rota.system") == [own]
+    told = await app.runs.cancel_many(states=["queued"], dry_run=True)
+    assert [one.id for one in told.items] == [usual]
+    with pytest.raises(rota.RotaError):
+        await app.runs.cancel_many(system=True)

@@ -31,6 +31,9 @@ def list_runs(
     since: flags.Since = None,
     until: flags.Until = None,
     dead: flags.Dead = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="Those of Rota's housekeeping, too.")
+    ] = False,
     oldest: Annotated[bool, typer.Option("--oldest", help="The oldest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     before: Annotated[
@@ -44,6 +47,7 @@ def list_runs(
         state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
         since=since, until=until, dead=dead,
     )  # fmt: skip
+    wanted["system"] = system
     wanted["order"] = "oldest" if oldest else "newest"
     with administer(ctx) as app:
         page = app.runs.sync.page(limit=limit, cursor=before, seconds=10, **wanted)

@@ -28,12 +28,14 @@ class RunFilters(TypedDict, total=False):
     since: datetime | timedelta | None
     until: datetime | timedelta | None
     dead: bool | None
+    system: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """Every part narrows; None narrows nothing. Times are of the creation, `until` exclusive;
-    a timedelta counts back from now, by the database's clock."""
+    a timedelta counts back from now, by the database's clock. Runs of Rota's housekeeping are left
+    out, unless `system` or a name of it asks for them."""
 
     states: tuple[str, ...] | None = None
     job: str | None = None
@@ -45,6 +47,7 @@ class RunFilter:
     since: datetime | timedelta | None = None
     until: datetime | timedelta | None = None
     dead: bool = False
+    system: bool = False
 
     @classmethod
     def of(cls, given: RunFilters) -> Self:
@@ -63,7 +66,11 @@ class RunFilter:
 
     @property
     def is_empty(self) -> bool:
-        return self == RunFilter()
+        return replace(self, system=False) == RunFilter()
+
+    @property
+    def shows_system(self) -> bool:
+        return self.system or any((self.job, self.queue, self.schedule))
 
     @property
     def is_indexed(self) -> bool:

@@ -12,6 +12,7 @@ from rota.runtime.loop import Loop
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
+from rota.runtime.retention import served
 from rota.runtime.rollups import Rollups
 from rota.runtime.scheduler import Scheduler
 from rota.runtime.sql_jobs import SqlJobs
@@ -60,7 +61,7 @@ class Background:
             Suspects(
                 database,
                 jobs=jobs,
-                queues=worker.queues,
+                queues=served(worker.queues),
                 on_found=on_suspects,
                 poll_seconds=worker.poll_seconds,
             ),

@@ -16,6 +16,7 @@ from rota.runtime.claiming import ClaimPlan
 from rota.runtime.feeder import Feeder
 from rota.runtime.lease import Lease
 from rota.runtime.parent import Parent
+from rota.runtime.retention import served
 from rota.runtime.runner import Runner
 from rota.runtime.slots import Slots
 from rota.runtime.tracing import make_runner
@@ -85,6 +86,7 @@ class Identity:
         self, registry: Registry, background: Background, on_lost: Callable[[], None]
     ) -> Feeder:
         config = self._config
+        queues = served(config.queues)
         own = sorted({one.queue or "default" for one in registry})
         return Feeder(
             feed=self.feed,
@@ -92,11 +94,11 @@ class Identity:
             plan=ClaimPlan(
                 concurrency=config.concurrency,
                 most=config.claim_size,
-                queues=config.queues or own,
+                queues=queues or own,
             ),
             waiting=Waiting(poll_seconds=config.poll_seconds, say=self.feed.run),
             rollups=background.rollups,
-            queues=config.queues,
+            queues=queues,
             own_queues=own,
             on_lost=on_lost,
             on_later=background.promoter.wake,

@@ -1,11 +1,13 @@
 """The two jobs that every worker knows: nightly retention of runs and of log lines.
 
-Python, and not SQL jobs, because DETACH … CONCURRENTLY cannot be part of a transaction.
+Python, and not SQL jobs, because DETACH … CONCURRENTLY cannot be part of a transaction. They have
+a queue of their own, which every worker serves, and take no slot from the handlers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from rota.config import Config
 from rota.errors import WrongState
@@ -16,6 +18,14 @@ from rota.store.retention import configure, retain
 from rota.store.steps import run_steps
 
 PRUNE_RUNS, PRUNE_LOGS = "rota.prune_runs", "rota.prune_logs"
+SYSTEM_QUEUE = "rota.system"
+
+Beside = Callable[[], AbstractContextManager[None]]
+
+
+def served(queues: Sequence[str]) -> list[str]:
+    """What a worker that was told to serve these queues claims from; none: all of them."""
+    return [*queues, SYSTEM_QUEUE] if queues else []
 
 
 class BuiltInJobs:
@@ -33,12 +43,16 @@ class BuiltInJobs:
     def names(self) -> list[str]:
         return [PRUNE_LOGS, PRUNE_RUNS]
 
-    def definitions(self) -> Iterable[JobDefinition]:
+    def definitions(self, beside: Beside) -> Iterable[JobDefinition]:
+        """`beside` makes room for one more run while it is entered."""
+
         async def prune_runs() -> dict[str, object]:
-            return await self._retain(runs=True, logs=False)
+            with beside():
+                return await self._retain(runs=True, logs=False)
 
         async def prune_logs() -> dict[str, object]:
-            return await self._retain(runs=False, logs=True)
+            with beside():
+                return await self._retain(runs=False, logs=True)
 
         for name, function in ((PRUNE_RUNS, prune_runs), (PRUNE_LOGS, prune_logs)):
             yield JobDefinition.of(function, self._config, {"name": name, "max_attempts": 1})

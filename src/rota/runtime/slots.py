@@ -12,7 +12,8 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from rota.model.run import Claim
 
@@ -35,6 +36,7 @@ class Slots:
         self._running: dict[int, Claim] = {}
         self._last_start = time.monotonic()
         self._is_closing = False
+        self._surplus = 0
 
     @property
     def idle(self) -> int:
@@ -62,6 +64,18 @@ class Slots:
     def start(self) -> None:
         for _ in range(self.size):
             self._open_slot()
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Another slot for as long as the caller, who has one, needs none of those that were
+        asked for."""
+        self.size += 1
+        self._open_slot()
+        try:
+            yield
+        finally:
+            self.size -= 1
+            self._surplus += 1
 
     async def stop(self) -> None:
         self._is_closing = True
@@ -114,6 +128,9 @@ class Slots:
             finally:
                 del self._running[claim.id]
             if self._is_closing:
+                return
+            if self._surplus:
+                self._surplus -= 1
                 return
             if contextvars.copy_context() != clean:
                 self._open_slot()

@@ -22,7 +22,7 @@ from rota.runtime.drain import Order
 from rota.runtime.identity import Identity
 from rota.runtime.listener import Listener
 from rota.runtime.parent import Parent
-from rota.runtime.retention import BuiltInJobs
+from rota.runtime.retention import BuiltInJobs, served
 from rota.runtime.tasks import end_task
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
@@ -158,7 +158,9 @@ class Worker:
             on_lost=self._lost,
             on_weak=self._weak,
         )
-        self._definitions.current |= {it.name: it for it in self._built_in.definitions()}
+        self._definitions.current |= {
+            it.name: it for it in self._built_in.definitions(identity.slots.beside)
+        }
         identity.runner.use(self._definitions.current)
         self._background.serve(worker)
         await self._background.drain.serve(worker)
@@ -178,7 +180,7 @@ class Worker:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": self._version,
-            "queues": list(self._config.worker.queues),
+            "queues": served(self._config.worker.queues),
             "jobs": jobs,
             "concurrency": self._config.worker.concurrency,
             "lease_seconds": self._config.worker.lease_seconds,
@@ -220,7 +222,7 @@ class Worker:
             return
         kind, _, what = words.partition(" ")
         if kind == "queue":
-            queues = self._config.worker.queues
+            queues = served(self._config.worker.queues)
             if not queues or what in queues:
                 identity.feeder.called(what)
         elif kind == "due":

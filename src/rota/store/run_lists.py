@@ -130,6 +130,7 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
         "states": wanted.wanted_states,
         "is_dead": wanted.dead,
         "job": wanted.job,
+        "system": wanted.shows_system,
         "queue": wanted.queue,
         "tenant": wanted.tenant,
         "tag": wanted.tag,

@@ -33,6 +33,7 @@ async def list_runs(
     since: Annotated[Instant | None, Query(description="Created at this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Created before this time.")] = None,
     dead: Annotated[bool, Query(description="That failed and used up their attempts.")] = False,
+    system: Annotated[bool, Query(description="Those of Rota's housekeeping, too.")] = False,
     order: Annotated[
         Literal["newest", "oldest"], Query(description="Which come first.")
     ] = "newest",
@@ -43,8 +44,8 @@ async def list_runs(
     place = read_cursor(f"runs {order}", cursor, int)
     found = await desk.runs.page(
         states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
-        schedule=schedule, since=since, until=until, dead=dead or None, order=order,
-        cursor=place[0] if place else None, limit=limit,
+        schedule=schedule, since=since, until=until, dead=dead or None,
+        system=system, order=order, cursor=place[0] if place else None, limit=limit,
     )  # fmt: skip
     return {
         "items": found.runs,

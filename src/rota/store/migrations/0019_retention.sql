@@ -514,10 +514,11 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python.
-INSERT INTO rota.jobs (name, executor, description, max_attempts, is_system) VALUES
-    ('rota' || '.prune_runs', 'async', 'Removes runs, attempts, occurrences and counts that are past their retention', 1, true),
-    ('rota' || '.prune_logs', 'async', 'Removes log lines that are past their retention', 1, true);
+-- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python. Their queue is one
+-- that every worker serves, whichever else it was told.
+INSERT INTO rota.jobs (name, queue, executor, description, max_attempts, is_system) VALUES
+    ('rota' || '.prune_runs', 'rota' || '.system', 'async', 'Removes runs, attempts, occurrences and counts that are past their retention', 1, true),
+    ('rota' || '.prune_logs', 'rota' || '.system', 'async', 'Removes log lines that are past their retention', 1, true);
 ALTER TABLE rota.schedules DISABLE TRIGGER schedules_audit;
 INSERT INTO rota.schedules (name, job, description, cron, catch_up, is_system) VALUES
     ('rota' || '.prune_logs', 'rota' || '.prune_logs', 'Retention of log lines', '0 2 * * *', 'latest', true),

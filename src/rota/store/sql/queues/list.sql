@@ -1,11 +1,13 @@
 -- Every queue that a job, an open run or an operator has named, or one, with what waits in it. A run that
--- is held counts as queued, too; it does not make the oldest, as no worker may take it.
+-- is held counts as queued, too; it does not make the oldest, as no worker may take it. The queue of Rota's own jobs
+-- is one to be asked for by name.
 WITH open AS (
     SELECT queue, sum(blocked)::bigint AS blocked, sum(scheduled)::bigint AS scheduled, sum(queued)::bigint AS queued,
            sum(held)::bigint AS held, sum(running)::bigint AS running, min(oldest_at) AS oldest_at, min(counted_at) AS counted_at
     FROM rota.read_depths() GROUP BY queue
 ), named AS (
-    SELECT queue AS name FROM open UNION SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs WHERE NOT is_system
+    SELECT queue AS name FROM open UNION SELECT name FROM rota.queues UNION SELECT queue FROM rota.jobs
+    WHERE NOT is_system OR queue = 'rota' || '.system'
 )
 SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS scheduled, coalesce(o.queued, 0) AS queued,
        coalesce(o.held, 0) AS held, coalesce(o.running, 0) AS running,
@@ -19,5 +21,5 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
 FROM named n
 LEFT JOIN open o ON o.queue = n.name
 LEFT JOIN rota.queues q ON q.name = n.name
-WHERE %(name)s::text IS NULL OR n.name = %(name)s::text
+WHERE CASE WHEN %(name)s::text IS NULL THEN n.name <> 'rota' || '.system' ELSE n.name = %(name)s::text END
 ORDER BY n.name

@@ -9,6 +9,7 @@ WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
   AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
   AND (NOT %(is_dead)s::boolean OR attempts_used >= max_attempts)
   AND (%(job)s::text IS NULL OR job = %(job)s::text)
+  AND (%(system)s::boolean OR queue <> 'rota' || '.system')
   AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
   AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s::text)
   AND (%(tag)s::text IS NULL OR %(tag)s::text = ANY (tags))

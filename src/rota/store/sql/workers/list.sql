@@ -1,6 +1,6 @@
 -- Workers, the newest first, or one. What a worker has claimed ahead and not started counts as claimed, not
--- as running. is_silent: its lease ran out, and no other worker has been there to declare it lost.
-SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, w.queues, w.jobs, w.concurrency, w.is_stuck, w.lease_seconds,
+-- as running. The queue of Rota's own jobs, which all serve, is not named. is_silent: its lease ran out, and no other worker has been there to declare it lost.
+SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, array_remove(w.queues, 'rota' || '.system') AS queues, w.jobs, w.concurrency, w.is_stuck, w.lease_seconds,
        w.started_at, w.heartbeat_at, w.ended_at,
        w.state = 'live' AND w.drain_requested_at IS NOT NULL AS is_draining, w.drain_requested_at, w.drain_requested_by,
        w.drain_reason, w.drain_seen_at, w.is_to_stop,
