@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import TypedDict, Unpack
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.model.audit import AuditEntry
+from rota.model.list_filters import TimeOrder
+from rota.model.page import Page
 from rota.store import audit
 from rota.store.plans import Plan
 
 Found = list[AuditEntry]
+
+
+class AuditFilters(TypedDict, total=False):
+    """What `app.audit.list` takes, for type checkers. A timedelta counts back from now."""
+
+    actor: str | None
+    action: str | None
+    object_type: str | None
+    object_id: str | None
+    tenant: str | None
+    since: datetime | timedelta | None
+    until: datetime | timedelta | None
 
 
 class AuditCommands(Face):
@@ -17,21 +32,33 @@ class AuditCommands(Face):
     def list(
         self,
         *,
-        actor: str | None = None,
-        action: str | None = None,
-        object_type: str | None = None,
-        object_id: str | None = None,
-        tenant: str | None = None,
-        since: datetime | timedelta | None = None,
-        until: datetime | timedelta | None = None,
+        order: TimeOrder = "newest",
         before_id: int | None = None,
         limit: int = 50,
+        **filters: Unpack[AuditFilters],
     ) -> Plan[Found]:
-        """The newest first; `before_id` is the next page. A timedelta counts back from now."""
-        return audit.list_audit(
-            actor=actor, action=action, object_type=object_type, object_id=object_id,
-            tenant=tenant, since=since, until=until, before_id=before_id, limit=limit,
-        )  # fmt: skip
+        """Entries by `actor`, `action`, `object_type`, `object_id`, `tenant`, `since` and `until`.
+        `before_id`: only those beyond this entry, in the order of the list."""
+        return self._list(order, before_id, limit, filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: TimeOrder = "newest",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[AuditFilters],
+    ) -> Plan[Page[AuditEntry]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
+
+    def _list(
+        self, order: str, before_id: int | None, limit: int, filters: AuditFilters
+    ) -> Plan[Found]:
+        cursor = None if before_id is None else (before_id,)
+        found = yield from audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
+        return [*found.items]
 
     @command
     def get(self, entry_id: int) -> Plan[AuditEntry]:

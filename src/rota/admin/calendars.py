@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.errors import TimingError
+from rota.model.list_filters import CalendarOrder
+from rota.model.page import Page
 from rota.model.schedule_info import CalendarInfo
 from rota.store import calendars
 from rota.store.plans import Plan
@@ -20,9 +22,16 @@ class CalendarCommands(Face):
     cannot be read in it."""
 
     @command
-    def list(self) -> Plan[Found]:
-        """By name, with how many schedules follow each."""
-        return calendars.list_calendars()
+    def list(self, *, order: CalendarOrder = "name") -> Plan[Found]:
+        """By `name`, or the last `changed` one first, with how many schedules follow each."""
+        return calendars.list_calendars(order=order)
+
+    @command
+    def page(
+        self, *, order: CalendarOrder = "name", cursor: Cursor = None, limit: int = 50
+    ) -> Plan[Page[CalendarInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return calendars.page_calendars(order=order, cursor=cursor, limit=limit)
 
     @command
     def get(self, name: str) -> Plan[CalendarInfo]:

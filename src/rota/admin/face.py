@@ -14,7 +14,7 @@ A command is a plan; which face it is asked through decides how the database car
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
@@ -24,6 +24,8 @@ from rota.store.steps import Steps, run_steps, run_steps_sync
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# Where a page begins: the `cursor` of the one before.
+Cursor = Sequence[Any] | None
 
 
 class Face:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.config import Config
 from rota.errors import JobError
 from rota.jobs.encoding import encode_value
@@ -26,6 +26,8 @@ from rota.jobs.values import (
 from rota.model.backoff import Backoff
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
+from rota.model.list_filters import JobFilters, JobOrder
+from rota.model.page import Page
 from rota.model.retention import Retention
 from rota.store import jobs
 from rota.store.plans import Plan
@@ -59,9 +61,23 @@ class JobCommands(Face):
     config: Config
 
     @command
-    def list(self, *, system: bool = False) -> Plan[Found]:
-        """Every job that some application has registered, by name; Rota's own on request."""
-        return jobs.list_jobs(include_system=system)
+    def list(self, *, order: JobOrder = "name", **filters: Unpack[JobFilters]) -> Plan[Found]:
+        """Every job that some application has registered, by `name`, or the `newest` or last
+        `changed` one first; narrowed by `tag`, `queue`, `enabled` and `metadata`. Rota's own with
+        `system`."""
+        return jobs.list_jobs(order=order, **filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: JobOrder = "name",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[JobFilters],
+    ) -> Plan[Page[JobInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return jobs.page_jobs(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, name: str) -> Plan[JobInfo]:

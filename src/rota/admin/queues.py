@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from typing import Unpack
+
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.model.list_filters import QueueFilters, QueueOrder
+from rota.model.page import Page
 from rota.model.queue import QueueDetails, QueueInfo
 from rota.store import queues
 from rota.store.plans import Plan
@@ -12,9 +16,22 @@ Found = list[QueueInfo]
 
 class QueueCommands(Face):
     @command
-    def list(self) -> Plan[Found]:
-        """Every queue that a job, an open run or an operator has named, by name."""
-        return queues.list_queues()
+    def list(self, *, order: QueueOrder = "name", **filters: Unpack[QueueFilters]) -> Plan[Found]:
+        """Every queue that a job, an open run or an operator has named, by `name`, the `longest`
+        line first, or the one whose `oldest` run waits longest; on request only `paused` ones."""
+        return queues.list_queues(order=order, **filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: QueueOrder = "name",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[QueueFilters],
+    ) -> Plan[Page[QueueInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return queues.page_queues(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, name: str) -> Plan[QueueDetails]:

@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 from typing import Literal, TypedDict
 
 from rota.admin import schedule_times as times
-from rota.errors import TimingError
+from rota.admin.face import Cursor
+from rota.errors import FilterError, TimingError
 from rota.jobs.schedule_options import Seconds
+from rota.model.list_filters import ScheduleFilters
 from rota.model.occurrence import OccurrenceInfo
+from rota.model.page import Page
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo
-from rota.store import calendars, schedules
+from rota.store import calendars, schedule_lists, schedules
 from rota.store.clock import read_clock
 from rota.store.plans import Plan
 from rota.timing.calendar import Calendar
@@ -46,6 +49,14 @@ class Window(TypedDict):
     after: datetime | None
     until: datetime | None
     viewer_zone: str | None
+
+
+class Stretch(TypedDict):
+    """Which part of a ledger."""
+
+    decision: str | None
+    since: datetime | None
+    before: datetime | None
 
 
 class BackfillOptions(TypedDict):
@@ -213,20 +224,33 @@ def _check_backfill(first: datetime, last: datetime, options: BackfillOptions) -
 
 
 def history(
-    name: str,
-    tenant: str,
-    decision: str | None,
-    since: datetime | None,
-    before: datetime | None,
-    limit: int,
+    name: str, tenant: str, window: Stretch, order: str, limit: int
 ) -> Plan[list[OccurrenceInfo]]:
+    found = yield from history_page(name, tenant, window, order, None, limit)
+    return [*found.items]
+
+
+def history_page(
+    name: str, tenant: str, window: Stretch, order: str, cursor: Cursor, limit: int
+) -> Plan[Page[OccurrenceInfo]]:
+    decision = window["decision"]
     if decision is not None and decision not in _DECISIONS:
         raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")
     found = yield from schedules.find_ledgers(name, tenant)
     return (
-        yield from schedules.list_history(
-            found, decision=decision, since=since, before=before, limit=limit
-        )
+        yield from schedules.page_history(found, **window, order=order, cursor=cursor, limit=limit)
+    )
+
+
+def page(
+    order: str, cursor: Cursor, after_id: int | None, limit: int, filters: ScheduleFilters
+) -> Plan[Page[ScheduleInfo]]:
+    if after_id is not None:
+        if order != "name" or cursor is not None:
+            raise FilterError("after_id goes with the order of names, and with no cursor")
+        cursor = yield from schedule_lists.place_of(after_id)
+    return (
+        yield from schedule_lists.page_schedules(order=order, cursor=cursor, limit=limit, **filters)
     )
 
 
@@ -234,7 +258,7 @@ def simulate(days: int, timezone: str, tenant: str | None, system: bool, least: 
     if not 1 <= days <= MOST_DAYS:
         raise TimingError(f"days must be from 1 to {MOST_DAYS}, not {days!r}")
     known = {one.name: times.calendar_of(one) for one in (yield from calendars.list_calendars())}
-    found = yield from schedules.list_schedules(tenant=tenant, system=system)
+    found = yield from schedule_lists.list_schedules(tenant=tenant, system=system)
     now = yield from read_clock()
     lines = [times.line(one, known.get(one.calendar or "")) for one in found]
     return simulate_load([one for one in lines if one], now, days, timezone, least)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from rota.errors import TimingError
 from rota.model.schedule_info import CalendarInfo, ScheduleInfo
-from rota.store.schedules import timing_of
+from rota.store.schedule_lists import timing_of
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
 from rota.timing.load import Line

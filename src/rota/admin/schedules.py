@@ -9,16 +9,18 @@ from typing import Any, TypeVar, Unpack
 
 from rota.admin import schedule_edits as edits
 from rota.admin import schedule_plans as plans
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.admin.schedule_plans import Unsaved
 from rota.config import Config
 from rota.errors import WrongState
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import with_new
+from rota.model.list_filters import ScheduleFilters, ScheduleOrder, TimeOrder
 from rota.model.occurrence import OccurrenceInfo
+from rota.model.page import Page
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
-from rota.store import calendars, schedules
+from rota.store import calendars, schedule_lists, schedules
 from rota.store.plans import Plan
 from rota.store.pool import Database
 from rota.store.versions import expect_version
@@ -40,22 +42,26 @@ class ScheduleCommands(Face):
 
     @command
     def list(
+        self, *, order: ScheduleOrder = "name", **filters: Unpack[ScheduleFilters]
+    ) -> Plan[Found]:
+        """By tenant and `name`; or the one that is due `next`, that ran `last`, the `newest` or
+        last `changed` one first. Narrowed by `job`, `tag`, `tenant`, `state` and `metadata`; Rota's
+        own ones only with `system`."""
+        return schedule_lists.list_schedules(order=order, **filters)
+
+    @command
+    def page(
         self,
         *,
-        job: str | None = None,
-        tag: str | None = None,
-        tenant: str | None = None,
-        state: str | None = None,
-        system: bool = False,
+        order: ScheduleOrder = "name",
+        cursor: Cursor = None,
         after_id: int | None = None,
-        limit: int | None = None,
-    ) -> Plan[Found]:
-        """By tenant and name; Rota's own ones only with `system`. The next page is that `after_id`
-        the last one's id."""
-        return schedules.list_schedules(
-            job=job, tag=tag, tenant=tenant, state=state, system=system, after_id=after_id,
-            limit=limit,
-        )  # fmt: skip
+        limit: int = 50,
+        **filters: Unpack[ScheduleFilters],
+    ) -> Plan[Page[ScheduleInfo]]:
+        """A part of that list, and the cursor that leads to the next. In the order of names the
+        last one's id leads there too: `after_id`."""
+        return plans.page(order, cursor, after_id, limit, filters)
 
     @command
     def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:
@@ -199,11 +205,30 @@ class ScheduleCommands(Face):
         decision: str | None = None,
         since: datetime | None = None,
         before: datetime | None = None,
+        order: TimeOrder = "newest",
         limit: int = 50,
     ) -> Plan[History]:
-        """What was decided about its times, the newest first, also of one that is deleted; the
-        next page is that `before` the last one's `nominal_at`."""
-        return plans.history(name, tenant, decision, since, before, limit)
+        """What was decided about its times, also of one that is deleted: since and before an
+        instant."""
+        window: plans.Stretch = {"decision": decision, "since": since, "before": before}
+        return plans.history(name, tenant, window, order, limit)
+
+    @command
+    def history_page(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        decision: str | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
+        order: TimeOrder = "newest",
+        cursor: Cursor = None,
+        limit: int = 50,
+    ) -> Plan[Page[OccurrenceInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        window: plans.Stretch = {"decision": decision, "since": since, "before": before}
+        return plans.history_page(name, tenant, window, order, cursor, limit)
 
     @command
     def simulate(
@@ -220,8 +245,13 @@ class ScheduleCommands(Face):
 
     @command
     def templates(self) -> Plan[Templates]:
-        """Timings to start from."""
+        """Timings to start from, by name."""
         return calendars.list_templates()
+
+    @command
+    def templates_page(self, *, cursor: Cursor = None, limit: int = 50) -> Plan[Page[TemplateInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return calendars.page_templates(cursor=cursor, limit=limit)
 
     @command
     def add_template(self, name: str, cron: str, description: str = "") -> Plan[None]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from typing import Unpack
+
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.model.list_filters import TimeOrder, WorkerFilters
+from rota.model.page import Page
 from rota.model.worker import WorkerInfo
 from rota.store import workers
 from rota.store.plans import Plan
@@ -12,9 +16,22 @@ Found = list[WorkerInfo]
 
 class WorkerCommands(Face):
     @command
-    def list(self, *, include_gone: bool = False) -> Plan[Found]:
-        """Live, stopping and lost workers, the newest first; on request those that left, too."""
-        return workers.list_workers(include_gone=include_gone)
+    def list(self, *, order: TimeOrder = "newest", **filters: Unpack[WorkerFilters]) -> Plan[Found]:
+        """Live, stopping and lost workers, the `newest` or the `oldest` first; narrowed by
+        `status` and `host`. Those that left too with `include_gone`."""
+        return workers.list_workers(order=order, **filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: TimeOrder = "newest",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[WorkerFilters],
+    ) -> Plan[Page[WorkerInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return workers.page_workers(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, worker_id: int) -> Plan[WorkerInfo]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli import times, values
-from rota.cli.flags import Absolute, Json
+from rota.cli.flags import Absolute, Json, Oldest
 from rota.cli.output import compact, facts, heading, print_json, remark, table
 from rota.cli.session import administer
 from rota.cli.watch import watched
@@ -38,9 +38,10 @@ def list_entries(
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     since: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Since then.")] = None,
     until: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Before then.")] = None,
+    oldest: Oldest = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Older than this entry: the next page.")
+        int | None, typer.Option(metavar="ID", help="Beyond this entry: the next page.")
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
@@ -56,6 +57,7 @@ def list_entries(
         "tenant": tenant,
         "since": values.since(since, "--since"),
         "until": values.since(until, "--until"),
+        "order": "oldest" if oldest else "newest",
         "before_id": before,
         "limit": limit,
     }
@@ -69,7 +71,7 @@ def list_entries(
     else:
         table(HEADERS, [_row(entry, now, absolute) for entry in found])
         if len(found) == limit:
-            remark(f"{limit} shown; for older ones add --before {found[-1].id}")
+            remark(f"{limit} shown; for more add --before {found[-1].id}")
 
 
 def _row(entry: AuditEntry, now: datetime, is_absolute: bool) -> tuple[object, ...]:

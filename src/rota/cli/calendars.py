@@ -19,15 +19,21 @@ commands = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=calendar_names)]
+ORDERS = ("name", "changed")
 DEFINITION_HELP = '{"timezone", "holidays", "weekends", "windows"}'
 
 
 @commands.command("list")
 @watched
-def list_calendars(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
+def list_calendars(
+    ctx: typer.Context,
+    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
     """Every calendar, and how many schedules follow it."""
     with administer(ctx) as app:
-        found = app.calendars.sync.list()
+        found = app.calendars.sync.list(order=values.choice(order, ORDERS, "--order"))
         now = app.clock.sync.now()
     if json:
         print_json(found)

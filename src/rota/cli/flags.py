@@ -34,6 +34,11 @@ Watch = Annotated[
     str | None,
     typer.Option("--watch", metavar="[SECONDS]", help="Again and again, until Ctrl-C."),
 ]
+Oldest = Annotated[bool, typer.Option("--oldest", help="The oldest first.")]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY:VALUE", help="With this in its metadata; may be repeated."),
+]
 Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; kept in the audit.")]
 Version = Annotated[
     int | None, typer.Option(metavar="N", help="Only if it is still at this version.")

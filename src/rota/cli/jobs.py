@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli import times, values
-from rota.cli.flags import Json, Reason, Version
+from rota.cli.flags import Json, Metadata, Reason, Version
 from rota.cli.names import job_names
 from rota.cli.output import block, compact, facts, heading, print_json, remark, say, table, tell
 from rota.cli.session import actor, administer, session
@@ -26,6 +26,7 @@ Name = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)]
 Text = Annotated[str | None, typer.Option(metavar="TEXT")]
 commands = typer.Typer(name="jobs", help="Jobs: what applications declare.", no_args_is_help=True)
 
+ORDERS = ("name", "newest", "changed")
 HEADERS = (
     "JOB",
     "QUEUE",
@@ -43,12 +44,25 @@ HEADERS = (
 @watched
 def list_jobs(
     ctx: typer.Context,
+    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    metadata: Metadata = None,
+    enabled: Annotated[str | None, typer.Option(metavar="true|false")] = None,
+    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
     system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
     json: Json = False,
 ) -> None:
     """Every job that some application has registered."""
+    wanted: Any = {
+        "tag": tag,
+        "queue": queue,
+        "metadata": values.pairs(metadata, "--metadata"),
+        "enabled": values.boolean(enabled, "--enabled"),
+        "order": values.choice(order, ORDERS, "--order"),
+        "system": system,
+    }
     with administer(ctx) as app:
-        found = app.jobs.sync.list(system=system)
+        found = app.jobs.sync.list(**wanted)
     if json:
         print_json(found)
     elif found:

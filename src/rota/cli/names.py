@@ -26,5 +26,7 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
 
 job_names = _complete(lambda app: [job.name for job in app.jobs.sync.list()])
 queue_names = _complete(lambda app: [queue.name for queue in app.queues.sync.list()])
-schedule_names = _complete(lambda app: [it.name for it in app.schedules.sync.list(limit=10_000)])
+schedule_names = _complete(
+    lambda app: [it.name for it in app.schedules.sync.page(limit=10_000).items]
+)
 calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import times
+from rota.cli import times, values
 from rota.cli.each import each
 from rota.cli.flags import Absolute, Json, Reason
 from rota.cli.names import queue_names
@@ -28,6 +28,7 @@ Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME", help="One or more queues.", autocompletion=queue_names),
 ]
+ORDERS = ("name", "longest", "oldest")
 COUNTS = ("QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
 # Younger counts are as good as new to somebody who reads them.
 _OLD_SECONDS = 1.0
@@ -38,14 +39,16 @@ _OLD_SECONDS = 1.0
 def list_queues(
     ctx: typer.Context,
     paused: Annotated[bool, typer.Option("--paused", help="Only those.")] = False,
+    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """Every queue: what waits and runs in it, for how long, and whether it is paused."""
     with administer(ctx) as app:
-        every = app.queues.sync.list()
+        found = app.queues.sync.list(
+            order=values.choice(order, ORDERS, "--order"), paused=paused or None
+        )
         now = app.clock.sync.now()
-    found = [queue for queue in every if queue.is_paused or not paused]
     if json:
         print_json(found)
     elif found:
@@ -53,7 +56,7 @@ def list_queues(
         table(headers, [_row(queue, now, absolute) for queue in found])
         remark(_total(found))
     else:
-        remark("no queue is paused" if every else "no queues; jobs and runs name them")
+        remark("no queue is paused" if paused else "no queues; jobs and runs name them")
 
 
 def _row(queue: QueueInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:

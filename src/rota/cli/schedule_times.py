@@ -9,7 +9,7 @@ import typer
 from rota.cli import load_map, values
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
-from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.flags import Absolute, Json, Oldest, Reason
 from rota.cli.output import print_json, remark
 from rota.cli.progress import progress
 from rota.cli.schedules import Name, Tenant, acting, commands
@@ -120,6 +120,7 @@ def history(
     before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Older than this: the next page.")
     ] = None,
+    oldest: Oldest = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     tenant: Tenant = "",
     absolute: Absolute = False,
@@ -128,20 +129,24 @@ def history(
     """The ledger: what was decided about each of its times, the newest first."""
     from datetime import timedelta
 
-    if decision is not None and decision not in DECISIONS:
-        values.refuse("--decision", f"{decision!r} is none; there are {', '.join(DECISIONS)}")
+    values.choice(decision, DECISIONS, "--decision")
     start, end = values.since(since, "--since"), values.instant(before, "--before")
     with administer(ctx) as app:
         now = app.clock.sync.now()
-        oldest = now - start if isinstance(start, timedelta) else start
         found = app.schedules.sync.history(
-            name, tenant=tenant, decision=decision, since=oldest, before=end, limit=limit
+            name,
+            tenant=tenant,
+            decision=decision,
+            since=now - start if isinstance(start, timedelta) else start,
+            before=end,
+            order="oldest" if oldest else "newest",
+            limit=limit,
         )
     if json:
         print_json(found)
         return
     pages.print_history(found, now, absolute)
-    if len(found) == limit:
+    if len(found) == limit and not oldest:
         last = found[-1].nominal_at.isoformat().replace("+00:00", "Z")
         remark(f"{limit} shown; for older ones add --before {last}")
 

@@ -9,7 +9,7 @@ import typer
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli import values
-from rota.cli.flags import Absolute, Json, Reason, Version
+from rota.cli.flags import Absolute, Json, Metadata, Reason, Version
 from rota.cli.names import schedule_names
 from rota.cli.output import print_json, remark, say, tell
 from rota.cli.session import actor, administer
@@ -23,6 +23,7 @@ commands = typer.Typer(
     name="schedules", help="Schedules: when jobs run by themselves.", no_args_is_help=True
 )
 
+ORDERS = ("name", "next", "last", "newest", "changed")
 STATES = ("active", "pending", "paused", "disabled", "finished", "parked")
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=schedule_names)]
 Tenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.")]
@@ -40,6 +41,8 @@ def list_schedules(
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     state: Annotated[str | None, typer.Option(metavar="STATE", help=", ".join(STATES))] = None,
+    metadata: Metadata = None,
+    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
     system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N")] = 500,
     after: Annotated[
@@ -49,22 +52,29 @@ def list_schedules(
     json: Json = False,
 ) -> None:
     """Every schedule: when it runs in words, its next time, how its last run went."""
-    if state is not None and state not in STATES:
-        values.refuse("--state", f"{state!r} is no state; there are {', '.join(STATES)}")
+    wanted: Any = {
+        "job": job,
+        "tag": tag,
+        "tenant": tenant,
+        "state": values.choice(state, STATES, "--state"),
+        "metadata": values.pairs(metadata, "--metadata"),
+        "order": values.choice(order, ORDERS, "--order"),
+    }
+    if after is not None and order != "name":
+        values.refuse("--after", "goes with the order of names; raise --limit instead")
     with administer(ctx) as app:
-        found = app.schedules.sync.list(
-            job=job, tag=tag, tenant=tenant, state=state, system=system, after_id=after,
-            limit=limit,
-        )  # fmt: skip
+        page = app.schedules.sync.page(**wanted, system=system, after_id=after, limit=limit)
         now = app.clock.sync.now()
+    found = [*page.items]
     if json:
         print_json(found)
     elif not found:
         remark("no schedules")
     else:
         pages.print_list(found, now, absolute)
-        if len(found) == limit:
-            remark(f"{limit} shown; for more add --after {found[-1].id}")
+        if page.cursor is not None:
+            how = f"add --after {found[-1].id}" if order == "name" else "raise --limit"
+            remark(f"{limit} shown; for more {how}")
 
 
 @commands.command("show")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rota.cli import times
 from rota.cli.output import STATE_STYLES, first_line
-from rota.cli.workers import news, state
+from rota.cli.workers import news
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -92,7 +92,7 @@ class Frame:
     def _head(self) -> str:
         seen = self.seen
         queued = sum(it.queue.queued for it in seen.queues)
-        live = [one for one in seen.workers if state(one) == "live"]
+        live = [one for one in seen.workers if one.status == "live"]
         running, slots = sum(it.running for it in seen.workers), sum(it.concurrency for it in live)
         out = sum(it.per_second for it in seen.queues)
         return (
@@ -123,7 +123,7 @@ class Frame:
     def _workers(self) -> Section:
         rows: list[tuple[object, ...]] = [
             (
-                one.id, state(one), f"{one.running}/{one.concurrency}",
+                one.id, one.status, f"{one.running}/{one.concurrency}",
                 f"{times.span(one.heartbeat_seconds)} ago", one.host, one.version, news(one),
             )
             for one in self.seen.workers

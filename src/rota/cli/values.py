@@ -59,6 +59,26 @@ def since(text: str | None, option: str) -> datetime | timedelta | None:
         refuse(option, f"{text!r} is neither a duration ({DURATION}) nor a time (2026-01-31T14:30)")
 
 
+def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
+    """One of these words, or none."""
+    if text is not None and text not in allowed:
+        refuse(option, f"{text!r} is none; there are {', '.join(allowed)}")
+    return text
+
+
+def boolean(text: str | None, option: str) -> bool | None:
+    return None if text is None else bool(choice(text, ("true", "false"), option) == "true")
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
+    """`key:value`, each."""
+    found = [text.partition(":") for text in given or []]
+    for key, colon, _ in found:
+        if not key or not colon:
+            refuse(option, f"{key!r} is no pair; write team:billing")
+    return {key: value for key, _, value in found} or None
+
+
 def names(text: str | None) -> list[str] | None:
     """`a,b`"""
     if text is None:

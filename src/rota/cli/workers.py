@@ -9,7 +9,7 @@ import typer
 
 from rota.cli import times, values
 from rota.cli.each import each
-from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.flags import Absolute, Json, Oldest, Reason
 from rota.cli.output import amount, facts, print_json, remark, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
@@ -39,51 +39,46 @@ def list_workers(
         str | None, typer.Option("--state", metavar="STATE", help=", ".join(STATES))
     ] = None,
     host: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    oldest: Oldest = False,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """Live, draining, stopping and lost workers, the newest first."""
-    if wanted is not None and wanted not in STATES:
-        values.refuse("--state", f"{wanted!r} is no state; there are {', '.join(STATES)}")
     with administer(ctx) as app:
-        every = app.workers.sync.list(include_gone=include_gone or wanted == "gone")
+        found = app.workers.sync.list(
+            include_gone=include_gone,
+            status=values.choice(wanted, STATES, "--state"),
+            host=host,
+            order="oldest" if oldest else "newest",
+        )
         now = app.clock.sync.now()
-    found = [one for one in every if wanted in (None, state(one)) and host in (None, one.host)]
     if json:
         print_json(found)
     elif found:
         table(HEADERS, [_row(worker, now, absolute) for worker in found])
-        slots = sum(one.concurrency for one in found if state(one) == "live")
+        slots = sum(one.concurrency for one in found if one.status == "live")
         running = sum(one.running for one in found)
         told = (amount(len(found), "worker"), amount(running, "run"), amount(slots, "slot"))
         remark("{}, {} running, {} to claim for".format(*told))
     else:
-        remark("no workers match" if every else "no workers; `rota worker` starts one")
+        remark("no workers match" if wanted or host else "no workers; `rota worker` starts one")
 
 
 def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     beat = f"{times.span(worker.heartbeat_seconds)} ago"
     return (
-        worker.id, state(worker), worker.host, worker.pid, ", ".join(worker.queues) or "all",
+        worker.id, worker.status, worker.host, worker.pid, ", ".join(worker.queues) or "all",
         f"{worker.running}/{worker.concurrency}",
         times.absolute(worker.heartbeat_at) if is_absolute else beat,
         times.shown(worker.started_at, now, is_absolute), len(worker.jobs), news(worker),
     )  # fmt: skip
 
 
-def state(worker: WorkerInfo) -> str:
-    if worker.is_silent:
-        return "silent"
-    if worker.is_stuck and worker.state == "live":
-        return "stuck"
-    return "draining" if worker.is_draining else worker.state
-
-
 def news(worker: WorkerInfo) -> str:
     """What one has to know of it beside its state."""
-    if worker.is_silent:
+    if worker.status == "silent":
         return "lease ran out; no other worker is there to rescue its runs"
-    if worker.is_stuck and worker.state == "live":
+    if worker.status == "stuck":
         return "its event loop stands still"
     if worker.is_draining:
         return _draining(worker)
@@ -115,7 +110,7 @@ def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
     told = news(worker)
     return [
         ("worker", worker.id),
-        ("state", f"{state(worker)}, {told}" if told else state(worker)),
+        ("state", f"{worker.status}, {told}" if told else worker.status),
         ("host", worker.host),
         ("pid", worker.pid),
         ("release", worker.version),

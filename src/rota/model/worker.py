@@ -12,7 +12,8 @@ class WorkerInfo:
 
     `queues` empty: all of them. `is_stuck`: its event loop stands still. `is_silent`: its lease
     ran out, and nobody has declared it lost yet. `is_draining`: told to claim no more, which it
-    knows since `drain_seen_at`.
+    knows since `drain_seen_at`. `status` is all that in one word: `live`, `draining`, `stopping`,
+    `silent`, `stuck`, `lost` or `gone`.
     """
 
     id: int
@@ -22,6 +23,7 @@ class WorkerInfo:
     version: str
     application: str | None
     state: str
+    status: str
     queues: list[str]
     jobs: list[str]
     concurrency: int

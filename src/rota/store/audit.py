@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import AuditEntryNotFound
 from rota.model.audit import AuditEntry
+from rota.model.list_filters import TimeOrder
+from rota.model.page import Page
 from rota.store.clock import read_clock
+from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan
 
 
@@ -36,22 +40,26 @@ def write_audit(
     yield Ask("audit/write", params)
 
 
-_FILTERS = ("id", "actor", "action", "object_type", "object_id", "tenant", "before_id")
+_FILTERS = ("id", "actor", "action", "object_type", "object_id", "tenant")
 
 
-def list_audit(
+def page_audit(
     *,
     since: datetime | timedelta | None = None,
     until: datetime | timedelta | None = None,
+    order: str = "newest",
+    cursor: Sequence[Any] | None = None,
     limit: int = 50,
     **filters: Any,
-) -> Plan[list[AuditEntry]]:
-    """Newest first, paged by `before_id`."""
+) -> Plan[Page[AuditEntry]]:
+    order = check_order(order, TimeOrder)
     now = yield from read_clock()
     params = dict.fromkeys(_FILTERS) | filters
-    params |= {"since": _instant(since, now), "until": _instant(until, now), "limit": limit}
-    rows = yield Ask("audit/list", params)
-    return [AuditEntry(**row) for row in rows]
+    params |= {"since": _instant(since, now), "until": _instant(until, now)}
+    statement = "audit/list_oldest" if order == "oldest" else "audit/list"
+    return (
+        yield from read_page(statement, params, AuditEntry, order=order, cursor=cursor, limit=limit)
+    )
 
 
 def _instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
@@ -59,7 +67,7 @@ def _instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
 
 
 def find_entry(entry_id: int) -> Plan[AuditEntry]:
-    found = yield from list_audit(id=entry_id)
-    if not found:
+    found = yield from page_audit(id=entry_id)
+    if not found.items:
         raise AuditEntryNotFound(f"the audit has no entry {entry_id}")
-    return found[0]
+    return found.items[0]

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from rota.errors import CalendarNotFound, TimingError, WrongState
+from rota.model.list_filters import CalendarOrder
+from rota.model.page import Page
 from rota.model.schedule_info import CalendarInfo, TemplateInfo
 from rota.store.audit import write_audit
+from rota.store.pages import check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
 
 
-def list_calendars() -> Plan[list[CalendarInfo]]:
-    rows = yield Ask("calendars/list", {"name": None})
-    return [CalendarInfo(**row) for row in rows]
+def list_calendars(*, order: str = "name", name: str | None = None) -> Plan[list[CalendarInfo]]:
+    order = check_order(order, CalendarOrder)
+    return read_all("calendars/list", {"name": name}, CalendarInfo, order=order)
+
+
+def page_calendars(
+    *, order: str, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[CalendarInfo]]:
+    order, params = check_order(order, CalendarOrder), {"name": None}
+    return read_page(
+        "calendars/list", params, CalendarInfo, order=order, cursor=cursor, limit=limit
+    )
 
 
 def find_calendar(name: str) -> Plan[CalendarInfo]:
-    rows = yield Ask("calendars/list", {"name": name})
-    if not rows:
+    found = yield from list_calendars(name=name)
+    if not found:
         known = yield from list_calendars()
         near = get_close_matches(name, [one.name for one in known], 1)
         hint = f"did you mean {near[0]}?" if near else "`rota calendars list` shows those that are"
         raise CalendarNotFound(f'no calendar is named "{name}"', hint=hint)
-    return CalendarInfo(**rows[0])
+    return found[0]
 
 
 def create_calendar(
@@ -76,19 +88,25 @@ def delete_calendar(name: str, *, actor: str | None) -> Plan[None]:
     yield from write_audit(actor, "calendar.deleted", "calendar", name, before=before)
 
 
-def list_templates() -> Plan[list[TemplateInfo]]:
-    rows = yield Ask("templates/list", {"name": None})
-    return [TemplateInfo(**row) for row in rows]
+def list_templates(name: str | None = None) -> Plan[list[TemplateInfo]]:
+    return read_all("templates/list", {"name": name}, TemplateInfo)
+
+
+def page_templates(*, cursor: Sequence[Any] | None, limit: int) -> Plan[Page[TemplateInfo]]:
+    params = {"name": None}
+    return read_page(
+        "templates/list", params, TemplateInfo, order="name", cursor=cursor, limit=limit
+    )
 
 
 def find_template(name: str) -> Plan[TemplateInfo]:
-    rows = yield Ask("templates/list", {"name": name})
-    if not rows:
+    found = yield from list_templates(name)
+    if not found:
         known = yield from list_templates()
         near = get_close_matches(name, [one.name for one in known], 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else "`rota schedules templates` lists them"
         raise TimingError(f'no template is named "{name}"', hint=hint)
-    return TemplateInfo(**rows[0])
+    return found[0]
 
 
 def add_template(name: str, cron: str, description: str, *, actor: str | None) -> Plan[None]:

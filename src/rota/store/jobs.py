@@ -5,28 +5,49 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Unpack
 
 from rota.errors import UnknownJob
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
+from rota.model.list_filters import JobFilters, JobOrder
+from rota.model.page import Page
+from rota.store.pages import check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
 
 
-def list_jobs(*, include_system: bool = False) -> Plan[list[JobInfo]]:
-    rows = yield Ask("jobs/list", {"name": None, "include_system": include_system})
-    return [JobInfo(**row) for row in rows]
+def list_jobs(*, order: str = "name", **filters: Unpack[JobFilters]) -> Plan[list[JobInfo]]:
+    params = _filters(filters)
+    return read_all("jobs/list", params, JobInfo, order=check_order(order, JobOrder))
+
+
+def page_jobs(
+    *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[JobFilters]
+) -> Plan[Page[JobInfo]]:
+    order, params = check_order(order, JobOrder), _filters(filters)
+    return read_page("jobs/list", params, JobInfo, order=order, cursor=cursor, limit=limit)
+
+
+def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "system": given.get("system", False),
+        "tag": given.get("tag"),
+        "queue": given.get("queue"),
+        "enabled": given.get("enabled"),
+        "metadata": wanted_metadata(given.get("metadata")),
+    }
 
 
 def find_job(name: str) -> Plan[JobInfo]:
-    rows = yield Ask("jobs/list", {"name": name, "include_system": True})
-    if not rows:
+    found = yield from read_all("jobs/list", _filters({"system": True}, name), JobInfo)
+    if not found:
         known = yield Ask("jobs/names", {})
         near = get_close_matches(name, [row["name"] for row in known], 1)
         hint = f"did you mean {near[0]}?" if near else "`rota jobs list` shows those that are known"
         raise UnknownJob(f'no job is named "{name}"', hint=hint)
-    return JobInfo(**rows[0])
+    return found[0]
 
 
 def update_job(

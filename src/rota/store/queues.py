@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from rota.errors import QueueNotFound
+from rota.model.list_filters import QueueOrder
+from rota.model.page import Page
 from rota.model.queue import JobDepth, QueueDetails, QueueInfo
+from rota.store.pages import check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
 
 
-def list_queues() -> Plan[list[QueueInfo]]:
-    rows = yield Ask("queues/list", {"name": None})
-    return [QueueInfo(**row) for row in rows]
+def list_queues(
+    *, paused: bool | None = None, order: str = "name", name: str | None = None
+) -> Plan[list[QueueInfo]]:
+    params = {"name": name, "paused": paused}
+    return read_all("queues/list", params, QueueInfo, order=check_order(order, QueueOrder))
+
+
+def page_queues(
+    *, order: str, cursor: Sequence[Any] | None, limit: int, paused: bool | None = None
+) -> Plan[Page[QueueInfo]]:
+    order, params = check_order(order, QueueOrder), {"name": None, "paused": paused}
+    return read_page("queues/list", params, QueueInfo, order=order, cursor=cursor, limit=limit)
 
 
 def find_queue(name: str) -> Plan[QueueDetails]:
-    rows = yield Ask("queues/list", {"name": name})
-    if not rows:
+    found = yield from list_queues(name=name)
+    if not found:
         known = [queue.name for queue in (yield from list_queues())]
         near = get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else None
         raise QueueNotFound(f'no job, run or operator has named a queue "{name}"', hint=hint)
     jobs = yield Ask("queues/jobs", {"name": name})
-    return QueueDetails(QueueInfo(**rows[0]), [JobDepth(**row) for row in jobs])
+    return QueueDetails(found[0], [JobDepth(**row) for row in jobs])
 
 
 def pause_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:

@@ -8,81 +8,36 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from rota.errors import ScheduleNotFound, TimingError
+from rota.errors import ScheduleNotFound
+from rota.model.list_filters import TimeOrder
 from rota.model.occurrence import OccurrenceInfo
-from rota.model.schedule import timing_arguments
+from rota.model.page import Page
 from rota.model.schedule_info import ScheduleInfo, Triggered
+from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan, Rows
-from rota.timing.describe import describe
-from rota.timing.timing import Timing
-
-_TIMING = (
-    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
-    "has_seconds", "anchor_at",
-)  # fmt: skip
-_INITS = {
-    "once": "once ever, at the first start",
-    "release": "once for each release",
-    "start": "whenever the first worker starts",
-}
-
-
-def timing_of(stored: Mapping[str, Any]) -> Timing:
-    """Of a row, whatever else it holds."""
-    return Timing.of(**timing_arguments({name: stored.get(name) for name in _TIMING}))
-
-
-def in_words(stored: Mapping[str, Any]) -> str:
-    """When it runs; a timing that cannot be read is shown as it is written."""
-    if stored["init"] is not None:
-        return _INITS[stored["init"]]
-    try:
-        words = describe(timing_of(stored))
-    except TimingError:
-        return str(stored["cron"] or stored["timezone"])
-    is_from_end = stored["every_from"] == "end"
-    return f"{words}, counted from the end of the last run" if is_from_end else words
-
-
-def list_schedules(
-    *,
-    name: str | None = None,
-    tenant: str | None = None,
-    job: str | None = None,
-    tag: str | None = None,
-    state: str | None = None,
-    system: bool = False,
-    after_id: int | None = None,
-    limit: int | None = None,
-) -> Plan[list[ScheduleInfo]]:
-    params = {
-        "name": name, "tenant": tenant, "job": job, "tag": tag, "state": state, "system": system,
-        "after_id": after_id, "limit": limit,
-    }  # fmt: skip
-    rows = yield Ask("schedules/list", params)
-    return [ScheduleInfo(timing=in_words(row), **row) for row in rows]
+from rota.store.schedule_lists import named
 
 
 def find_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
-    found = yield from list_schedules(name=name, tenant=tenant, system=True)
-    if not found:
-        yield from _not_found(name, tenant)
-    return found[0]
+    found = yield from named(name, tenant)
+    if found is None:
+        raise (yield from _not_found(name, tenant))
+    return found
 
 
 def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
     """To be changed in this transaction."""
     rows = yield Ask("schedules/lock", {"name": name, "tenant": tenant})
     if not rows:
-        yield from _not_found(name, tenant)
+        raise (yield from _not_found(name, tenant))
     return (yield from find_schedule(name, tenant))
 
 
-def _not_found(name: str, tenant: str) -> Plan[None]:
+def _not_found(name: str, tenant: str) -> Plan[ScheduleNotFound]:
     known = yield Ask("schedules/names", {"tenant": tenant})
     near = get_close_matches(name, [row["name"] for row in known], 1)
     hint = f"did you mean {near[0]}?" if near else "`rota schedules list` shows those that are"
-    raise ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
+    return ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
 
 
 def act_as(actor: str | None) -> Plan[None]:
@@ -163,26 +118,29 @@ def delete_schedule(
 
 def find_ledgers(name: str, tenant: str) -> Plan[list[int]]:
     """The schedule of that name or, if it is gone, those that had it."""
-    found = yield from list_schedules(name=name, tenant=tenant, system=True)
-    if found:
-        return [found[0].id]
+    found = yield from named(name, tenant)
+    if found is not None:
+        return [found.id]
     rows = yield Ask("schedules/deleted", {"name": name, "tenant": tenant})
     if not rows:
-        yield from _not_found(name, tenant)
+        raise (yield from _not_found(name, tenant))
     return [row["schedule_id"] for row in rows]
 
 
-def list_history(
+def page_history(
     schedule_ids: Sequence[int],
     *,
     decision: str | None,
     since: datetime | None,
     before: datetime | None,
+    order: str,
+    cursor: Sequence[Any] | None,
     limit: int,
-) -> Plan[list[OccurrenceInfo]]:
+) -> Plan[Page[OccurrenceInfo]]:
+    order = check_order(order, TimeOrder)
+    statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
     params = {"ids": list(schedule_ids), "decision": decision, "since": since, "before": before}
-    rows = yield Ask("schedules/history", params | {"limit": limit})
-    return [OccurrenceInfo(**row) for row in rows]
+    return read_page(statement, params, OccurrenceInfo, order=order, cursor=cursor, limit=limit)
 
 
 def times_that_ran(schedule_id: int, from_at: datetime, until_at: datetime) -> Plan[set[datetime]]:

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Unpack
+
 from rota.errors import WorkerNotFound
+from rota.model.list_filters import TimeOrder, WorkerFilters
+from rota.model.page import Page
 from rota.model.worker import WorkerInfo
+from rota.store.pages import check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
 
 
-def list_workers(*, include_gone: bool) -> Plan[list[WorkerInfo]]:
-    """The newest first."""
-    rows = yield Ask("workers/list", {"id": None, "include_gone": include_gone})
-    return [WorkerInfo(**row) for row in rows]
+def list_workers(
+    *, order: str = "newest", **filters: Unpack[WorkerFilters]
+) -> Plan[list[WorkerInfo]]:
+    order, params = check_order(order, TimeOrder), _filters(filters)
+    return read_all("workers/list", params, WorkerInfo, order=order)
+
+
+def page_workers(
+    *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[WorkerFilters]
+) -> Plan[Page[WorkerInfo]]:
+    order, params = check_order(order, TimeOrder), _filters(filters)
+    return read_page("workers/list", params, WorkerInfo, order=order, cursor=cursor, limit=limit)
+
+
+def _filters(given: WorkerFilters, worker_id: int | None = None) -> dict[str, Any]:
+    status = given.get("status")
+    return {
+        "id": worker_id,
+        "status": status,
+        "host": given.get("host"),
+        "include_gone": given.get("include_gone", False) or status == "gone",
+    }
 
 
 def find_worker(worker_id: int) -> Plan[WorkerInfo]:
-    rows = yield Ask("workers/list", {"id": worker_id, "include_gone": True})
-    if not rows:
+    found = yield from read_all("workers/list", _filters({}, worker_id), WorkerInfo)
+    if not found:
         raise WorkerNotFound(f"there is no worker {worker_id}")
-    return WorkerInfo(**rows[0])
+    return found[0]
 
 
 def drain_worker(

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 
-from rota.api.pages import full
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas.audit import AuditPage, AuditView
 from rota.api.schemas.problem import problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, read_cursor
 from rota.api.state import AtDesk
+from rota.model.list_filters import TimeOrder
 
 routes = router("audit")
 
@@ -28,16 +29,17 @@ async def list_audit(
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
     since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Before this time.")] = None,
+    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Who did what, when and why; the newest first."""
-    place = read_cursor("audit", cursor, int)
-    found = await desk.audit.list(
+    """Who did what, when and why; the newest or the oldest first."""
+    kind = f"audit {order}"
+    found = await desk.audit.page(
         actor=actor, action=action, object_type=object_type, object_id=object_id, tenant=tenant,
-        since=since, until=until, before_id=place[0] if place else None, limit=limit + 1,
+        since=since, until=until, order=order, cursor=read_cursor(kind, cursor, int), limit=limit,
     )  # fmt: skip
-    return full("audit", found, limit, lambda one: one.id)
+    return page_of(kind, found)
 
 
 @routes.get(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 
 from rota.api.errors import ProblemError
 from rota.api.etags import Version, set_etag, tagged
-from rota.api.pages import cut
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
 from rota.api.schemas import schedules
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedule_bodies import NewTemplate
-from rota.api.schemas.values import Cursor, Limit
+from rota.api.schemas.values import Cursor, Limit, read_cursor
 from rota.api.state import AtDesk, Desk
+from rota.model.list_filters import CalendarOrder
 
 routes = router("calendars")
 CalendarName = Annotated[
@@ -27,9 +28,18 @@ TemplateName = Annotated[
 
 
 @routes.get("/calendars", response_model=schemas.CalendarPage, operation_id="list_calendars")
-async def list_calendars(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
-    """Calendars by name, with how many schedules follow each."""
-    return cut("calendars", await desk.calendars.list(), lambda one: one.name, cursor, limit)
+async def list_calendars(
+    desk: AtDesk,
+    order: Annotated[
+        CalendarOrder, Query(description="By name; or the last changed first.")
+    ] = "name",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Calendars with how many schedules follow each, by name or as `order` says."""
+    kind = f"calendars {order}"
+    place = read_cursor(kind, cursor, float, str)
+    return page_of(kind, await desk.calendars.page(order=order, cursor=place, limit=limit))
 
 
 @routes.post(
@@ -93,8 +103,8 @@ async def delete_calendar(desk: AtDesk, name: CalendarName) -> Any:
 )
 async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
     """Timings to start from, by name."""
-    found = await desk.schedules.templates()
-    return cut("templates", found, lambda one: one.name, cursor, limit)
+    place = read_cursor("templates", cursor, float, str)
+    return page_of("templates", await desk.schedules.templates_page(cursor=place, limit=limit))
 
 
 @routes.put(

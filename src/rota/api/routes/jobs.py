@@ -8,13 +8,14 @@ from fastapi import Path, Query, Response
 
 from rota.api.errors import ProblemError
 from rota.api.etags import Version, set_etag, tagged
-from rota.api.pages import cut
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import jobs as schemas
 from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit
+from rota.api.schemas.values import Cursor, Limit, Metadata, read_cursor, read_metadata
 from rota.api.state import AtDesk
+from rota.model.list_filters import JobOrder
 
 routes = router("jobs")
 JobName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a job.")]
@@ -29,17 +30,24 @@ async def list_jobs(
     desk: AtDesk,
     tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
     queue: Annotated[str | None, Query(max_length=100, description="In this queue.")] = None,
+    enabled: Annotated[
+        bool | None, Query(description="Only those that are enabled, or that are not.")
+    ] = None,
+    metadata: Metadata = None,
     system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
+    order: Annotated[
+        JobOrder, Query(description="By name; or the newest, or the last changed, first.")
+    ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Jobs by name."""
-    found = [
-        one
-        for one in await desk.jobs.list(system=system)
-        if (tag is None or tag in one.tags) and (queue is None or one.queue == queue)
-    ]
-    return cut("jobs", found, lambda one: one.name, cursor, limit)
+    """Jobs, by name or as `order` says."""
+    kind = f"jobs {order}"
+    found = await desk.jobs.page(
+        tag=tag, queue=queue, enabled=enabled, metadata=read_metadata(metadata), system=system,
+        order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
+    )  # fmt: skip
+    return page_of(kind, found)
 
 
 @routes.get(

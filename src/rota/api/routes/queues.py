@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Query
 
-from rota.api.pages import cut
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit
+from rota.api.schemas.values import Cursor, Limit, read_cursor
 from rota.api.state import AtDesk, Desk
+from rota.model.list_filters import QueueOrder
 
 routes = router("queues")
 QueueName = Annotated[str, Path(min_length=1, max_length=100, description="The name of a queue.")]
@@ -22,9 +23,23 @@ _ACTION: Any = {
 
 
 @routes.get("/queues", response_model=schemas.QueuePage, operation_id="list_queues")
-async def list_queues(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
-    """Queues by name, with what waits in each."""
-    return cut("queues", await desk.queues.list(), lambda one: one.name, cursor, limit)
+async def list_queues(
+    desk: AtDesk,
+    paused: Annotated[
+        bool | None, Query(description="Only those that are paused, or that are not.")
+    ] = None,
+    order: Annotated[
+        QueueOrder,
+        Query(description="By name; or the longest line, or the longest wait, first."),
+    ] = "name",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Queues with what waits in each, by name or as `order` says."""
+    kind = f"queues {order}"
+    place = read_cursor(kind, cursor, float, str)
+    found = await desk.queues.page(paused=paused, order=order, cursor=place, limit=limit)
+    return page_of(kind, found)
 
 
 @routes.get(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from rota.api.errors import ProblemError
-from rota.api.pages import full
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import schedule_bodies as bodies
 from rota.api.schemas import schedules as schemas
@@ -22,6 +22,7 @@ from rota.api.schemas.values import (
     read_cursor,
 )
 from rota.api.state import AtDesk
+from rota.model.list_filters import TimeOrder
 
 routes = router("schedules")
 _ACTION: Any = {"responses": problems(404, 409, *WITH_BODY)}
@@ -137,17 +138,19 @@ async def list_occurrences(
     name: ScheduleName,
     decision: Annotated[schemas.Decision | None, Query(description="With this decision.")] = None,
     since: Annotated[Instant | None, Query(description="Not before this.")] = None,
+    until: Annotated[Instant | None, Query(description="Before this.")] = None,
+    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
     tenant: Tenant = "",
 ) -> Any:
-    """What was decided about its times, the newest first."""
-    place = read_cursor("occurrences", cursor, datetime)
-    found = await desk.schedules.history(
-        name, tenant=tenant, decision=decision, since=since,
-        before=place[0] if place else None, limit=limit + 1,
+    """What was decided about its times, the newest or the oldest first."""
+    kind = f"occurrences {order}"
+    found = await desk.schedules.history_page(
+        name, tenant=tenant, decision=decision, since=since, before=until, order=order,
+        cursor=read_cursor(kind, cursor, datetime, int), limit=limit,
     )  # fmt: skip
-    return full("occurrences", found, limit, lambda one: one.nominal_at.isoformat())
+    return page_of(kind, found)
 
 
 def _when(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:

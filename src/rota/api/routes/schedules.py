@@ -7,14 +7,23 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 
 from rota.api.etags import Version, set_etag, tagged
-from rota.api.pages import full
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import schedule_bodies as bodies
 from rota.api.schemas import schedules as schemas
 from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit, ScheduleName, Tenant, read_cursor
+from rota.api.schemas.values import (
+    Cursor,
+    Limit,
+    Metadata,
+    ScheduleName,
+    Tenant,
+    read_cursor,
+    read_metadata,
+)
 from rota.api.state import AtDesk
+from rota.model.list_filters import ScheduleOrder
 
 routes = router("schedules")
 
@@ -26,17 +35,23 @@ async def list_schedules(
     tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
     state: Annotated[schemas.ScheduleState | None, Query(description="In this state.")] = None,
+    metadata: Metadata = None,
     system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
+    order: Annotated[
+        ScheduleOrder,
+        Query(description="By name; or what is due next, ran last, is newest, or was changed last"),
+    ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Schedules by tenant and name."""
-    place = read_cursor("schedules", cursor, int)
-    found = await desk.schedules.list(
-        job=job, tag=tag, tenant=tenant, state=state, system=system,
-        after_id=place[0] if place else None, limit=limit + 1,
+    """Schedules, by tenant and name or as `order` says."""
+    kind = f"schedules {order}"
+    types: tuple[type, type] = (str, str) if order == "name" else (float, int)
+    found = await desk.schedules.page(
+        job=job, tag=tag, tenant=tenant, state=state, metadata=read_metadata(metadata),
+        system=system, order=order, cursor=read_cursor(kind, cursor, *types), limit=limit,
     )  # fmt: skip
-    return full("schedules", found, limit, lambda one: one.id)
+    return page_of(kind, found)
 
 
 @routes.post(

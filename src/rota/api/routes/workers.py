@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 
-from rota.api.pages import full
+from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Limit, read_cursor
 from rota.api.state import AtDesk
+from rota.model.list_filters import TimeOrder, WorkerStatus
 
 routes = router("workers")
 WorkerId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The id of a worker.")]
@@ -25,17 +26,19 @@ _ACTION: Any = {
 async def list_workers(
     desk: AtDesk,
     gone: Annotated[bool, Query(description="Those that have left, too.")] = False,
+    status: Annotated[WorkerStatus | None, Query(description="With this status.")] = None,
+    host: Annotated[str | None, Query(max_length=300, description="On this host.")] = None,
+    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Workers, the newest first."""
-    place = read_cursor("workers", cursor, int)
-    found = [
-        one
-        for one in await desk.workers.list(include_gone=gone)
-        if place is None or one.id < place[0]
-    ]
-    return full("workers", found[: limit + 1], limit, lambda one: one.id)
+    """Workers, the newest or the oldest first."""
+    kind = f"workers {order}"
+    found = await desk.workers.page(
+        include_gone=gone, status=status, host=host, order=order,
+        cursor=read_cursor(kind, cursor, int), limit=limit,
+    )  # fmt: skip
+    return page_of(kind, found)
 
 
 @routes.get(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from datetime import datetime
 from typing import Annotated, Any
@@ -44,9 +45,22 @@ Cursor = Annotated[
     Query(max_length=2000, description="`next_cursor` of the page before, with the same filters."),
 ]
 Tenant = Annotated[str, Query(max_length=200, description="Whose it is. Empty: nobody's own.")]
+Metadata = Annotated[
+    list[Annotated[str, StringConstraints(pattern="^[^:]+:", max_length=1000)]] | None,
+    Query(
+        max_length=20,
+        description="With this in its metadata: `team:billing`; may be repeated.",
+        examples=["team:billing"],
+    ),
+]
 ScheduleName = Annotated[
     str, Path(min_length=1, max_length=200, description="The name of a schedule.")
 ]
+
+
+def read_metadata(given: list[str] | None) -> dict[str, str] | None:
+    """`key:value`, each."""
+    return {key: value for key, _, value in (one.partition(":") for one in given or ())}
 
 
 def write_cursor(kind: str, *place: Any) -> str:
@@ -65,7 +79,7 @@ def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] 
         if not isinstance(found, list) or found[0] != kind or len(found) != len(types) + 1:
             raise ValueError
         place = tuple(_read(value, kind_) for value, kind_ in zip(found[1:], types, strict=True))
-    except (ValueError, TypeError, IndexError, RecursionError):
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError):
         raise ProblemError(
             422, "invalid", "cursor: this list has given no such cursor", field="cursor"
         ) from None
@@ -74,7 +88,9 @@ def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] 
 
 def _read(value: Any, kind: Any) -> Any:
     if kind is datetime:
-        return datetime.fromisoformat(value)
+        return datetime.fromisoformat(value).isoformat()
+    if kind is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
     if type(value) is not kind or (kind is int and not 0 <= value <= BIGGEST_ID):
         raise ValueError
     if kind is str and "\0" in value:

@@ -1,5 +1,5 @@
--- What operators did, the newest first; an entry's id is the key of the page after it.
-SELECT id, at, actor, db_user, action, object_type, object_id, tenant, before, after, reason
+-- What operators did, the newest first, or one entry. An entry's id is the place after which the next page begins.
+SELECT id, at, actor, db_user, action, object_type, object_id, tenant, before, after, reason, jsonb_build_array(id) AS place
 FROM rota.audit
 WHERE (%(id)s::bigint IS NULL OR id = %(id)s::bigint)
   AND (%(actor)s::text IS NULL OR actor = %(actor)s::text)
@@ -9,6 +9,6 @@ WHERE (%(id)s::bigint IS NULL OR id = %(id)s::bigint)
   AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s::text)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s::timestamptz)
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s::timestamptz)
-  AND (%(before_id)s::bigint IS NULL OR id < %(before_id)s::bigint)
+  AND (%(after)s::jsonb IS NULL OR id < (%(after)s::jsonb ->> 0)::bigint)
 ORDER BY id DESC
 LIMIT %(limit)s::integer

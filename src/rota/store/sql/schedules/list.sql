@@ -1,4 +1,5 @@
--- Schedules with their status, by tenant and name. next_run_at is the view's: the column may hold infinity.
+-- Schedules with their status, by tenant and name, which are the place after which the next page begins. next_run_at is the
+-- view's: the column may hold infinity.
 SELECT s.id, s.tenant, s.name, s.job, v.state, s.description, s.tags, s.metadata, s.cron, s.interval_seconds, s.run_at, s.init,
        s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar,
        s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs,
@@ -6,14 +7,16 @@ SELECT s.id, s.tenant, s.name, s.job, v.state, s.description, s.tags, s.metadata
        s.timeout_seconds, s.run_tags, s.run_metadata, s.is_enabled, s.paused_at, s.paused_by, s.pause_reason, s.paused_until,
        s.is_system, s.created_at, s.updated_at, s.updated_by, s.edit_version AS version, s.anchor_at, v.next_run_at, s.moved_to, s.finished_at,
        s.parked_at, s.error, s.run_count, s.failures_in_a_row, s.last_enqueued_at, s.last_run_at, s.last_run_success,
-       s.last_success_at, v.total_runs, v.success_rate_percent, v.avg_duration_ms, v.max_duration_ms, v.max_duration_ms_7d
+       s.last_success_at, v.total_runs, v.success_rate_percent, v.avg_duration_ms, v.max_duration_ms, v.max_duration_ms_7d,
+       jsonb_build_array(s.tenant, s.name) AS place
 FROM rota.schedules s JOIN rota.schedule_status v ON v.schedule_id = s.id
-WHERE (%(name)s::text IS NULL OR s.name = %(name)s::text)
+WHERE (%(ids)s::bigint[] IS NULL OR s.id = ANY (%(ids)s::bigint[]))
+  AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
   AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
   AND (%(job)s::text IS NULL OR s.job = %(job)s::text)
   AND (%(tag)s::text IS NULL OR s.tags @> ARRAY[%(tag)s::text])
   AND (%(state)s::text IS NULL OR v.state = %(state)s::text)
   AND (%(system)s::boolean OR NOT s.is_system)
-  AND (%(after_id)s::bigint IS NULL
-       OR (s.tenant, s.name) > (SELECT l.tenant, l.name FROM rota.schedules l WHERE l.id = %(after_id)s::bigint))
+  AND NOT EXISTS (SELECT FROM jsonb_each_text(%(metadata)s::jsonb) m WHERE s.metadata ->> m.key IS DISTINCT FROM m.value)
+  AND (%(after)s::jsonb IS NULL OR (s.tenant, s.name) > (%(after)s::jsonb ->> 0, %(after)s::jsonb ->> 1))
 ORDER BY s.tenant, s.name LIMIT %(limit)s::integer

@@ -1,13 +1,23 @@
--- Workers, the newest first, or one. What a worker has claimed ahead and not started counts as claimed, not
--- as running. The queue of Rota's own jobs, which all serve, is not named. is_silent: its lease ran out, and no other worker has been there to declare it lost.
-SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, array_remove(w.queues, 'rota' || '.system') AS queues, w.jobs, w.concurrency, w.is_stuck, w.lease_seconds,
+-- Workers, or one. What a worker has claimed ahead and not started counts as claimed, not as running. The queue of Rota's own
+-- jobs, which all serve, is not named. is_silent: its lease ran out, and no other worker has been there to declare it lost.
+-- `place` is where each stands in the order: the next page begins after it.
+SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, array_remove(w.queues, 'rota' || '.system') AS queues, w.jobs,
+       w.concurrency, w.is_stuck, w.lease_seconds,
        w.started_at, w.heartbeat_at, w.ended_at,
        w.state = 'live' AND w.drain_requested_at IS NOT NULL AS is_draining, w.drain_requested_at, w.drain_requested_by,
        w.drain_reason, w.drain_seen_at, w.is_to_stop,
-       w.state IN ('live', 'stopping') AND w.lease_expires_at <= clock_timestamp() AS is_silent,
+       x.is_silent, x.status,
        extract(epoch FROM clock_timestamp() - w.heartbeat_at)::double precision AS heartbeat_seconds,
-       coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed
+       coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed, jsonb_build_array(w.id) AS place
 FROM rota.workers w
 LEFT JOIN rota.worker_loads() o ON o.worker = w.id
+CROSS JOIN LATERAL (SELECT w.state IN ('live', 'stopping') AND w.lease_expires_at <= clock_timestamp() AS is_silent) l
+CROSS JOIN LATERAL (
+    SELECT l.is_silent, CASE WHEN l.is_silent THEN 'silent' WHEN w.state <> 'live' THEN w.state WHEN w.is_stuck THEN 'stuck'
+                             WHEN w.drain_requested_at IS NOT NULL THEN 'draining' ELSE w.state END AS status) x
 WHERE CASE WHEN %(id)s::bigint IS NULL THEN %(include_gone)s::boolean OR w.state <> 'gone' ELSE w.id = %(id)s::bigint END
-ORDER BY w.id DESC
+  AND (%(status)s::text IS NULL OR x.status = %(status)s::text)
+  AND (%(host)s::text IS NULL OR w.host = %(host)s::text)
+  AND (%(after)s::jsonb IS NULL OR CASE %(order)s::text WHEN 'oldest' THEN w.id > (%(after)s::jsonb ->> 0)::bigint
+                                                     ELSE w.id < (%(after)s::jsonb ->> 0)::bigint END)
+ORDER BY CASE %(order)s::text WHEN 'oldest' THEN w.id ELSE -w.id END LIMIT %(limit)s::integer

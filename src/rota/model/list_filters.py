@@ -1,0 +1,46 @@
+"""Which jobs, schedules, queues and workers a list shows, and in what order: for type checkers,
+and for the edges that offer the same choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+JobOrder = Literal["name", "newest", "changed"]
+ScheduleOrder = Literal["name", "next", "last", "newest", "changed"]
+QueueOrder = Literal["name", "longest", "oldest"]
+CalendarOrder = Literal["name", "changed"]
+TimeOrder = Literal["newest", "oldest"]
+
+WorkerStatus = Literal["live", "draining", "stopping", "silent", "stuck", "lost", "gone"]
+
+
+class JobFilters(TypedDict, total=False):
+    """`metadata` names values that must be there, compared as text."""
+
+    system: bool
+    tag: str | None
+    queue: str | None
+    enabled: bool | None
+    metadata: Mapping[str, Any] | None
+
+
+class ScheduleFilters(TypedDict, total=False):
+    system: bool
+    job: str | None
+    tag: str | None
+    tenant: str | None
+    state: str | None
+    metadata: Mapping[str, Any] | None
+
+
+class QueueFilters(TypedDict, total=False):
+    paused: bool | None
+
+
+class WorkerFilters(TypedDict, total=False):
+    """Those that have left are listed on request: by `include_gone`, or the status `gone`."""
+
+    include_gone: bool
+    status: WorkerStatus | None
+    host: str | None

@@ -1,0 +1,67 @@
+"""Pages by key: a statement puts rows in order, and says of each where it stands.
+
+Such a statement takes `order`, `after` (the place of the last row of the page before) and `limit`,
+and answers a column `place`. So a page costs what it shows, and no row comes twice or is left out
+because others came or went meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, get_args
+
+from rota.errors import FilterError
+from rota.model.page import Page
+from rota.store.plans import Ask, Plan
+
+T = TypeVar("T")
+
+
+def read_page(
+    statement: str,
+    params: Mapping[str, Any],
+    make: Callable[..., T],
+    *,
+    order: str,
+    cursor: Sequence[Any] | None,
+    limit: int,
+) -> Plan[Page[T]]:
+    """One row more than wanted is read, to know whether there is another page."""
+    if limit < 1:
+        raise FilterError(f"limit {limit} is less than 1")
+    after = None if cursor is None else json.dumps(list(cursor))
+    yield Ask("runs/plan_by_values", {"is_local": True})
+    asked = dict(params) | {"order": order, "after": after, "limit": limit + 1}
+    rows = yield Ask(statement, asked)
+    places = [row.pop("place") for row in rows]
+    next_cursor = tuple(places[limit - 1]) if len(rows) > limit else None
+    return Page([make(**row) for row in rows[:limit]], next_cursor)
+
+
+def read_all(
+    statement: str, params: Mapping[str, Any], make: Callable[..., T], *, order: str = "name"
+) -> Plan[list[T]]:
+    """The whole list, for those that are short."""
+    rows = yield Ask(statement, dict(params) | {"order": order, "after": None, "limit": None})
+    for row in rows:
+        del row["place"]
+    return [make(**row) for row in rows]
+
+
+def check_order(order: str, orders: Any) -> str:
+    if order not in get_args(orders):
+        there = ", ".join(get_args(orders))
+        raise FilterError(f"{order!r} is no order", hint=f"there are {there}")
+    return order
+
+
+def wanted_metadata(given: Mapping[str, Any] | None) -> str | None:
+    """As the statements compare it: every value as text."""
+    if not given:
+        return None
+    return json.dumps({key: _text(value) for key, value in given.items()}, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,111 @@
+"""Reading schedules, one or many, with their timing in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from rota.errors import FilterError, TimingError
+from rota.model.list_filters import ScheduleFilters, ScheduleOrder
+from rota.model.page import Page
+from rota.model.schedule import timing_arguments
+from rota.model.schedule_info import ScheduleInfo
+from rota.store.pages import check_order, read_all, read_page, wanted_metadata
+from rota.store.plans import Ask, Plan
+from rota.timing.describe import describe
+from rota.timing.timing import Timing
+
+_TIMING = (
+    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
+    "has_seconds", "anchor_at",
+)  # fmt: skip
+_INITS = {
+    "once": "once ever, at the first start",
+    "release": "once for each release",
+    "start": "whenever the first worker starts",
+}
+
+
+def timing_of(stored: Mapping[str, Any]) -> Timing:
+    """Of a row, whatever else it holds."""
+    return Timing.of(**timing_arguments({name: stored.get(name) for name in _TIMING}))
+
+
+def in_words(stored: Mapping[str, Any]) -> str:
+    """When it runs; a timing that cannot be read is shown as it is written."""
+    if stored["init"] is not None:
+        return _INITS[stored["init"]]
+    try:
+        words = describe(timing_of(stored))
+    except TimingError:
+        return str(stored["cron"] or stored["timezone"])
+    is_from_end = stored["every_from"] == "end"
+    return f"{words}, counted from the end of the last run" if is_from_end else words
+
+
+def _make(**row: Any) -> ScheduleInfo:
+    return ScheduleInfo(timing=in_words(row), **row)
+
+
+def list_schedules(
+    *, order: str = "name", **filters: Unpack[ScheduleFilters]
+) -> Plan[list[ScheduleInfo]]:
+    """All that fit."""
+    if check_order(order, ScheduleOrder) == "name":
+        return (yield from read_all("schedules/list", _filters(filters), _make))
+    ids = yield from read_all("schedules/sort", _filters(filters), _id, order=order)
+    return (yield from _in_order(ids))
+
+
+def page_schedules(
+    *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[ScheduleFilters]
+) -> Plan[Page[ScheduleInfo]]:
+    """In the order of names an index leads to the page; in another, all that fit are sorted."""
+    params = _filters(filters)
+    if check_order(order, ScheduleOrder) == "name":
+        return (
+            yield from read_page(
+                "schedules/list", params, _make, order=order, cursor=cursor, limit=limit
+            )
+        )
+    found = yield from read_page(
+        "schedules/sort", params, _id, order=order, cursor=cursor, limit=limit
+    )
+    return Page((yield from _in_order(found.items)), found.cursor)
+
+
+def named(name: str, tenant: str) -> Plan[ScheduleInfo | None]:
+    params = _filters({"system": True, "tenant": tenant}) | {"name": name}
+    found = yield from read_all("schedules/list", params, _make)
+    return found[0] if found else None
+
+
+def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
+    """Where a page after this schedule begins, in the order of names."""
+    rows = yield Ask("schedules/place", {"id": schedule_id})
+    if not rows:
+        raise FilterError(f"there is no schedule {schedule_id} any more: begin anew")
+    return rows[0]["tenant"], rows[0]["name"]
+
+
+def _in_order(ids: Sequence[int]) -> Plan[list[ScheduleInfo]]:
+    params = _filters({"system": True}) | {"ids": list(ids)}
+    found = {one.id: one for one in (yield from read_all("schedules/list", params, _make))}
+    return [found[one] for one in ids if one in found]
+
+
+def _id(**row: int) -> int:
+    return row["id"]
+
+
+def _filters(given: ScheduleFilters) -> dict[str, Any]:
+    return {
+        "ids": None,
+        "name": None,
+        "system": given.get("system", False),
+        "job": given.get("job"),
+        "tag": given.get("tag"),
+        "tenant": given.get("tenant"),
+        "state": given.get("state"),
+        "metadata": wanted_metadata(given.get("metadata")),
+    }

@@ -1,0 +1,14 @@
+-- What operators did, the oldest first, or one entry. An entry's id is the place after which the next page begins.
+SELECT id, at, actor, db_user, action, object_type, object_id, tenant, before, after, reason, jsonb_build_array(id) AS place
+FROM rota.audit
+WHERE (%(id)s::bigint IS NULL OR id = %(id)s::bigint)
+  AND (%(actor)s::text IS NULL OR actor = %(actor)s::text)
+  AND (%(action)s::text IS NULL OR action = %(action)s::text)
+  AND (%(object_type)s::text IS NULL OR object_type = %(object_type)s::text)
+  AND (%(object_id)s::text IS NULL OR object_id = %(object_id)s::text)
+  AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s::text)
+  AND (%(since)s::timestamptz IS NULL OR at >= %(since)s::timestamptz)
+  AND (%(until)s::timestamptz IS NULL OR at < %(until)s::timestamptz)
+  AND (%(after)s::jsonb IS NULL OR id > (%(after)s::jsonb ->> 0)::bigint)
+ORDER BY id
+LIMIT %(limit)s::integer
