@@ -14,6 +14,7 @@ from rota.admin.audit import Audit
 from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
 from rota.admin.declared_schedules import DeclaredSchedules
+from rota.admin.events import Events
 from rota.admin.jobs import Jobs
 from rota.admin.logs import Logs
 from rota.admin.overview import Overview
@@ -95,6 +96,7 @@ class App:
         self.audit = Audit(self.database)
         self.retention = RetentionFace(self.database).of(self.config)
         self.overview = Overview(self.database)
+        self.events = Events(self.database, self.registry, self.config, self.runs)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = Emitter(self.database, self.config, self.registry, self.runs)

@@ -7,6 +7,7 @@
   * SchemaError            the database's schema does not fit this release
   * JobError               a job is declared wrongly
   * TimingError            a timing or a calendar says something that cannot be followed
+    * TemplateNotFound     no template has that name
   * PayloadError           what was enqueued is refused
   * FilterError            a list or a bulk action is asked for runs that cannot be
   * UnknownJob             no job of that name is registered
@@ -60,6 +61,7 @@ __all__ = [
     "SchemaError",
     "SearchError",
     "Snooze",
+    "TemplateNotFound",
     "TimingError",
     "UnknownJob",
     "UnknownOption",
@@ -107,6 +109,10 @@ class JobError(RotaError):
 
 class TimingError(RotaError):
     """A cron expression, an interval, a time zone or a calendar cannot be followed as written."""
+
+
+class TemplateNotFound(TimingError):
+    """No template of schedules has that name."""
 
 
 class PayloadError(RotaError):

@@ -146,8 +146,9 @@ async def test_list_filters(app: rota.App, conn: Connection) -> None:
     assert await names() == ["a", "b"]
     assert {"a", "b", "c"} < set(await names(system=True))
     assert await names(job="send") == ["a"]
-    (first,) = await found(limit=1)
-    assert await names(after_id=first.id, limit=1) == ["b"]
+    (first,) = (await app.schedules.page(limit=1)).items
+    rest = await app.schedules.page(after_id=first.id, limit=1)
+    assert [one.name for one in rest.items] == ["b"]
     assert await names(tag="x") == ["a"]
     assert await names(tenant="acme") == ["b"]
     assert await names(state="disabled") == ["b"]

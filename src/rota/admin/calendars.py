@@ -11,6 +11,7 @@ from rota.model.list_filters import CalendarOrder
 from rota.model.page import Page
 from rota.model.schedule_info import CalendarInfo
 from rota.store import calendars
+from rota.store.audit import because
 from rota.store.plans import Plan
 from rota.timing.calendar_json import from_json, to_json
 
@@ -39,11 +40,18 @@ class CalendarCommands(Face):
         return calendars.find_calendar(name)
 
     @command
-    def create(self, name: str, definition: Mapping[str, Any], description: str = "") -> Plan[None]:
+    def create(
+        self,
+        name: str,
+        definition: Mapping[str, Any],
+        description: str = "",
+        *,
+        reason: str | None = None,
+    ) -> Plan[None]:
         """WrongState if the name is taken."""
-        return calendars.create_calendar(
-            name, description, _checked(name, definition), actor=self.actor
-        )
+        checked = _checked(name, definition)
+        plan = calendars.create_calendar(name, description, checked, actor=self.actor)
+        return because(reason, plan)
 
     @command
     def update(
@@ -53,18 +61,24 @@ class CalendarCommands(Face):
         description: str | None = None,
         *,
         version: int | None = None,
+        reason: str | None = None,
     ) -> Plan[None]:
         """Holds from the next tick on, for every schedule that follows it. VersionConflict if it
         is not at `version` any more."""
         checked = None if definition is None else _checked(name, definition)
-        return calendars.update_calendar(
+        plan = calendars.update_calendar(
             name, description, checked, version=version, actor=self.actor
         )
+        return because(reason, plan)
 
     @command
-    def delete(self, name: str) -> Plan[None]:
-        """WrongState while a schedule follows it."""
-        return calendars.delete_calendar(name, actor=self.actor)
+    def delete(
+        self, name: str, *, version: int | None = None, reason: str | None = None
+    ) -> Plan[None]:
+        """WrongState while a schedule follows it; VersionConflict if it is not at `version` any
+        more."""
+        plan = calendars.delete_calendar(name, version=version, actor=self.actor)
+        return because(reason, plan)
 
 
 class Calendars(CalendarCommands, AsyncFace):

@@ -122,14 +122,17 @@ class JobCommands(Face):
         *,
         cascade: bool = False,
         cancel_open: bool = False,
+        version: int | None = None,
         reason: str | None = None,
     ) -> Plan[int]:
         """WrongState while it has schedules (`cascade` deletes them too) or runs that have not
         ended (`cancel_open` cancels them). History and audit stay; code that still declares it
-        brings it back at its next start. Answers how many runs were cancelled."""
+        brings it back at its next start. VersionConflict if it is not at `version` any more.
+        Answers how many runs were cancelled."""
         return jobs.delete_job(
-            name, cascade=cascade, cancel_open=cancel_open, reason=reason, actor=self.actor
-        )
+            name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason,
+            actor=self.actor,
+        )  # fmt: skip
 
     @command
     def plan(self) -> Plan[Drifts]:

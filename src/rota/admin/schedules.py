@@ -21,6 +21,7 @@ from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
 from rota.store import calendars, schedule_lists, schedules
+from rota.store.audit import because
 from rota.store.plans import Plan
 from rota.store.pool import Database
 from rota.store.versions import expect_version
@@ -76,14 +77,13 @@ class ScheduleCommands(Face):
         *,
         tenant: str = "",
         template: str | None = None,
+        reason: str | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
         """A new one; WrongState if the name is taken. A template stands for its cron."""
-        return self._with_jobs(
-            edits.create(
-                name, job, tenant, self.checked(job, arguments), actor=self.actor, template=template
-            )
-        )
+        checked = self.checked(job, arguments)
+        plan = edits.create(name, job, tenant, checked, actor=self.actor, template=template)
+        return self._with_jobs(because(reason, plan))
 
     @command
     def put(
@@ -102,29 +102,37 @@ class ScheduleCommands(Face):
         tenant: str = "",
         job: str | None = None,
         version: int | None = None,
+        reason: str | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
         """Change what is given, at once. VersionConflict if it is not at `version` any more, which
         edits raise and ticks do not."""
-        return self._with_jobs(self._update(name, tenant, job, version, arguments))
+        plan = self._update(name, tenant, job, version, arguments)
+        return self._with_jobs(because(reason, plan))
 
     @command
-    def delete(self, name: str, *, tenant: str = "", cancel_waiting: bool = False) -> Plan[int]:
+    def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        cancel_waiting: bool = False,
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> Plan[int]:
         """Its future is gone; ledger, history and audit stay. Answers how many runs were
-        cancelled."""
-        return schedules.delete_schedule(
-            name, tenant, cancel_waiting=cancel_waiting, actor=self.actor
-        )
+        cancelled. VersionConflict if it is not at `version` any more."""
+        return because(reason, self._delete(name, tenant, cancel_waiting, version))
 
     @command
-    def enable(self, name: str, *, tenant: str = "") -> Plan[None]:
+    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
         """It goes on from now."""
-        return self._set_enabled(name, tenant, True)
+        return because(reason, self._set_enabled(name, tenant, True))
 
     @command
-    def disable(self, name: str, *, tenant: str = "") -> Plan[None]:
+    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
         """Its times are skipped until it is enabled."""
-        return self._set_enabled(name, tenant, False)
+        return because(reason, self._set_enabled(name, tenant, False))
 
     @command
     def pause(
@@ -139,21 +147,31 @@ class ScheduleCommands(Face):
         return plans.pause(name, tenant, reason, until, actor=self.actor)
 
     @command
-    def resume(self, name: str, *, catch_up: bool = False, tenant: str = "") -> Plan[None]:
+    def resume(
+        self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
+    ) -> Plan[None]:
         """It goes on from now; with `catch_up` the policy decides about what the pause left out."""
-        return schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=self.actor)
+        plan = schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=self.actor)
+        return because(reason, plan)
 
     @command
     def trigger(
-        self, name: str, payload: Mapping[str, Any] | None = None, *, tenant: str = ""
+        self,
+        name: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str = "",
+        reason: str | None = None,
     ) -> Plan[Triggered]:
         """One run now, also while it is paused; the next time stays what it is."""
-        return self._trigger(name, payload, tenant)
+        return because(reason, self._trigger(name, payload, tenant))
 
     @command
-    def reschedule(self, name: str, at: datetime | timedelta, *, tenant: str = "") -> Plan[None]:
+    def reschedule(
+        self, name: str, at: datetime | timedelta, *, tenant: str = "", reason: str | None = None
+    ) -> Plan[None]:
         """Its next time is this instant (or so long from now); the timing goes on after it."""
-        return plans.reschedule(name, tenant, at, actor=self.actor)
+        return because(reason, plans.reschedule(name, tenant, at, actor=self.actor))
 
     @command
     def preview(
@@ -254,13 +272,26 @@ class ScheduleCommands(Face):
         return calendars.page_templates(cursor=cursor, limit=limit)
 
     @command
-    def add_template(self, name: str, cron: str, description: str = "") -> Plan[None]:
+    def add_template(
+        self, name: str, cron: str, description: str = "", *, reason: str | None = None
+    ) -> Plan[None]:
         """One more, or another cron for one that is there."""
-        return edits.add_template(name, cron, description, actor=self.actor)
+        return because(reason, edits.add_template(name, cron, description, actor=self.actor))
 
     @command
-    def remove_template(self, name: str) -> Plan[None]:
-        return calendars.remove_template(name, actor=self.actor)
+    def remove_template(self, name: str, *, reason: str | None = None) -> Plan[None]:
+        """TemplateNotFound if there is none. Schedules that were made from it stay."""
+        return because(reason, calendars.remove_template(name, actor=self.actor))
+
+    def _delete(
+        self, name: str, tenant: str, cancel_waiting: bool, version: int | None
+    ) -> Plan[int]:
+        yield from expect_version("schedule", name, version, tenant)
+        return (
+            yield from schedules.delete_schedule(
+                name, tenant, cancel_waiting=cancel_waiting, actor=self.actor
+            )
+        )
 
     def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[None]:
         found = yield from schedules.find_schedule(name, tenant)

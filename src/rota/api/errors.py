@@ -27,6 +27,7 @@ STATUS: dict[type[errors.RotaError], int] = {
     errors.SchemaError: 503,
     errors.JobError: 422,
     errors.TimingError: 422,
+    errors.TemplateNotFound: 404,
     errors.PayloadError: 422,
     errors.FilterError: 422,
     errors.SearchError: 422,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from rota.admin.face import Face
+from rota.api.errors import ProblemError
 from rota.api.scrapes import Scrapes
 from rota.api.stream import Hub
 
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from rota.admin.audit import Audit
     from rota.admin.calendars import Calendars
     from rota.admin.clock import Clock
+    from rota.admin.events import Events
     from rota.admin.jobs import Jobs
     from rota.admin.logs import Logs
+    from rota.admin.overview import Overview
     from rota.admin.queues import Queues
     from rota.admin.retention import RetentionFace
     from rota.admin.runs import Runs
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from rota.app import App
 
 F = TypeVar("F", bound=Face)
+MOST_WAITS = 500
 
 
 @dataclass
@@ -38,6 +42,7 @@ class ApiState:
     routes: list[Any] = field(default_factory=list)
     scrapes: Scrapes = field(default_factory=Scrapes)
     tails: int = 0
+    waits: int = 0
 
     def __post_init__(self) -> None:
         stats = self.app.stats.within(self.app.config.server.statement_seconds)
@@ -49,13 +54,28 @@ class Desk:
 
     def __init__(self, state: ApiState, actor: str | None) -> None:
         self.app = state.app
-        self.stopping = state.stopping
+        self._state = state
         self.scrapes = state.scrapes
         self.actor = actor
 
     def ask(self, face: F) -> F:
         """Any face of the application, acting for the caller."""
         return face.by(self.actor).within(self.app.config.server.statement_seconds)
+
+    async def until_ended(self, run_id: int, seconds: float) -> None:
+        """Returns when the run has ended, so long has passed, or the server ends."""
+        if self._state.waits >= MOST_WAITS:
+            raise ProblemError(503, "too_many_streams", f"{MOST_WAITS} wait for runs already")
+        waiting = asyncio.ensure_future(self.runs.wait(run_id, seconds))
+        stop = asyncio.ensure_future(self._state.stopping.wait())
+        self._state.waits += 1
+        try:
+            await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._state.waits -= 1
+            for one in (waiting, stop):
+                one.cancel()
+            await asyncio.gather(waiting, stop, return_exceptions=True)
 
     @property
     def runs(self) -> Runs:
@@ -96,6 +116,14 @@ class Desk:
     @property
     def audit(self) -> Audit:
         return self.ask(self.app.audit)
+
+    @property
+    def events(self) -> Events:
+        return self.ask(self.app.events)
+
+    @property
+    def overview(self) -> Overview:
+        return self.ask(self.app.overview)
 
     @property
     def clock(self) -> Clock:

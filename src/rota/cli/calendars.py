@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli import times, values
-from rota.cli.flags import Absolute, Json, Version
+from rota.cli.flags import Absolute, Json, Reason, Version
 from rota.cli.names import calendar_names
 from rota.cli.output import block, facts, heading, print_json, remark, table, tell
 from rota.cli.session import actor, administer
@@ -89,12 +89,13 @@ def create(
     name: Annotated[str, typer.Option(metavar="NAME")],
     definition: Annotated[str, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)],
     description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Make a calendar."""
     given = values.payload(definition, "--definition") or {}
     with administer(ctx) as app:
-        app.calendars.by(actor()).sync.create(name, given, description)
+        app.calendars.by(actor()).sync.create(name, given, description, reason=reason)
     tell(json, f'calendar "{name}" created', calendar=name, action="created")
 
 
@@ -107,6 +108,7 @@ def update(
     ] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     version: Version = None,
+    reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Change a calendar, for every schedule that follows it."""
@@ -114,13 +116,21 @@ def update(
     if given is None and description is None:
         values.refuse("--definition", "nothing to change: give it, or --description")
     with administer(ctx) as app:
-        app.calendars.by(actor()).sync.update(name, given, description, version=version)
+        app.calendars.by(actor()).sync.update(
+            name, given, description, version=version, reason=reason
+        )
     tell(json, f'calendar "{name}" updated', calendar=name, action="updated")
 
 
 @commands.command("delete")
-def delete(ctx: typer.Context, name: Name, json: Json = False) -> None:
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    version: Version = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
     """Remove a calendar that no schedule follows."""
     with administer(ctx) as app:
-        app.calendars.by(actor()).sync.delete(name)
+        app.calendars.by(actor()).sync.delete(name, version=version, reason=reason)
     tell(json, f'calendar "{name}" deleted', calendar=name, action="deleted")

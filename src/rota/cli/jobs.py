@@ -194,7 +194,7 @@ def update(
         "queue": queue,
         "priority": priority,
         "max_attempts": max_attempts,
-        "backoff": _backoff(backoff),
+        "backoff": values.backoff(backoff),
         "tags": values.names(tags),
         "metadata": values.payload(metadata, "--metadata"),
         "payload": None if payload == "none" else values.payload(payload, "--payload"),
@@ -235,12 +235,6 @@ def _retention(text: str) -> dict[str, Any] | None:
     return found
 
 
-def _backoff(text: str | None) -> Any:
-    if text is None or not text.strip().startswith(("{", "@", "-")):
-        return text
-    return values.payload(text, "--backoff")
-
-
 @commands.command("enable")
 def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
     """Let the runs of a job start again, and its schedules."""
@@ -265,13 +259,14 @@ def delete(
     cancel_open: Annotated[
         bool, typer.Option("--cancel-open", help="Cancel its runs that have not ended.")
     ] = False,
+    version: Version = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Remove a job that no code declares any more. What it did stays in history and audit."""
     with administer(ctx) as app:
         cancelled = app.jobs.by(actor()).sync.delete(
-            name, cascade=cascade, cancel_open=cancel_open, reason=reason
+            name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
         )
     text = f'job "{name}" deleted' + (f", {cancelled} runs cancelled" if cancel_open else "")
     tell(json, text, job=name, action="deleted", cancelled_runs=cancelled)

@@ -47,6 +47,7 @@ def cancel(
     queue: flags.QueueName = None,
     tag: flags.Tag = None,
     tenant: flags.Tenant = None,
+    key: flags.Key = None,
     schedule: flags.ScheduleName = None,
     since: flags.Since = None,
     until: flags.Until = None,
@@ -58,7 +59,7 @@ def cancel(
 ) -> int:
     """Cancel runs: waiting ones at once, running ones by asking their worker."""
     wanted = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, schedule=schedule,
+        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
         since=since, until=until, dead=False,
     )  # fmt: skip
     how = {"limit": limit, "reason": reason}
@@ -79,6 +80,7 @@ def retry(
     queue: flags.QueueName = None,
     tag: flags.Tag = None,
     tenant: flags.Tenant = None,
+    key: flags.Key = None,
     schedule: flags.ScheduleName = None,
     since: flags.Since = None,
     until: flags.Until = None,
@@ -91,7 +93,7 @@ def retry(
 ) -> int:
     """Put failed or cancelled runs back to work, each under its id."""
     wanted = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, schedule=schedule,
+        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
         since=since, until=until, dead=dead,
     )  # fmt: skip
     how = {
@@ -112,6 +114,7 @@ def delete(
     queue: flags.QueueName = None,
     tag: flags.Tag = None,
     tenant: flags.Tenant = None,
+    key: flags.Key = None,
     schedule: flags.ScheduleName = None,
     since: flags.Since = None,
     until: flags.Until = None,
@@ -124,7 +127,7 @@ def delete(
 ) -> int:
     """Remove ended runs with their attempts and log lines."""
     wanted = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, schedule=schedule,
+        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
         since=since, until=until, dead=dead,
     )  # fmt: skip
     how = {"limit": limit, "reason": reason}

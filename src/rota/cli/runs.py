@@ -107,6 +107,9 @@ def enqueue(
     attempt_timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Of each attempt.")
     ] = None,
+    backoff: Annotated[
+        str | None, typer.Option(metavar="WORD|JSON", help="fixed, linear, exponential, or JSON.")
+    ] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON|@FILE")] = None,
     on_conflict: Annotated[
         str | None,
@@ -142,6 +145,7 @@ def enqueue(
         "tags": tag or None,
         "expires_at": values.instant(expires_at, "--expires-at"),
         "timeout": values.seconds(attempt_timeout, "--attempt-timeout"),
+        "backoff": values.backoff(backoff),
         "metadata": values.payload(metadata, "--metadata"),
         "on_conflict": on_conflict,
         "key_keep": key_keep if key_keep == "forever" else values.seconds(key_keep, "--key-keep"),

@@ -103,6 +103,7 @@ def create(
     template: Annotated[
         str | None, typer.Option(metavar="NAME", help="A timing of `rota schedules templates`.")
     ] = None,
+    reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
     **given: Any,
@@ -110,7 +111,9 @@ def create(
     """Make a schedule. Exactly one of --cron, --every, --at, --init and --template says when."""
     arguments = flags.read(given)
     with administer(ctx) as app:
-        made = acting(app).create(name, job, tenant=tenant, template=template, **arguments)
+        made = acting(app).create(
+            name, job, tenant=tenant, template=template, reason=reason, **arguments
+        )
     if json:
         print_json(made)
     else:
@@ -124,6 +127,7 @@ def update(
     name: Name,
     job: Annotated[str | None, typer.Option(metavar="NAME", help="Another job.")] = None,
     version: Version = None,
+    reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
     **given: Any,
@@ -133,7 +137,9 @@ def update(
     if not arguments and job is None:
         values.refuse("NAME", "nothing to change: give what is to be different")
     with administer(ctx) as app:
-        changed = acting(app).update(name, tenant=tenant, job=job, version=version, **arguments)
+        changed = acting(app).update(
+            name, tenant=tenant, job=job, version=version, reason=reason, **arguments
+        )
     if json:
         print_json(changed)
     else:
@@ -147,12 +153,16 @@ def delete(
     cancel_waiting: Annotated[
         bool, typer.Option("--cancel-waiting", help="Cancel its runs that have not started.")
     ] = False,
+    version: Version = None,
+    reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
     """Remove a schedule. What it did stays in history, ledger and audit."""
     with administer(ctx) as app:
-        cancelled = acting(app).delete(name, tenant=tenant, cancel_waiting=cancel_waiting)
+        cancelled = acting(app).delete(
+            name, tenant=tenant, cancel_waiting=cancel_waiting, version=version, reason=reason
+        )
     runs = f", {cancelled} waiting runs cancelled" if cancel_waiting else ""
     text = f'schedule "{name}" deleted{runs}'
     told = {"schedule": name, "tenant": tenant, "action": "deleted", "cancelled_runs": cancelled}
@@ -160,18 +170,22 @@ def delete(
 
 
 @commands.command("enable")
-def enable(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
+def enable(
+    ctx: typer.Context, name: Name, reason: Reason = None, tenant: Tenant = "", json: Json = False
+) -> None:
     """Let its times count again, from now on."""
     with administer(ctx) as app:
-        acting(app).enable(name, tenant=tenant)
+        acting(app).enable(name, reason, tenant=tenant)
     tell(json, f'schedule "{name}" enabled', schedule=name, tenant=tenant, action="enabled")
 
 
 @commands.command("disable")
-def disable(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
+def disable(
+    ctx: typer.Context, name: Name, reason: Reason = None, tenant: Tenant = "", json: Json = False
+) -> None:
     """Skip its times until it is enabled."""
     with administer(ctx) as app:
-        acting(app).disable(name, tenant=tenant)
+        acting(app).disable(name, reason, tenant=tenant)
     tell(json, f'schedule "{name}" disabled', schedule=name, tenant=tenant, action="disabled")
 
 
@@ -200,12 +214,13 @@ def resume(
     catch_up: Annotated[
         bool, typer.Option("--catch-up", help="What the pause left out counts as missed.")
     ] = False,
+    reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
     """End a pause: it goes on from now."""
     with administer(ctx) as app:
-        acting(app).resume(name, catch_up=catch_up, tenant=tenant)
+        acting(app).resume(name, reason, catch_up=catch_up, tenant=tenant)
     tell(json, f'schedule "{name}" resumed', schedule=name, tenant=tenant, action="resumed")
 
 
@@ -216,13 +231,14 @@ def trigger(
     payload: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE|-", help="Instead of the schedule's.")
     ] = None,
+    reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
     """One run now, also while it is paused. Its next time stays what it is."""
     arguments = values.payload(payload, "--payload")
     with administer(ctx) as app:
-        done = acting(app).trigger(name, arguments, tenant=tenant)
+        done = acting(app).trigger(name, arguments, tenant=tenant, reason=reason)
     if json:
         answer = {"success": True, "run_id": done.run_id, "job": done.job, "job_name": done.job}
         print_json(answer | {"schedule": done.schedule})
@@ -235,6 +251,7 @@ def reschedule(
     ctx: typer.Context,
     name: Name,
     at: Annotated[str, typer.Option(metavar="30m|TIME", help="The next time: from now, or then.")],
+    reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
@@ -242,7 +259,7 @@ def reschedule(
     instant = values.since(at, "--at")
     assert instant is not None
     with administer(ctx) as app:
-        acting(app).reschedule(name, instant, tenant=tenant)
+        acting(app).reschedule(name, instant, tenant=tenant, reason=reason)
     tell(json, f'schedule "{name}" rescheduled', schedule=name, tenant=tenant, action="rescheduled")
 
 
@@ -255,6 +272,7 @@ def templates(
     cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
     description: Annotated[str, typer.Option(metavar="TEXT")] = "",
     remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove one.")] = None,
+    reason: Reason = None,
     json: Json = False,
 ) -> None:
     """Timings to start from: `rota schedules create --template NAME`."""
@@ -262,8 +280,8 @@ def templates(
         values.refuse("--cron", "belongs to --add, and --add needs it")
     with administer(ctx) as app:
         if add is not None and cron is not None:
-            acting(app).add_template(add, cron, description)
+            acting(app).add_template(add, cron, description, reason=reason)
         if remove is not None:
-            acting(app).remove_template(remove)
+            acting(app).remove_template(remove, reason=reason)
         found = app.schedules.sync.templates()
     pages.print_templates(found, json)

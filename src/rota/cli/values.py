@@ -101,6 +101,12 @@ def payload(text: str | None, option: str) -> dict[str, Any] | None:
     return value
 
 
+def backoff(text: str | None) -> Any:
+    if text is None or not text.strip().startswith(("{", "@", "-")):
+        return text
+    return payload(text, "--backoff")
+
+
 def _read(text: str, option: str) -> str:
     try:
         if text == "-":

@@ -33,7 +33,7 @@ class Emitter:
     async def send(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> list[Run]:
-        parameters = _parameters(event, payload, **options)
+        parameters = event_parameters(event, payload, **options)
         with translate():
             await self._database.open()
             if self._registry.has_new:
@@ -48,7 +48,7 @@ class Emitter:
     def send_sync(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> list[Run]:
-        parameters = _parameters(event, payload, **options)
+        parameters = event_parameters(event, payload, **options)
         with translate():
             self._database.open_sync()
             if self._registry.has_new:
@@ -63,9 +63,10 @@ class Emitter:
         return [Run(run_id, job, is_duplicate, self._reader) for run_id, job, is_duplicate in rows]
 
 
-def _parameters(
+def event_parameters(
     event: str, payload: Mapping[str, Any] | None, *, tenant: str, key: str | None
 ) -> dict[str, Any]:
+    """What the statement takes; PayloadError if it cannot be sent."""
     if payload is not None and not isinstance(payload, Mapping):
         raise PayloadError(f'event "{event}": payload must be a mapping, not {payload!r}')
     try:

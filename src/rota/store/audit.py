@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from rota.errors import AuditEntryNotFound
 from rota.model.audit import AuditEntry
@@ -14,6 +14,8 @@ from rota.model.page import Page
 from rota.store.clock import read_clock
 from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan
+
+T = TypeVar("T")
 
 
 def write_audit(
@@ -38,6 +40,13 @@ def write_audit(
         "tenant": tenant,
     }
     yield Ask("audit/write", params)
+
+
+def because(reason: str | None, plan: Plan[T]) -> Plan[T]:
+    """What the plan writes to the audit has this reason, where it gives none of its own."""
+    if reason is not None:
+        yield Ask("audit/because", {"reason": reason})
+    return (yield from plan)
 
 
 _FILTERS = ("id", "actor", "action", "object_type", "object_id", "tenant")

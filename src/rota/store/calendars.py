@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from rota.errors import CalendarNotFound, TimingError, WrongState
+from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
 from rota.model.list_filters import CalendarOrder
 from rota.model.page import Page
 from rota.model.schedule_info import CalendarInfo, TemplateInfo
@@ -76,8 +76,9 @@ def update_calendar(
         )
 
 
-def delete_calendar(name: str, *, actor: str | None) -> Plan[None]:
+def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
     stored = yield from find_calendar(name)
+    yield from expect_version("calendar", name, version)
     if stored.schedules:
         raise WrongState(
             f'calendar "{name}" is followed by {stored.schedules} schedules',
@@ -105,7 +106,7 @@ def find_template(name: str) -> Plan[TemplateInfo]:
         known = yield from list_templates()
         near = get_close_matches(name, [one.name for one in known], 1, 0.4)
         hint = f"did you mean {near[0]}?" if near else "`rota schedules templates` lists them"
-        raise TimingError(f'no template is named "{name}"', hint=hint)
+        raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
     return found[0]
 
 

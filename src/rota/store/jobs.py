@@ -12,7 +12,7 @@ from rota.model.drift import Drift
 from rota.model.job import JobInfo
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
-from rota.store.pages import check_order, read_all, read_page, wanted_metadata
+from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
 
@@ -30,6 +30,7 @@ def page_jobs(
 
 
 def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
+    check_filters(given, JobFilters, "jobs")
     return {
         "name": name,
         "system": given.get("system", False),
@@ -69,10 +70,17 @@ def update_job(
 
 
 def delete_job(
-    name: str, *, cascade: bool, cancel_open: bool, reason: str | None, actor: str | None
+    name: str,
+    *,
+    cascade: bool,
+    cancel_open: bool,
+    version: int | None,
+    reason: str | None,
+    actor: str | None,
 ) -> Plan[int]:
     """Answers how many runs were cancelled or asked to stop."""
     yield from find_job(name)
+    yield from expect_version("job", name, version)
     params = {
         "name": name, "cascade": cascade, "cancel_open": cancel_open, "reason": reason,
         "actor": actor,

@@ -56,6 +56,14 @@ def check_order(order: str, orders: Any) -> str:
     return order
 
 
+def check_filters(given: Mapping[str, Any], filters: Any, what: str) -> None:
+    """A filter that there is not would narrow nothing, and nobody would know."""
+    for name in given:
+        if name not in filters.__annotations__:
+            there = ", ".join(filters.__annotations__)
+            raise FilterError(f"{what} have no filter {name}", hint=f"there are {there}")
+
+
 def wanted_metadata(given: Mapping[str, Any] | None) -> str | None:
     """As the statements compare it: every value as text."""
     if not given:

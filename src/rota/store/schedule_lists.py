@@ -10,7 +10,7 @@ from rota.model.list_filters import ScheduleFilters, ScheduleOrder
 from rota.model.page import Page
 from rota.model.schedule import timing_arguments
 from rota.model.schedule_info import ScheduleInfo
-from rota.store.pages import check_order, read_all, read_page, wanted_metadata
+from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.timing.describe import describe
 from rota.timing.timing import Timing
@@ -99,6 +99,7 @@ def _id(**row: int) -> int:
 
 
 def _filters(given: ScheduleFilters) -> dict[str, Any]:
+    check_filters(given, ScheduleFilters, "schedules")
     return {
         "ids": None,
         "name": None,

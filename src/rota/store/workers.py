@@ -9,7 +9,7 @@ from rota.errors import WorkerNotFound
 from rota.model.list_filters import TimeOrder, WorkerFilters
 from rota.model.page import Page
 from rota.model.worker import WorkerInfo
-from rota.store.pages import check_order, read_all, read_page
+from rota.store.pages import check_filters, check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
 
 
@@ -28,6 +28,7 @@ def page_workers(
 
 
 def _filters(given: WorkerFilters, worker_id: int | None = None) -> dict[str, Any]:
+    check_filters(given, WorkerFilters, "workers")
     status = given.get("status")
     return {
         "id": worker_id,

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
 
-from rota.api.errors import ProblemError
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
 from rota.api.routing import router
@@ -14,7 +13,7 @@ from rota.api.schemas import fleet as schemas
 from rota.api.schemas import schedules
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedule_bodies import NewTemplate
-from rota.api.schemas.values import Cursor, Limit, read_cursor
+from rota.api.schemas.values import Cursor, Limit, Why, read_cursor
 from rota.api.state import AtDesk, Desk
 from rota.model.list_filters import CalendarOrder
 
@@ -51,7 +50,7 @@ async def list_calendars(
 )
 async def create_calendar(desk: AtDesk, body: schemas.NewCalendar, response: Response) -> Any:
     """Make a calendar."""
-    await desk.calendars.create(body.name, body.definition, body.description)
+    await desk.calendars.create(body.name, body.definition, body.description, reason=body.reason)
     return await _one(desk, body.name, response)
 
 
@@ -80,7 +79,9 @@ async def update_calendar(
     version: Version,
 ) -> Any:
     """Change a calendar. Holds from the next tick on, for every schedule that follows it."""
-    await desk.calendars.update(name, body.definition, body.description, version=version)
+    await desk.calendars.update(
+        name, body.definition, body.description, version=version, reason=body.reason
+    )
     return await _one(desk, name, response)
 
 
@@ -88,11 +89,13 @@ async def update_calendar(
     "/calendars/{name}",
     response_model=schemas.Removed,
     operation_id="delete_calendar",
-    responses=problems(404, 409),
+    responses=problems(404, 409, 412),
 )
-async def delete_calendar(desk: AtDesk, name: CalendarName) -> Any:
+async def delete_calendar(
+    desk: AtDesk, name: CalendarName, version: Version, reason: Why = None
+) -> Any:
     """Remove a calendar that no schedule follows."""
-    await desk.calendars.delete(name)
+    await desk.calendars.delete(name, version=version, reason=reason)
     return {"name": name}
 
 
@@ -115,7 +118,7 @@ async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None)
 )
 async def put_template(desk: AtDesk, name: TemplateName, body: NewTemplate) -> Any:
     """One more template, or another cron for one that is there."""
-    await desk.schedules.add_template(name, body.cron, body.description)
+    await desk.schedules.add_template(name, body.cron, body.description, reason=body.reason)
     return {"name": name, "cron": body.cron, "description": body.description}
 
 
@@ -123,13 +126,11 @@ async def put_template(desk: AtDesk, name: TemplateName, body: NewTemplate) -> A
     "/schedule-templates/{name}",
     response_model=schemas.Removed,
     operation_id="delete_schedule_template",
-    responses=problems(404, 409),
+    responses=problems(404),
 )
-async def delete_template(desk: AtDesk, name: TemplateName) -> Any:
+async def delete_template(desk: AtDesk, name: TemplateName, reason: Why = None) -> Any:
     """Remove a template. Schedules that were made from it stay."""
-    if all(one.name != name for one in await desk.schedules.templates()):
-        raise ProblemError(404, "template_not_found", f'no template is named "{name}"')
-    await desk.schedules.remove_template(name)
+    await desk.schedules.remove_template(name, reason=reason)
     return {"name": name}
 
 

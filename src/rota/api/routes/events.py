@@ -21,7 +21,7 @@ routes = router("events")
 )
 async def emit_event(desk: AtDesk, body: NewEvent) -> Any:
     """Start every enabled job that is bound to the event."""
-    runs = await desk.app.emit(body.event, body.payload, tenant=body.tenant, key=body.key)
+    runs = await desk.events.emit(body.event, body.payload, tenant=body.tenant, key=body.key)
     return {
         "runs": [
             {"run_id": run.id, "job": run.job, "is_duplicate": run.is_duplicate} for run in runs

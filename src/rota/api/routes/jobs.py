@@ -13,7 +13,7 @@ from rota.api.routing import router
 from rota.api.schemas import jobs as schemas
 from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit, Metadata, read_cursor, read_metadata
+from rota.api.schemas.values import Cursor, Limit, Metadata, Why, read_cursor, read_metadata
 from rota.api.state import AtDesk
 from rota.model.list_filters import JobOrder
 
@@ -90,21 +90,20 @@ async def update_job(
     "/jobs/{name}",
     response_model=Deleted,
     operation_id="delete_job",
-    responses=problems(404, 409),
+    responses=problems(404, 409, 412),
 )
 async def delete_job(
     desk: AtDesk,
     name: JobName,
+    version: Version,
     cascade: Annotated[bool, Query(description="Delete its schedules, too.")] = False,
     cancel_open: Annotated[bool, Query(description="Cancel its runs that have not ended.")] = False,
-    reason: Annotated[
-        str | None, Query(max_length=2000, description="Why; the audit keeps it.")
-    ] = None,
+    reason: Why = None,
 ) -> Any:
     """Forget a job that no schedule and no unfinished run needs. Code that still declares it brings
     it back at its next start."""
     cancelled = await desk.jobs.delete(
-        name, cascade=cascade, cancel_open=cancel_open, reason=reason
+        name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
     )
     return {"name": name, "cancelled_runs": cancelled}
 

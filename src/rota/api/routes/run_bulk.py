@@ -37,7 +37,8 @@ def _arguments(body: schemas.BulkRequest) -> dict[str, Any]:
     filters = body.filter.model_dump(exclude_none=True) if body.filter else {}
     return filters | {
         "ids": body.ids,
-        "limit": body.limit,
+        # Whoever names the runs has said how many.
+        "limit": body.limit if body.ids is None else schemas.MOST,
         "dry_run": body.dry_run,
         "reason": body.reason,
     }

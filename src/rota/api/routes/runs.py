@@ -10,7 +10,7 @@ from rota.api.pages import log_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Instant, Limit, RunId, read_cursor, write_cursor
+from rota.api.schemas.values import Cursor, Instant, Limit, RunId, Why, read_cursor, write_cursor
 from rota.api.state import AtDesk
 
 routes = router("runs")
@@ -81,8 +81,16 @@ async def enqueue_run(desk: AtDesk, body: schemas.NewRun, response: Response) ->
     operation_id="get_run",
     responses=problems(404),
 )
-async def get_run(desk: AtDesk, run_id: RunId) -> Any:
-    """One run."""
+async def get_run(
+    desk: AtDesk,
+    run_id: RunId,
+    wait_seconds: Annotated[
+        float, Query(ge=0, le=60, description="Answer when it has ended, at the latest then.")
+    ] = 0,
+) -> Any:
+    """One run, as it is or as it has ended."""
+    if wait_seconds:
+        await desk.until_ended(run_id, wait_seconds)
     return await desk.runs.get(run_id)
 
 
@@ -144,9 +152,7 @@ async def list_run_logs(
 async def delete_run(
     desk: AtDesk,
     run_id: RunId,
-    reason: Annotated[
-        str | None, Query(max_length=2000, description="Why; the audit keeps it.")
-    ] = None,
+    reason: Why = None,
 ) -> Any:
     """Remove an ended run with its attempts and log lines."""
     await desk.runs.delete(run_id, reason)

@@ -30,16 +30,20 @@ _ANSWERS_SCHEDULE: Any = _ACTION | {"response_model": schemas.ScheduleView}
 
 
 @routes.post("/schedules/{name}/enable", operation_id="enable_schedule", **_ANSWERS_SCHEDULE)
-async def enable_schedule(desk: AtDesk, name: ScheduleName, tenant: Tenant = "") -> Any:
+async def enable_schedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.ScheduleAction | None = None, tenant: Tenant = ""
+) -> Any:
     """Let its times count again, from now on."""
-    await desk.schedules.enable(name, tenant=tenant)
+    await desk.schedules.enable(name, body.reason if body else None, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
 
 
 @routes.post("/schedules/{name}/disable", operation_id="disable_schedule", **_ANSWERS_SCHEDULE)
-async def disable_schedule(desk: AtDesk, name: ScheduleName, tenant: Tenant = "") -> Any:
+async def disable_schedule(
+    desk: AtDesk, name: ScheduleName, body: bodies.ScheduleAction | None = None, tenant: Tenant = ""
+) -> Any:
     """Skip its times until it is enabled."""
-    await desk.schedules.disable(name, tenant=tenant)
+    await desk.schedules.disable(name, body.reason if body else None, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
 
 
@@ -60,7 +64,7 @@ async def resume_schedule(
 ) -> Any:
     """End a pause: it goes on from now."""
     given = body or bodies.Resumption()
-    await desk.schedules.resume(name, catch_up=given.catch_up, tenant=tenant)
+    await desk.schedules.resume(name, given.reason, catch_up=given.catch_up, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
 
 
@@ -75,7 +79,8 @@ async def trigger_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.Trigger | None = None, tenant: Tenant = ""
 ) -> Any:
     """One run now, also while it is paused. Its next time stays what it is."""
-    return await desk.schedules.trigger(name, body.payload if body else None, tenant=tenant)
+    given = body or bodies.Trigger()
+    return await desk.schedules.trigger(name, given.payload, reason=given.reason, tenant=tenant)
 
 
 @routes.post("/schedules/{name}/reschedule", operation_id="reschedule", **_ANSWERS_SCHEDULE)
@@ -86,7 +91,7 @@ async def reschedule(
     at = _when(body.at, body.seconds, "at")
     if at is None:
         raise ProblemError(422, "invalid", "at or seconds must say when", field="at")
-    await desk.schedules.reschedule(name, at, tenant=tenant)
+    await desk.schedules.reschedule(name, at, tenant=tenant, reason=body.reason)
     return await desk.schedules.get(name, tenant=tenant)
 
 

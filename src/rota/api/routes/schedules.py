@@ -19,6 +19,7 @@ from rota.api.schemas.values import (
     Metadata,
     ScheduleName,
     Tenant,
+    Why,
     read_cursor,
     read_metadata,
 )
@@ -110,16 +111,20 @@ async def update_schedule(
     "/schedules/{name}",
     response_model=Deleted,
     operation_id="delete_schedule",
-    responses=problems(404, 409),
+    responses=problems(404, 409, 412),
 )
 async def delete_schedule(
     desk: AtDesk,
     name: ScheduleName,
+    version: Version,
     cancel_waiting: Annotated[
         bool, Query(description="Cancel its runs that have not started.")
     ] = False,
+    reason: Why = None,
     tenant: Tenant = "",
 ) -> Any:
     """Remove a schedule. What it did stays in history, ledger and audit."""
-    cancelled = await desk.schedules.delete(name, tenant=tenant, cancel_waiting=cancel_waiting)
+    cancelled = await desk.schedules.delete(
+        name, tenant=tenant, cancel_waiting=cancel_waiting, version=version, reason=reason
+    )
     return {"name": name, "cancelled_runs": cancelled}

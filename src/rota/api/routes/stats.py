@@ -1,4 +1,4 @@
-"""How the system stands, and what it did."""
+"""How the system stands, what it did, and all of that at a glance."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from rota.api.routing import router
+from rota.api.schemas.overview import OverviewView
 from rota.api.schemas.problem import problems
 from rota.api.schemas.stats import StatsView
 from rota.api.schemas.values import Instant
@@ -33,3 +34,19 @@ async def get_stats(
     in all, by job and by step. Open runs are as counted last, every few seconds; what was done
     comes from roll-ups."""
     return await desk.stats.get(job=job, queue=queue, since=since, until=until, step=step_seconds)
+
+
+@routes.get("/overview", response_model=OverviewView, operation_id="get_overview")
+async def get_overview(
+    desk: AtDesk,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="Of what runs, fails and comes, so many.")
+    ] = 50,
+    failing_seconds: Annotated[
+        float, Query(ge=1, le=604_800, description="How far back failures count.")
+    ] = 300,
+) -> Any:
+    """Everything at a glance: queues with their rates, the longest line first; workers; what has
+    run longest, what fails lately and why, what is due next. Cheap enough to be asked for every
+    second."""
+    return await desk.overview.get(limit=limit, failing_seconds=failing_seconds)

@@ -49,7 +49,7 @@ class BulkRequest(Body):
         default=None, min_length=1, max_length=MOST, description="These runs."
     )
     filter: Filter | None = Field(default=None, description="Those that fit.")
-    limit: int = Field(default=1000, ge=1, le=MOST, description="At most so many.")
+    limit: int = Field(default=1000, ge=1, le=MOST, description="At most so many by a filter.")
     dry_run: bool = Field(default=False, description="Only say what would be done.")
     reason: Reason = None
 

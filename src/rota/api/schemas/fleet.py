@@ -13,7 +13,7 @@ from rota.model.schedule_info import CalendarInfo
 from rota.model.worker import WorkerInfo
 
 _AT = "2026-03-08T09:00:00Z"
-_QUEUE: dict[str, Any] = {
+QUEUE_EXAMPLE: dict[str, Any] = {
     "name": "mail",
     "blocked": 0,
     "scheduled": 12,
@@ -52,7 +52,7 @@ QueueView = view(
         "version": "Rises with each change.",
         "counted_seconds": "How old the counts are: nothing, unless very many runs are open.",
     },
-    _QUEUE,
+    QUEUE_EXAMPLE,
 )
 QueuePage = page(QueueView)
 JobDepthView = view(
@@ -73,10 +73,25 @@ QueueDetailsView = view(
     QueueDetails,
     "QueueDetails",
     {"queue": "The queue.", "jobs": "What is in it by job, the longest line first."},
-    {"queue": _QUEUE, "jobs": [_DEPTH]},
+    {"queue": QUEUE_EXAMPLE, "jobs": [_DEPTH]},
     queue=QueueView,
     jobs=list[JobDepthView],  # type: ignore[valid-type]
 )
+WORKER_EXAMPLE: dict[str, Any] = {
+    **{"id": 3, "name": "web-1", "host": "web-1", "pid": 4711, "version": "0.1.0"},
+    **{
+        "application": "shop.jobs",
+        "state": "live",
+        "status": "live",
+        "queues": [],
+        "jobs": ["send_welcome"],
+    },
+    **{"concurrency": 16, "running": 4, "claimed": 4, "is_draining": False},
+    **{"is_to_stop": False, "drain_requested_at": None, "drain_requested_by": None},
+    **{"drain_reason": None, "drain_seen_at": None, "is_stuck": False, "is_silent": False},
+    **{"lease_seconds": 30.0, "started_at": _AT, "heartbeat_at": _AT},
+    **{"heartbeat_seconds": 3.1, "ended_at": None},
+}
 WorkerView = view(
     WorkerInfo,
     "Worker",
@@ -108,21 +123,7 @@ WorkerView = view(
         "heartbeat_seconds": "How long ago that was.",
         "ended_at": "When it ended.",
     },
-    {
-        **{"id": 3, "name": "web-1", "host": "web-1", "pid": 4711, "version": "0.1.0"},
-        **{
-            "application": "shop.jobs",
-            "state": "live",
-            "status": "live",
-            "queues": [],
-            "jobs": ["send_welcome"],
-        },
-        **{"concurrency": 16, "running": 4, "claimed": 4, "is_draining": False},
-        **{"is_to_stop": False, "drain_requested_at": None, "drain_requested_by": None},
-        **{"drain_reason": None, "drain_seen_at": None, "is_stuck": False, "is_silent": False},
-        **{"lease_seconds": 30.0, "started_at": _AT, "heartbeat_at": _AT},
-        **{"heartbeat_seconds": 3.1, "ended_at": None},
-    },
+    WORKER_EXAMPLE,
 )
 WorkerPage = page(WorkerView)
 _DEFINITION: dict[str, Any] = {
@@ -176,6 +177,7 @@ class NewCalendar(Body):
     name: str = Field(min_length=1, max_length=100, description="Its name.")
     definition: dict[str, Any] = Field(description="Its zone, holidays, weekends and windows.")
     description: str = Field(default="", max_length=10_000, description="What it is for.")
+    reason: Reason = None
 
 
 class CalendarChanges(Body):
@@ -187,6 +189,7 @@ class CalendarChanges(Body):
         default=None, description="Its zone, holidays, weekends and windows: all of it."
     )
     description: str | None = Field(default=None, max_length=10_000, description="What it is for.")
+    reason: Reason = None
 
 
 class Removed(Body):

@@ -128,6 +128,7 @@ class NewSchedule(ScheduleFields):
     template: str | None = Field(
         default=None, min_length=1, max_length=200, description="A template's cron says when."
     )
+    reason: Reason = None
 
 
 class ScheduleChanges(ScheduleFields):
@@ -136,6 +137,15 @@ class ScheduleChanges(ScheduleFields):
     model_config = examples({"cron": "0 9 * * 1-5", "is_enabled": True})
 
     job: str | None = Field(default=None, min_length=1, max_length=200, description="Another job.")
+    reason: Reason = None
+
+
+class ScheduleAction(Body):
+    """Why."""
+
+    model_config = examples({"reason": "the shop is closed"})
+
+    reason: Reason = None
 
 
 # Where the column has another name than the argument of `app.schedule`.
@@ -176,6 +186,7 @@ class Resumption(Body):
     model_config = examples({"catch_up": True})
 
     catch_up: bool = Field(default=False, description="They count as missed: the policy decides.")
+    reason: Reason = None
 
 
 class Trigger(Body):
@@ -184,6 +195,7 @@ class Trigger(Body):
     model_config = examples({"payload": {"user_id": 8}})
 
     payload: Payload | None = Field(default=None, description="Instead of the schedule's.")
+    reason: Reason = None
 
 
 class Rescheduling(Body):
@@ -193,6 +205,7 @@ class Rescheduling(Body):
 
     at: Instant | None = Field(default=None, description="This instant.")
     seconds: float | None = Field(default=None, ge=0, le=LONGEST, description="So long from now.")
+    reason: Reason = None
 
 
 class BackfillRequest(Body):
@@ -231,3 +244,4 @@ class NewTemplate(Body):
 
     cron: str = Field(min_length=1, max_length=1000, description="When.")
     description: str = Field(default="", max_length=10_000, description="What it is for.")
+    reason: Reason = None

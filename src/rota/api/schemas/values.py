@@ -34,6 +34,7 @@ Reason = Annotated[
     str | None,
     Field(max_length=2000, description="Why; the audit keeps it."),
 ]
+Why = Annotated[str | None, Query(max_length=2000, description="Why; the audit keeps it.")]
 Payload = dict[str, Any]
 
 RunId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The id of a run.")]

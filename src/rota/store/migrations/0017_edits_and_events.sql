@@ -110,7 +110,8 @@ BEGIN
             'schedule', coalesce(NEW.name, OLD.name),
             CASE WHEN TG_OP = 'UPDATE' THEN (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(before) o WHERE o.value IS DISTINCT FROM after -> o.key) ELSE before END,
             CASE WHEN TG_OP = 'UPDATE' THEN (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(after) n WHERE n.value IS DISTINCT FROM before -> n.key) ELSE after END,
-            CASE WHEN TG_OP = 'UPDATE' THEN NEW.pause_reason END, coalesce(NEW.tenant, OLD.tenant));
+            CASE WHEN TG_OP = 'UPDATE' AND NEW.pause_reason IS DISTINCT FROM OLD.pause_reason THEN NEW.pause_reason END,
+            coalesce(NEW.tenant, OLD.tenant));
     END IF;
     PERFORM pg_notify('rota', 'schedules');
     RETURN NULL;
@@ -203,7 +204,8 @@ BEGIN
           WHERE j.events @> ARRAY[emit.event] AND j.is_enabled AND j.deleted_from_code_at IS NULL
           ORDER BY j.name OFFSET 0) b
     CROSS JOIN LATERAL rota.enqueue_run(job => b.name, payload => emit.payload, key => emit.key, tenant => emit.tenant,
-        triggered_by => jsonb_build_object('type', 'event', 'event', emit.event)) r;
+        triggered_by => jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', emit.event,
+            'actor', nullif(current_setting('rota' || '.actor', true), '')))) r;
 END $$;
 
 CREATE OR REPLACE FUNCTION rota.write_definitions(of_application text, definitions jsonb, changed text[], forced text[]) RETURNS void

@@ -15,3 +15,14 @@ CREATE TABLE rota.answers (
 CREATE INDEX answers_expired ON rota.answers (expires_at);
 
 COMMENT ON TABLE rota.answers IS 'Answers of the API by idempotency key, kept for a day.';
+
+-- A command may say why for all that it writes, by a setting that is local to its transaction.
+CREATE OR REPLACE FUNCTION rota.write_audit(
+    actor text, action text, object_type text, object_id text,
+    before jsonb DEFAULT NULL, after jsonb DEFAULT NULL, reason text DEFAULT NULL, tenant text DEFAULT ''
+) RETURNS void LANGUAGE sql VOLATILE AS $$
+    INSERT INTO rota.audit (actor, action, object_type, object_id, before, after, reason, tenant)
+    VALUES (coalesce(write_audit.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user),
+            write_audit.action, write_audit.object_type, write_audit.object_id, write_audit.before, write_audit.after,
+            coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
+$$;

@@ -1,0 +1,93 @@
+"""Everything at a glance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.schemas.fleet import QUEUE_EXAMPLE, WORKER_EXAMPLE, QueueView, WorkerView
+from rota.api.schemas.views import view
+from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
+
+_AT = "2026-03-08T09:00:00Z"
+_RATE: dict[str, Any] = {"queue": QUEUE_EXAMPLE, "per_second": 12.5}
+_RUNNING: dict[str, Any] = {
+    "id": 42, "job": "send_welcome", "queue": "mail", "worker": 3, "attempt": 1, "started_at": _AT,
+    "progress": 0.4, "message": "40 of 100",
+}  # fmt: skip
+_FAILING: dict[str, Any] = {
+    "job": "send_welcome", "failures": 3, "attempts": 40, "last_error": "SMTPException: 421",
+}  # fmt: skip
+_COMING: dict[str, Any] = {
+    "name": "digest", "tenant": "", "job": "send_digest", "next_run_at": _AT, "is_paused": False,
+}  # fmt: skip
+
+QueueRateView = view(
+    QueueRate,
+    "QueueRate",
+    {"queue": "The queue.", "per_second": "Attempts that end in it each second."},
+    _RATE,
+    queue=QueueView,
+)
+RunningRunView = view(
+    RunningRun,
+    "RunningRun",
+    {
+        "id": "The run.",
+        "job": "What it runs.",
+        "queue": "Where it came from.",
+        "worker": "Who has it.",
+        "attempt": "Which attempt it is.",
+        "started_at": "Since when it runs.",
+        "progress": "How far it says it is, from 0 to 1.",
+        "message": "What it says about that.",
+    },
+    _RUNNING,
+)
+FailingJobView = view(
+    FailingJob,
+    "FailingJob",
+    {
+        "job": "The job.",
+        "failures": "Attempts that failed, timed out or were lost.",
+        "attempts": "Attempts in all.",
+        "last_error": "Why the last one failed.",
+    },
+    _FAILING,
+)
+ComingScheduleView = view(
+    ComingSchedule,
+    "ComingSchedule",
+    {
+        "name": "The schedule.",
+        "tenant": "Whose it is.",
+        "job": "What it runs.",
+        "next_run_at": "When.",
+        "is_paused": "Whether it will skip that time.",
+    },
+    _COMING,
+)
+OverviewView = view(
+    Overview,
+    "Overview",
+    {
+        "at": "Now, by the database's clock.",
+        "queues": "All queues, the longest line first.",
+        "workers": "All workers that have not left, the newest first.",
+        "running": "What has run longest.",
+        "failing": "Jobs whose attempts failed lately, the worst first.",
+        "schedules": "What is due next.",
+    },
+    {
+        "at": _AT,
+        "queues": [_RATE],
+        "workers": [WORKER_EXAMPLE],
+        "running": [_RUNNING],
+        "failing": [_FAILING],
+        "schedules": [_COMING],
+    },
+    queues=list[QueueRateView],  # type: ignore[valid-type]
+    workers=list[WorkerView],  # type: ignore[valid-type]
+    running=list[RunningRunView],  # type: ignore[valid-type]
+    failing=list[FailingJobView],  # type: ignore[valid-type]
+    schedules=list[ComingScheduleView],  # type: ignore[valid-type]
+)
