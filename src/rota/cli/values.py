@@ -62,7 +62,7 @@ def since(text: str | None, option: str) -> datetime | timedelta | None:
 def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
     """One of these words, or none."""
     if text is not None and text not in allowed:
-        refuse(option, f"{text!r} is none; there are {', '.join(allowed)}")
+        refuse(option, f"{text!r} is no {option.lstrip('-')}; there are {', '.join(allowed)}")
     return text
 
 
