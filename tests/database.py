@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
@@ -22,6 +23,8 @@ from rota.store.migrate import migrate
 PLACE = "ROTA_TESTS_PLACE"
 TEMPLATE = "rota_tests_template"
 _PREFIX = "rota-tests-"
+_MEMORY = Path("/dev/shm")
+_ROOM = 6 * 2**30  # what the largest tables of tests take, and more
 _SETTINGS = {"max_connections": "300", "shared_buffers": "256MB", "log_min_messages": "error"}
 _numbers = itertools.count(1)
 
@@ -32,15 +35,27 @@ def make_place() -> Path:
     Not pytest's directory: as root its parents are closed to the account that the server runs as.
     """
     _remove_old_places()
-    place = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    place = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=fast_directory())).resolve()
     place.chmod(0o711)
     os.environ[PLACE] = str(place)
     return place
 
 
+def fast_directory() -> Path:
+    """In memory, if there is room: a database is hundreds of files, made ten times faster there."""
+    with suppress(OSError):
+        has_room = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) > _ROOM
+        if has_room and os.access(_MEMORY, os.W_OK | os.X_OK):
+            return _MEMORY
+    return Path(tempfile.gettempdir())
+
+
 def _remove_old_places() -> None:
     """What runs that were killed have left: their servers ended, nobody removed the data."""
-    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for place in [
+        *Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"),
+        *_MEMORY.glob(f"{_PREFIX}*"),
+    ]:
         with suppress(OSError):
             is_old = time.time() - place.stat().st_mtime > 3600
             if is_old and not (place / "data" / "cluster" / "postmaster.pid").exists():
