@@ -29,6 +29,12 @@ def noop_process(n: int) -> None:
 
 
 @app.job()
+async def noop_context(ctx: rota.Context, n: int) -> None:
+    if n <= LIMIT:
+        mark(n)
+
+
+@app.job()
 async def noop_line(ctx: rota.Context, n: int) -> None:
     ctx.log.info("done", n=n)
     if n <= LIMIT:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import count
+from time import monotonic_ns
 from typing import Any
 
 import psycopg
@@ -13,7 +16,8 @@ import pytest
 import rota
 from rota.model.run import Claim
 from rota.runtime.log_buffer import LogBuffer
-from rota.runtime.log_lines import Line
+from rota.runtime.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy
+from rota.runtime.log_writer import Unanswered
 from rota.store.pool import AsyncConn
 from rota.testing import eventually
 from tests.engine import Engine
@@ -28,9 +32,14 @@ class Attempt:
     tenant = "blue"
 
     def __init__(self, run_id: int) -> None:
-        values = dict.fromkeys(Claim._fields) | {"id": run_id, "attempt": 1, "job": "work"}
+        values = dict.fromkeys(Claim._fields) | {
+            "id": run_id,
+            "attempt": 1,
+            "job": "work",
+            "rest": b"{}",
+        }
         self.claim = Claim(**values)
-        self.log_seq = 0
+        self.log_seqs = count(1)
 
 
 @pytest.fixture
@@ -52,8 +61,8 @@ async def test_what_is_added_is_written_in_order(
     make_buffer: Callable[..., LogBuffer], engine: Engine
 ) -> None:
     buffer, attempt = make_buffer(), Attempt(7)
-    buffer.add(attempt, "info", "one", {"a": 1})
-    buffer.add(attempt, "error", "two", {})
+    buffer.add(attempt, "info", "one", {"a": 1}, monotonic_ns())
+    buffer.add(attempt, "error", "two", {}, monotonic_ns())
     assert await buffer.run_once() == 60
     found = lines(engine)
     assert [(it["seq"], it["level"], it["message"], it["fields"]) for it in found] == [
@@ -68,15 +77,15 @@ async def test_what_is_added_is_written_in_order(
 
 
 @pytest.mark.parametrize(
-    "options", [{"buffer_lines": 3}, {"buffer_bytes": 3 * 210, "buffer_lines": 100}]
+    "options", [{"buffer_lines": 3}, {"buffer_bytes": 3 * 750, "buffer_lines": 100}]
 )
 async def test_a_full_buffer_drops_and_tells_each_attempt(
     make_buffer: Callable[..., LogBuffer], engine: Engine, options: dict[str, int]
 ) -> None:
     buffer, loud, quiet = make_buffer(**options), Attempt(1), Attempt(2)
     for n in range(10):
-        buffer.add(loud, "info", f"line {n}", {})
-    buffer.add(quiet, "info", "hello", {})
+        buffer.add(loud, "info", f"line {n}", {}, monotonic_ns())
+    buffer.add(quiet, "info", "hello", {}, monotonic_ns())
     assert buffer.dropped_total == 8
     await buffer.run_once()
     told = "lines were dropped here: the log buffer was full"
@@ -87,7 +96,7 @@ async def test_a_full_buffer_drops_and_tells_each_attempt(
         (1, 4, told, {"dropped": 7}),
         (2, 1, told, {"dropped": 1}),
     ]
-    buffer.add(loud, "info", "again", {})
+    buffer.add(loud, "info", "again", {}, monotonic_ns())
     await buffer.run_once()
     assert [it["seq"] for it in lines(engine) if it["run_id"] == 1] == [1, 2, 3, 4, 11]
 
@@ -97,10 +106,11 @@ async def test_a_refused_line_does_not_keep_the_others_out(
 ) -> None:
     buffer, attempt = make_buffer(), Attempt(1)
     for n in range(5):
-        buffer.add(attempt, "info", f"line {n}", {})
+        buffer.add(attempt, "info", f"line {n}", {}, monotonic_ns())
     # Deeper than the server can follow, past every check of ours.
     deep = "[" * 200_000 + "]" * 200_000
-    buffer._lines[2] = buffer._lines[2]._replace(fields='{"deep": ' + deep + "}")
+    line = Line._make(buffer._rows[2])
+    buffer._rows[2] = line._replace(fields=b'{"deep": ' + deep.encode() + b"}")
     await buffer.run_once()
     found = lines(engine)
     assert [it["message"] for it in found] == ["line 0", "line 1", "line 2", "line 3", "line 4"]
@@ -112,7 +122,7 @@ async def test_a_clock_that_was_moved_finds_its_partition(
 ) -> None:
     buffer = make_buffer()
     engine.conn.execute("SELECT rota.set_clock('2040-01-01')")
-    buffer.add(Attempt(1), "info", "from the future", {})
+    buffer.add(Attempt(1), "info", "from the future", {}, monotonic_ns())
     await buffer.run_once()
     assert engine.one(
         "SELECT extract(year FROM at)::int FROM rota.logs WHERE at > '2039-01-01'"
@@ -129,7 +139,7 @@ async def test_threads_get_one_sequence(
 
     def talk() -> None:
         for n in range(200):
-            buffer.add(attempt, "info", "x", {"n": n})
+            buffer.add(attempt, "info", "x", {"n": n}, monotonic_ns())
 
     threads = [threading.Thread(target=talk) for _ in range(4)]
     for one in threads:
@@ -145,15 +155,15 @@ async def test_stopping_waits_for_the_write_under_way_and_stores_nothing_twice(
 ) -> None:
     buffer = make_buffer()
     sent, may_end = asyncio.Event(), asyncio.Event()
-    send = buffer._send
+    send = buffer._writer._send
 
-    async def slow(conn: AsyncConn, rows: bytes) -> None:
-        await send(conn, rows)
+    async def slow(*args: Any) -> None:
+        await send(*args)
         sent.set()
         await may_end.wait()
 
-    monkeypatch.setattr(buffer, "_send", slow)
-    buffer.add(Attempt(1), "info", "once", {})
+    monkeypatch.setattr(buffer._writer, "_send", slow)
+    buffer.add(Attempt(1), "info", "once", {}, monotonic_ns())
     buffer.start()
     await sent.wait()
     stopping = asyncio.create_task(buffer.stop())
@@ -167,18 +177,72 @@ async def test_stopping_tries_again_while_the_database_is_away(
     make_buffer: Callable[..., LogBuffer], engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buffer = make_buffer()
-    write, tries = buffer._write, [0]
+    write, tries = buffer._writer.write, [0]
 
-    async def flaky(batch: list[Line]) -> None:
+    async def flaky(batch: list[Row]) -> None:
         tries[0] += 1
         if tries[0] < 3:
             raise psycopg.OperationalError("away")
         await write(batch)
 
-    monkeypatch.setattr(buffer, "_write", flaky)
-    buffer.add(Attempt(1), "info", "last", {})
+    monkeypatch.setattr(buffer._writer, "write", flaky)
+    buffer.add(Attempt(1), "info", "last", {}, monotonic_ns())
     await buffer.stop()
     assert [it["message"] for it in lines(engine)] == ["last"]
+
+
+# A connection that broke before the answer came.
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_lines_without_an_answer_are_stored_once(
+    make_buffer: Callable[..., LogBuffer],
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    is_stored: bool,
+) -> None:
+    buffer, attempt = make_buffer(), Attempt(1)
+    send = buffer._writer._send
+
+    async def broken(conn: AsyncConn, *rest: Any) -> None:
+        if is_stored:
+            await send(conn, *rest)
+        await conn.close()
+        raise psycopg.OperationalError("the connection is lost")
+
+    buffer.add(attempt, "info", "one", {}, monotonic_ns())
+    buffer.add(attempt, "info", "two", {}, monotonic_ns())
+    monkeypatch.setattr(buffer._writer, "_send", broken)
+    with pytest.raises(psycopg.OperationalError):
+        await buffer.run_once()
+    assert len(lines(engine)) == (2 if is_stored else 0)
+    buffer.add(attempt, "info", "three", {}, monotonic_ns())
+    monkeypatch.setattr(buffer._writer, "_send", send)
+    await buffer.run_once()
+    assert [it["message"] for it in lines(engine)] == ["one", "two", "three"]
+    assert not buffer._writer._doubtful
+
+
+async def test_lines_wait_while_the_server_may_still_store_them(
+    make_buffer: Callable[..., LogBuffer], engine: Engine, app: rota.App
+) -> None:
+    """The network lost the connection; the process of the server has not noticed yet."""
+    buffer, attempt = make_buffer(), Attempt(1)
+    buffer.add(attempt, "info", "once", {}, monotonic_ns())
+    row = buffer._rows[0]
+    with psycopg.connect(app.database.url) as other:
+        sql = app.database.statements.get("logs/write")
+        with other.cursor() as cursor, cursor.copy(sql) as copy:
+            now = datetime.now(UTC)
+            copy.write(COPY_BEGIN + to_copy([row], now, monotonic_ns()) + COPY_END)
+        buffer._writer._doubtful = {(1, 1, 1)}
+        buffer._writer._backend = other.info.backend_pid
+        with pytest.raises(Unanswered):
+            await buffer.run_once()
+        other.commit()
+    await buffer.run_once()
+    assert len(lines(engine)) == 1
+    assert not buffer._rows
 
 
 # In a worker.

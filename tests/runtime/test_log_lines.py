@@ -10,7 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.runtime.log_lines import Line, to_copy, to_fields, to_message
+from rota.runtime.log_lines import COPY_BEGIN, COPY_END, Line, to_copy, to_fields, to_message
+from rota.store.statements import Statements
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -85,14 +86,17 @@ def test_big_fields_are_cut_one_by_one_then_all() -> None:
 def test_rows_for_copy_come_back_as_they_were(conn: psycopg.Connection[Any]) -> None:
     texts = ["a\tb\nc\rd\\e\\N", "\\.", "", "␀ ü \x01 \u2028 \x0b", "\\", 'say "x"']
     lines = [
-        Line(n, n, 1, 1, n, "info", "job\t\\", "t", text, to_fields({"text": text}, 1000))
+        Line(n * 10**9, n, 1, 1, n, "info", "job\t\\", "t", text, to_fields({"text": text}, 1000))
         for n, text in enumerate(texts)
     ]
     conn.execute("SELECT rota.ensure_partitions('2026-01-02 00:00+00', '2026-01-02 00:00+00')")
-    columns = "at, run_id, worker, attempt, seq, level, job, tenant, message, fields"
-    with conn.cursor() as cursor, cursor.copy(f"COPY rota.logs ({columns}) FROM STDIN") as copy:
-        copy.write(to_copy(lines, NOW, 10.0))
+    lines.append(lines[-1]._replace(seq=len(texts), message="no fields", fields=None))
+    write = Statements("rota").get("logs/write")
+    with conn.cursor() as cursor, cursor.copy(write) as copy:
+        copy.write(COPY_BEGIN + to_copy(lines, NOW, 10 * 10**9) + COPY_END)
     rows = conn.execute("SELECT message, fields, job, at FROM rota.logs ORDER BY seq").fetchall()
+    assert [row[1] for row in rows[-1:]] == [None]
+    rows.pop()
     assert [row[0] for row in rows] == texts
     assert [row[1]["text"] for row in rows] == texts
     assert {row[2] for row in rows} == {"job\t\\"}

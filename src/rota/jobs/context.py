@@ -48,26 +48,31 @@ class AttemptLog:
 
     def __init__(self, attempt: Attempt, bound: Mapping[str, Any] | None = None) -> None:
         self._attempt = attempt
-        self._bound = dict(bound or {})
+        self._bound = bound
 
     def bind(self, **fields: Any) -> AttemptLog:
         """A log whose every line carries these fields too."""
-        return AttemptLog(self._attempt, self._bound | fields)
+        return AttemptLog(self._attempt, {**(self._bound or {}), **fields})
 
     def debug(self, message: str, **fields: Any) -> None:
-        self._attempt.write_log("debug", message, self._bound | fields)
+        bound = self._bound
+        self._attempt.write_log("debug", message, {**bound, **fields} if bound else fields)
 
     def info(self, message: str, **fields: Any) -> None:
-        self._attempt.write_log("info", message, self._bound | fields)
+        bound = self._bound
+        self._attempt.write_log("info", message, {**bound, **fields} if bound else fields)
 
     def warning(self, message: str, **fields: Any) -> None:
-        self._attempt.write_log("warning", message, self._bound | fields)
+        bound = self._bound
+        self._attempt.write_log("warning", message, {**bound, **fields} if bound else fields)
 
     def error(self, message: str, **fields: Any) -> None:
-        self._attempt.write_log("error", message, self._bound | fields)
+        bound = self._bound
+        self._attempt.write_log("error", message, {**bound, **fields} if bound else fields)
 
     def critical(self, message: str, **fields: Any) -> None:
-        self._attempt.write_log("critical", message, self._bound | fields)
+        bound = self._bound
+        self._attempt.write_log("critical", message, {**bound, **fields} if bound else fields)
 
 
 class Context:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import Any, Literal
 
 import msgspec
@@ -50,8 +51,8 @@ class RunningAttempt:
     """Implements `rota.jobs.context.Attempt` inside the worker."""
 
     __slots__ = (
-        "_on_stop", "_services", "_stopped", "_task", "_tenant", "claim", "definition", "log_seq",
-        "started", "stop", "timeout", "transaction", "worker",
+        "_on_stop", "_services", "_stopped", "_task", "_tenant", "claim", "definition", "has_lines",
+        "log_seqs", "started", "stop", "timeout", "transaction", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +71,8 @@ class RunningAttempt:
         self._on_stop: Callable[[], object] | None = None
         self._stopped = 0.0
         self._tenant: str | None = None
-        self.log_seq = 0
+        self.log_seqs: Iterator[int] = count(1)
+        self.has_lines = False
 
     # Stopping.
 
@@ -116,15 +118,18 @@ class RunningAttempt:
         return self.claim.claimed_at
 
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        number = LEVELS[level]
-        print_line(self.claim.job, number, message, self.claim.id, fields)
-        if number >= self.stored_level:
-            self._services.logs.add(self, level, message, fields)
+        claim, services, now = self.claim, self._services, time.monotonic_ns()
+        print_line(claim.job, level, message, claim.id, fields, now)
+        own = self.definition.log_level
+        if LEVELS[level] >= (services.stored_level if own is None else LEVELS[own]):
+            self.has_lines = True
+            services.logs.add(self, level, message, fields, now)
 
     def store_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """For lines that somebody else has printed."""
         if LEVELS[level] >= self.stored_level:
-            self._services.logs.add(self, level, message, fields)
+            self.has_lines = True
+            self._services.logs.add(self, level, message, fields, time.monotonic_ns())
 
     @property
     def stored_level(self) -> int:
@@ -147,7 +152,7 @@ class RunningAttempt:
 
     def log_is_over(self) -> None:
         """The attempt has ended: its lines shall be readable soon."""
-        if self.log_seq:
+        if self.has_lines:
             self._services.logs.attempt_ended()
 
     def report_progress(self, fraction: float, message: str | None) -> None:

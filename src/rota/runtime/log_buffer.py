@@ -6,25 +6,27 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Protocol
 
-import psycopg
-
 from rota.model.run import Claim
 from rota.runtime.log_drops import Drops
-from rota.runtime.log_lines import Line, to_copy, to_fields, to_message
+from rota.runtime.log_lines import Line, Row, to_fields, to_message
+from rota.runtime.log_writer import LogWriter
 from rota.runtime.loop import Loop
-from rota.store.pool import AsyncConn, Database
+from rota.store.pool import Database
 
 _BATCH = 5000
 _EARLY = 100
+# So many do not even wait for the worker's tick.
+_MANY = 2000
 _LAST_SECONDS = 5.0
-# What is wrong with a value, or what the server cannot take apart.
-_REFUSED = ("22", "54")
+# What a line takes in memory, if message and fields are short. What a long one takes beyond that is
+# counted apart, so that nothing has to be counted for most of them.
+_LINE_BYTES = 750
+_SHORT = 200
 
 
 class Writer(Protocol):
@@ -37,7 +39,9 @@ class Writer(Protocol):
     @property
     def tenant(self) -> str: ...
 
-    log_seq: int
+    @property
+    def log_seqs(self) -> Iterator[int]:
+        """Taking the next number is one step, so that threads of one attempt need no lock."""
 
 
 class LogBuffer(Loop):
@@ -51,40 +55,71 @@ class LogBuffer(Loop):
         line_bytes: int,
     ) -> None:  # fmt: skip
         super().__init__()
-        self._database = database
+        self._writer = LogWriter(database, self._log)
         self._most_lines = buffer_lines
         self._most_bytes = buffer_bytes
         self._flush_seconds = flush_seconds
         self._line_bytes = line_bytes
-        self._lines: deque[Line] = deque()
-        self._bytes = 0
+        self._rows: deque[Row] = deque()
+        self._surplus = 0
+        self._room = 0
+        self._set_surplus(0)
         self._drops = Drops()
         self._lock = threading.Lock()
         self._writing = asyncio.Lock()
+        self._event_loop: asyncio.AbstractEventLoop | None = None
         self._is_pressed = False
         self.dropped_total = 0
         self.stored_total = 0
 
-    def add(self, writer: Writer, level: str, message: object, fields: Mapping[str, Any]) -> None:
-        limit = self._line_bytes
-        text = message if type(message) is str and len(message) < 200 else None
-        if text is None or not text.isascii() or "\x00" in text:
-            text = to_message(message, limit)
-        shown = to_fields(fields, limit) if fields else None
-        claim, written = writer.claim, time.monotonic()
-        size = 200 + len(text) + (0 if shown is None else len(shown))
+    def add(
+        self, writer: Writer, level: str, message: object, fields: Mapping[str, Any], now: int
+    ) -> None:
+        """On the path of every line: no lock, unless there is something to count. `now` is
+        monotonic, in nanoseconds."""
+        text, shown = message, None
+        is_long = False
+        if type(text) is not str or len(text) > _SHORT or not text.isascii() or "\x00" in text:
+            text = to_message(text, self._line_bytes)
+            is_long = len(text) > _SHORT
+        if fields:
+            shown = to_fields(fields, self._line_bytes)
+            is_long = is_long or len(shown) > _SHORT
+        claim, rows = writer.claim, self._rows
+        row = (
+            now, claim.id, writer.worker, claim.attempt, next(writer.log_seqs), level, claim.job,
+            writer.tenant if claim.rest else "", text, shown,
+        )  # fmt: skip
+        waiting = len(rows)
+        if waiting >= self._room or (is_long and not self._has_room(row)):
+            self._drop(row)
+            return
+        rows.append(row)
+        if waiting == _MANY:
+            self._call()
+
+    def _has_room(self, row: Row) -> bool:
+        surplus = _surplus(row)
         with self._lock:
-            writer.log_seq = seq = writer.log_seq + 1
-            line = Line(
-                written, claim.id, writer.worker, claim.attempt, seq, level, claim.job,
-                writer.tenant, text, shown,
-            )  # fmt: skip
-            if len(self._lines) >= self._most_lines or self._bytes + size > self._most_bytes:
-                self.dropped_total += 1
-                self._drops.count(line)
-                return
-            self._lines.append(line)
-            self._bytes += size
+            if len(self._rows) * _LINE_BYTES + self._surplus + surplus > self._most_bytes:
+                return False
+            self._set_surplus(self._surplus + surplus)
+            return True
+
+    def _set_surplus(self, surplus: int) -> None:
+        self._surplus = surplus
+        self._room = min(self._most_lines, (self._most_bytes - surplus) // _LINE_BYTES)
+
+    def _drop(self, row: Row) -> None:
+        with self._lock:
+            self.dropped_total += 1
+            self._drops.count(Line._make(row))
+
+    def _call(self) -> None:
+        """From any thread."""
+        if self._event_loop is not None:
+            with suppress(RuntimeError):  # it has ended; so has the worker
+                self._event_loop.call_soon_threadsafe(self.wake)
 
     def attempt_ended(self) -> None:
         """Somebody may look at its lines now: do not let them wait."""
@@ -93,38 +128,47 @@ class LogBuffer(Loop):
     @property
     def is_early(self) -> bool:
         """The flush should not wait."""
-        return self._is_pressed or len(self._lines) >= _EARLY
+        return self._is_pressed or len(self._rows) >= _EARLY
+
+    def start(self) -> None:
+        self._event_loop = asyncio.get_running_loop()
+        super().start()
 
     async def run_once(self) -> float:
+        """Stores what is there now. What comes meanwhile waits for the next time: otherwise a busy
+        worker would send one small batch after the other, and each of them has its price."""
         self._is_pressed = False
         async with self._writing:
-            while self._lines:
-                batch = list(islice(self._lines, _BATCH))
-                await self._write(batch)
+            left = len(self._rows)
+            while left > 0:
+                batch = list(islice(self._rows, min(left, _BATCH)))
+                await self._writer.write(batch)
                 self._forget(batch)
+                left -= len(batch)
             await self._report_drops()
-        return self._flush_seconds
+        return 0.0 if len(self._rows) >= _MANY else self._flush_seconds
 
     async def stop(self) -> None:
-        """Lets a write that is under way come to its end, so that no line is stored twice; what
-        is left is then written, for as long as a database that is away may reasonably take."""
+        """Lets a write that is under way come to its end; what is left is then written, for as
+        long as a database that is away may reasonably take."""
         deadline = time.monotonic() + _LAST_SECONDS
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS), self._writing:
                 await super().stop()
         await super().stop()
-        while (self._lines or self._drops) and time.monotonic() < deadline:
+        while (self._rows or self._drops) and time.monotonic() < deadline:
             try:
                 await self.run_once()
             except Exception:
                 await asyncio.sleep(0.2)
 
-    def _forget(self, batch: list[Line]) -> None:
+    def _forget(self, batch: list[Row]) -> None:
         self.stored_total += len(batch)
-        with self._lock:
-            for line in batch:
-                self._lines.popleft()
-                self._bytes -= line.size
+        for _ in batch:
+            self._rows.popleft()
+        if self._surplus:
+            with self._lock:
+                self._set_surplus(self._surplus - sum(map(_surplus, batch)))
 
     async def _report_drops(self) -> None:
         with self._lock:
@@ -134,55 +178,14 @@ class LogBuffer(Loop):
         total = self._drops.total(lines) + untold
         self._log.warning("log lines were dropped", lines=total, attempts=len(lines))
         try:
-            await self._write(lines)
+            await self._writer.write(list(lines))
         except BaseException:
             with self._lock:
                 self._drops.put_back(lines, untold)
             raise
 
-    async def _write(self, batch: list[Line]) -> None:
-        async with self._database.connection() as conn:
-            before = time.monotonic()
-            now = await self._now(conn)
-            await self._copy(conn, batch, now, (before + time.monotonic()) / 2)
 
-    async def _now(self, conn: AsyncConn) -> datetime:
-        cursor = await conn.execute(self._database.statements.get("clock/now"))
-        row = await cursor.fetchone()
-        assert row is not None
-        now: datetime = row[0]
-        return now
-
-    async def _copy(
-        self, conn: AsyncConn, batch: list[Line], now: datetime, monotonic: float
-    ) -> None:
-        """All of it. One line that the server refuses must not keep the others out."""
-        try:
-            await self._send(conn, to_copy(batch, now, monotonic))
-        except psycopg.errors.CheckViolation:
-            oldest = now - timedelta(seconds=monotonic - min(line.written for line in batch))
-            params = {"since": oldest, "until": now + timedelta(days=1)}
-            await conn.execute(self._database.statements.get("logs/make_room"), params)
-            await self._send(conn, to_copy(batch, now, monotonic))
-        except psycopg.Error as error:
-            if (error.sqlstate or "")[:2] not in _REFUSED:
-                raise
-            if len(batch) == 1:
-                self._log.warning("a log line was refused", run=batch[0].run_id, error=error)
-                await self._send(conn, to_copy([_plain(batch[0])], now, monotonic))
-                return
-            half = len(batch) // 2
-            for part in (batch[:half], batch[half:]):
-                await self._copy(conn, part, now, monotonic)
-
-    async def _send(self, conn: AsyncConn, rows: bytes) -> None:
-        async with (
-            conn.cursor() as cursor,
-            cursor.copy(self._database.statements.get("logs/write")) as copy,
-        ):
-            await copy.write(rows)
-
-
-def _plain(line: Line) -> Line:
-    fields = to_fields({"refused": ascii(line.fields)}, 1000)
-    return line._replace(message=ascii(line.message)[1:-1][:1000], fields=fields)
+def _surplus(row: Row) -> int:
+    """What a line takes beyond the usual."""
+    text, fields = len(row[8]), len(row[9] or b"")
+    return text + fields if text > _SHORT or fields > _SHORT else 0

@@ -52,9 +52,9 @@ class Drops:
 
 def _told(line: Line, count: int) -> Line:
     message = "lines were dropped here: the log buffer was full"
-    fields = json.dumps({"dropped": count})
+    fields = json.dumps({"dropped": count}).encode()
     return line._replace(level="warning", message=message, fields=fields)
 
 
 def _dropped(line: Line) -> int:
-    return int(json.loads(line.fields or "{}").get("dropped", 0))
+    return int(json.loads(line.fields or b"{}").get("dropped", 0))

@@ -21,23 +21,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class _Formatter(logging.Formatter):
-    """`12:00:07 INFO    rota.worker    …`. Makes the time once a second: handlers may write a
-    line for every run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._second = 0
-        self._shown = ""
-
-    def line(self, created: float, level: str, name: str, text: str) -> str:
-        second = int(created)
-        if second != self._second:
-            self._shown = time.strftime("%H:%M:%S", time.localtime(second))
-            self._second = second
-        return f"{self._shown} {level:<7} {name:<14} {text}"
+    """`12:00:07 INFO    rota.worker    …`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = self.line(record.created, record.levelname, record.name, record.getMessage())
+        shown = _shown(record.created)
+        line = f"{shown}{_begin(record.levelname, record.name)}{record.getMessage()}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         parts = (line, record.exc_text, record.stack_info)
@@ -45,32 +33,51 @@ class _Formatter(logging.Formatter):
 
 
 class _Console(logging.StreamHandler[TextIO]):
-    """Also takes a line without the record that logging would make of it: a third of the time."""
+    """Also takes a line without the record that logging would make of it: a fraction of the time,
+    for handlers that write a line in every run."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self._lines = _Formatter()
-        self.setFormatter(self._lines)
+        self.setFormatter(_Formatter())
+        self._only = [self]
+        self._shown = ""
+        self._next = 0
 
-    def print(self, number: int, name: str, text: str) -> None:
-        line = self._lines.line(time.time(), logging.getLevelName(number), name, text)
-        self.acquire()
+    def print(self, begin: str, text: str, now: int) -> None:
+        """At once, one write for each line, so that a process that is killed has said it. No lock
+        is needed where the stream takes a line as one; `now` is monotonic, in nanoseconds."""
+        if now >= self._next:
+            self._shown, self._next = _shown(time.time()), now + 10**9 - time.time_ns() % 10**9
+        stream = self.stream
         try:
-            self.stream.write(f"{line}\n")
-            self.flush()
+            if getattr(stream, "line_buffering", False) or getattr(stream, "write_through", False):
+                stream.write(f"{self._shown}{begin}{text}\n")
+            else:
+                self._print_and_flush(f"{self._shown}{begin}{text}\n")
         except (OSError, ValueError):
             pass  # as logging does: a console that is gone is no reason to fail
+
+    def _print_and_flush(self, line: str) -> None:
+        self.acquire()
+        try:
+            self.stream.write(line)
+            self.flush()
         finally:
             self.release()
 
     def is_alone(self, logger: logging.Logger) -> bool:
-        """Nobody else wants to see the records of this logger."""
+        """Nobody else wants to see the records of this logger. Looked up for every line, as
+        logging tells nobody when a handler comes or goes."""
         current: logging.Logger | None = logger
-        while current is not None and current.parent is not None:
+        while current is not None and (parent := current.parent) is not None:
             if current.handlers or current.filters or not current.propagate:
                 return False
-            current = current.parent
-        return current is not None and current.handlers == [self]
+            current = parent
+        return current is not None and current.handlers == self._only
+
+
+def _shown(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 _console: _Console | None = None
@@ -100,20 +107,37 @@ def get_logger(part: str) -> structlog.stdlib.BoundLogger:
 
 
 @cache
-def _job_logger(job: str) -> logging.Logger:
-    return logging.getLogger(f"rota.job.{job}")
+def _begin(level: str, name: str) -> str:
+    return f" {level:<7} {name:<14} "
 
 
-def print_line(job: str, number: int, message: object, run: int, fields: Mapping[str, Any]) -> None:
+# What is known of the lines of a job and level: logger, number, how a line begins.
+_ways: dict[str, dict[str, tuple[logging.Logger, int, str]]] = {level: {} for level in LEVELS}
+
+
+def _way(job: str, level: str) -> tuple[logging.Logger, int, str]:
+    name = f"rota.job.{job}"
+    way = logging.getLogger(name), LEVELS[level], _begin(level.upper(), name)
+    _ways[level][job] = way
+    return way
+
+
+def print_line(
+    job: str, level: str, message: object, run: int, fields: Mapping[str, Any], now: int
+) -> None:
     """A line of a handler on the console, without the way through structlog's processors: it is
     on the path of every run."""
-    logger = _job_logger(job)
+    logger, number, begin = _ways[level].get(job) or _way(job, level)
     if not logger.isEnabledFor(number):
         return
-    shown = " ".join([f"{name}={_show(value)}" for name, value in fields.items()])
-    text = f"{printable(_text(message))}  run={run}" + (f" {shown}" if shown else "")
-    if _console is not None and _console.is_alone(logger):
-        _console.print(number, logger.name, text)
+    if not (type(message) is str and message.isprintable()):
+        message = printable(_text(message))
+    text = f"{message}  run={run}"
+    for name, value in fields.items():
+        text += f" {name}={value}" if type(value) is int else f" {name}={_show(value)}"
+    console = _console
+    if console is not None and console.is_alone(logger):
+        console.print(begin, text, now)
         return
     logger.handle(logging.LogRecord(logger.name, number, "", 0, text, None, None))
 

@@ -1,1 +1,1 @@
-COPY rota.logs (at, run_id, worker, attempt, seq, level, job, tenant, message, fields) FROM STDIN
+COPY rota.logs (level, job, tenant, at, run_id, worker, attempt, seq, message, fields) FROM STDIN (FORMAT binary)
