@@ -66,3 +66,79 @@ async def test_a_lost_server_is_an_operational_error(
     with pytest.raises(psycopg.OperationalError):
         await DIVIDE.fetch(aconn, {"a": 1, "b": 1}, tuple)
     assert aconn.closed
+
+
+class Watcher:
+    """Writes down when it hears what."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def rows(self, rows: Any) -> None:
+        self.heard.append(list(rows))
+
+    def committed(self) -> None:
+        self.heard.append("committed")
+
+
+INSERT = Prepared("insert", "INSERT INTO late VALUES (%(n)s::integer) RETURNING n")
+
+
+def at_commit(conn: psycopg.Connection[Any], what: str) -> None:
+    conn.execute(
+        "CREATE TABLE late (n integer);"
+        f" CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {what};"
+        " RETURN NULL; END $$; CREATE CONSTRAINT TRIGGER late AFTER INSERT ON late"
+        " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION late()".encode()
+    )
+
+
+async def test_rows_can_be_had_before_their_commit(
+    aconn: AsyncConn, conn: psycopg.Connection[Any]
+) -> None:
+    at_commit(conn, "PERFORM pg_advisory_xact_lock(1)")
+    conn.execute("SELECT pg_advisory_lock(1)")
+    watcher = Watcher()
+    fetching = asyncio.create_task(INSERT.fetch(aconn, {"n": 1}, tuple, watcher))
+    await eventually(lambda: watcher.heard == [[(1,)]])
+    assert conn.execute("SELECT count(*) FROM late").fetchone() == (0,)
+    conn.execute("SELECT pg_advisory_unlock(1)")
+    assert await fetching == [(1,)]
+    assert watcher.heard == [[(1,)], "committed"]
+    assert await DIVIDE.fetch(aconn, {"a": 1, "b": 1}, tuple) == [(1, "1")]
+
+
+async def test_a_commit_that_fails_is_not_told_as_one(
+    aconn: AsyncConn, conn: psycopg.Connection[Any]
+) -> None:
+    at_commit(conn, "RAISE EXCEPTION 'no' USING ERRCODE = '40001'")
+    for _ in range(2):
+        watcher = Watcher()
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            await INSERT.fetch(aconn, {"n": 1}, tuple, watcher)
+        assert watcher.heard == [[(1,)]]
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await DIVIDE.fetch(aconn, {"a": 1, "b": 0}, tuple, Watcher())
+    assert await DIVIDE.fetch(aconn, {"a": 1, "b": 1}, tuple, Watcher()) == [(1, "1")]
+
+
+async def test_a_wait_for_a_commit_can_be_cancelled(
+    aconn: AsyncConn, conn: psycopg.Connection[Any]
+) -> None:
+    at_commit(conn, "PERFORM pg_advisory_xact_lock(1)")
+    conn.execute("SELECT pg_advisory_lock(1)")
+    watcher = Watcher()
+    fetching = asyncio.create_task(INSERT.fetch(aconn, {"n": 1}, tuple, watcher))
+    await eventually(lambda: watcher.heard == [[(1,)]])
+    fetching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await fetching
+    assert watcher.heard == [[(1,)]]
+    assert await DIVIDE.fetch(aconn, {"a": 1, "b": 1}, tuple) == [(1, "1")]
+
+
+async def test_more_than_a_socket_takes_at_once(aconn: AsyncConn) -> None:
+    length = Prepared("length", "SELECT length(%(text)s::text)")
+    text = "x" * 30_000_000
+    assert await length.fetch(aconn, {"text": text}, tuple) == [(30_000_000,)]
+    assert await length.fetch(aconn, {"text": text}, tuple, Watcher()) == [(30_000_000,)]

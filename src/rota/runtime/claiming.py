@@ -124,7 +124,6 @@ class ClaimPlan:
             hints = self._hints.setdefault(claim.queue, [0] * PRIORITIES)
             if claim.seq > hints[claim.priority]:
                 hints[claim.priority] = claim.seq
-        claims.sort(key=_place)
         self._unvisited = len(self._queues) if claims else self._unvisited
         self._unvisited -= len(request.queues)
         is_full = len(claims) >= request.limit
@@ -146,7 +145,3 @@ class ClaimPlan:
     def shrink(self) -> None:
         self.size = self._least
         self._average_ms = None
-
-
-def _place(claim: Claim) -> tuple[int, int]:
-    return claim.priority, claim.seq

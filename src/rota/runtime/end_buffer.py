@@ -14,6 +14,7 @@ from rota.model.outcome import Again, Ended, Failure, Outcome
 from rota.model.run import Claim
 from rota.runtime.counts import Counts
 from rota.store.feed import ClaimRequest, Ends, Feed
+from rota.store.prepared import Early
 from rota.telemetry.logging import get_logger
 
 _LOCKED_PAUSE = 0.05
@@ -48,13 +49,15 @@ class EndBuffer:
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
         self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
 
-    async def exchange(self, request: ClaimRequest | None) -> tuple[list[Claim] | None, bool]:
+    async def exchange(
+        self, request: ClaimRequest | None, early: Early[Claim] | None = None
+    ) -> tuple[list[Claim] | None, bool]:
         """One round trip. Answers the claims (None: the request was not carried out) and whether
         some run was put off until later."""
         ends, self._ends = self._ends, Ends()
         self._is_sending = True
         try:
-            claims = await self._send(ends, request)
+            claims = await self._send(ends, request, early)
         except BaseException:
             self._put_back(ends)
             raise
@@ -62,9 +65,11 @@ class EndBuffer:
             self._is_sending = False
         return claims, any(isinstance(one[3], Again) and one[3].delay for one in ends.others)
 
-    async def _send(self, ends: Ends, request: ClaimRequest | None) -> list[Claim] | None:
+    async def _send(
+        self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None
+    ) -> list[Claim] | None:
         try:
-            all_accepted, claims = await self._feed.exchange(ends, request)
+            all_accepted, claims = await self._feed.exchange(ends, request, early)
         except _REFUSALS as error:
             if not ends:
                 raise

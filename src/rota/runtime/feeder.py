@@ -23,6 +23,7 @@ from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots, take_all
 from rota.runtime.tasks import end_task
+from rota.runtime.unflushed import Unflushed
 from rota.runtime.waiting import Waiting
 from rota.store.feed import ClaimRequest, Feed
 from rota.telemetry.logging import get_logger
@@ -65,6 +66,7 @@ class Feeder:
         self._is_claiming = True
         self._has_suspects = False
         self._is_solo = False
+        self.unflushed: Unflushed | None = None  # the claim whose commit runs must wait for
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -254,32 +256,52 @@ class Feeder:
         started = time.monotonic()
         if request is not None and request.limit:
             self._waiting.asked()
+        unflushed = None
+        if request is not None and request.batch is None and not self._slots.ready:
+            unflushed = Unflushed(self._add)
+        self.unflushed = unflushed
         try:
-            claims, has_later = await self._ends.exchange(request)
+            claims, has_later = await self._ends.exchange(request, unflushed)
         except BaseException:
             self._waiting.look_now()
+            if unflushed is not None and unflushed.has_added:
+                take_all(self._slots.ready)
+                unflushed.broke_off()
             raise
+        finally:
+            self.unflushed = None
         if request is not None and claims is not None:
-            self._take(request, claims, time.monotonic() - started)
+            is_added = unflushed is not None and unflushed.has_added
+            self._take(request, claims, time.monotonic() - started, is_added)
         elif request is not None:
             self._waiting.look_now()
         if has_later:
             self._on_later()
 
-    def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
+    def _add(self, claims: Sequence[Claim]) -> bool:
+        """Into the slots; not when somebody has said stop meanwhile."""
+        if self._is_claiming:
+            self._slots.add(sorted(claims, key=_place))
+        return self._is_claiming
+
+    def _take(
+        self, request: ClaimRequest, claims: list[Claim], seconds: float, is_added: bool
+    ) -> None:
         is_starved = not self._slots.ready
         if request.start_batch is not None:
             self._slots.add(take_all(self._ahead))
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
         self._rollups.counts.picked_up(claims)
+        if is_added:
+            return
         if not self._is_claiming:
             # Somebody said stop while the claim was under way: the next step hands it back.
             self._ahead.extend(claims)
         elif request.batch is None:
-            self._slots.add(claims)
+            self._add(claims)
         else:
-            self._ahead.extend(claims)
+            self._ahead.extend(sorted(claims, key=_place))
             self._ahead_batch = request.batch
 
     async def _recover(self) -> None:
@@ -320,3 +342,7 @@ class Feeder:
             self._is_solo = False
             await self._feed.run("workers/leave_solo")
             self._waiting.look_now()
+
+
+def _place(claim: Claim) -> tuple[int, int]:
+    return claim.priority, claim.seq

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
+from psycopg.pq.abc import PGconn
 
 from rota.runtime.tasks import end_task
 from rota.store.pool import AsyncConn, Database
+from rota.store.reading import Reading
 from rota.telemetry.logging import get_logger
 
 _CHANNEL = "rota"
@@ -68,19 +71,23 @@ class Listener:
         self._heard_at = time.monotonic()
         self._set(True)
         while True:
-            reading = _Reading(conn, self._hear)
+            reading = Reading(conn, partial(self._read, conn.pgconn))
             try:
-                await asyncio.wait([reading.broken], timeout=_PROBE_SECONDS)
+                await asyncio.wait([reading.ended], timeout=_PROBE_SECONDS)
+                if reading.ended.done():
+                    await reading.ended
             finally:
                 reading.stop()
-            if reading.broken.done():
-                await reading.broken
-            elif time.monotonic() - self._heard_at >= _PROBE_SECONDS:
+            if time.monotonic() - self._heard_at >= _PROBE_SECONDS:
                 await self._check(conn)
 
     def _set(self, is_listening: bool) -> None:
         self.is_listening = is_listening
         self._on_change(is_listening)
+
+    def _read(self, pgconn: PGconn) -> None:
+        while (call := pgconn.notifies()) is not None:
+            self._hear(call.extra.decode())
 
     def _hear(self, payload: str) -> None:
         self._heard_at = time.monotonic()
@@ -94,31 +101,3 @@ class Listener:
             self._hear(call.payload)
             return
         raise psycopg.OperationalError("the connection does not hear its own call")
-
-
-class _Reading:
-    """Hears calls in the socket's own callback, and not through the driver's generator: a call is
-    the start of a run that waits, and every turn of the event loop is part of its latency."""
-
-    def __init__(self, conn: AsyncConn, hear: Callable[[str], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._pgconn = conn.pgconn
-        self._hear = hear
-        self._socket: int | None = conn.fileno()
-        self.broken: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_reader(self._socket, self._read)
-
-    def _read(self) -> None:
-        try:
-            self._pgconn.consume_input()
-            while (call := self._pgconn.notifies()) is not None:
-                self._hear(call.extra.decode())
-        except psycopg.Error as error:
-            # At once: the driver has closed the socket, and its number may soon be another's.
-            self.stop()
-            self.broken.set_exception(error)
-
-    def stop(self) -> None:
-        socket, self._socket = self._socket, None
-        if socket is not None:
-            self._loop.remove_reader(socket)

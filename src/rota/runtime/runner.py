@@ -80,13 +80,18 @@ class Runner:
                 self.feeder.ended(claim, 0.0, EXPIRED)
                 return
             if isinstance(definition, SqlJob):
+                await self._claimed(attempt)
                 await self._run_sql(attempt)
                 return
             if attempt.is_captured and definition.executor == "async":
                 capture_token = capture.begin(attempt.store_log)
             if definition.executor == "async":
-                result = await definition.function(**self._arguments(definition, attempt))
+                arguments = self._arguments(definition, attempt)
+                if self.feeder.unflushed is not None:
+                    await self._claimed(attempt)
+                result = await definition.function(**arguments)
             else:
+                await self._claimed(attempt)
                 result = await self._call_elsewhere(definition, attempt)
             if attempt.stop is not None:
                 raise asyncio.CancelledError
@@ -103,6 +108,13 @@ class Runner:
             attempt.log_is_over()
             if capture_token is not None:
                 capture.end(capture_token)
+
+    async def _claimed(self, attempt: RunningAttempt) -> None:
+        """Ready: from here on it must not be forgotten that it was claimed."""
+        unflushed = self.feeder.unflushed
+        if unflushed is not None and not unflushed.is_over:
+            await unflushed.wait()
+            attempt.started = time.monotonic()
 
     def _encode(self, result: Any) -> str | None:
         raw = result if type(result) is Encoded else encode_result(result, self._result_bytes)

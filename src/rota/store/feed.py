@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import AsyncCursor, AsyncRawCursor, errors
 from psycopg.adapt import Buffer, Loader
@@ -19,7 +19,7 @@ from rota.model.run import Claim
 from rota.store import numbered
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn, Database
-from rota.store.prepared import Prepared
+from rota.store.prepared import Early, Prepared
 
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
@@ -83,8 +83,7 @@ class Ends:
         return part
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(NamedTuple):
     """What a claim asks for; `limit` 0 only marks `start_batch` as started."""
 
     limit: int
@@ -138,31 +137,37 @@ class Feed:
             await conn.close()
 
     async def exchange(
-        self, ends: Ends, request: ClaimRequest | None
+        self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None = None
     ) -> tuple[bool, list[Claim] | None]:
         """Write the ends, claim what is asked for. Returns whether every end was accepted, and
-        the claimed runs; None where nothing of the request was carried out."""
+        the claimed runs; None where nothing of the request was carried out. A claim without ends
+        tells `early` of its runs."""
         async with self._turn:
             conn = await self._connection()
             with translate_foreign():
                 try:
-                    return await self._send(conn, ends, request)
+                    return await self._send(conn, ends, request, early)
                 except errors.CheckViolation as error:
                     if "no partition" not in str(error):
                         raise
                     await conn.execute(self._database.statements.get("upkeep/partitions"))
-                    return await self._send(conn, ends, request)
+                    return await self._send(conn, ends, request, early)
                 except errors.LockNotAvailable:
                     self.refused = 0
                     await self._send_unlocked(conn, ends)
                     return False, None
 
     async def _send(
-        self, conn: AsyncConn, ends: Ends, request: ClaimRequest | None
+        self,
+        conn: AsyncConn,
+        ends: Ends,
+        request: ClaimRequest | None,
+        early: Early[Claim] | None,
     ) -> tuple[bool, list[Claim]]:
         if not ends and request is not None:
             # On an idle worker every step here is time in which a run waits.
-            return True, await self._lone_claim.fetch(conn, self._asked(request), Claim._make)
+            asked = self._asked(request)
+            return True, await self._lone_claim.fetch(conn, asked, Claim._make, early)
         async with conn.pipeline():
             written = await self._write(conn, ends)
             claim = await self._claim(conn, request) if request else None

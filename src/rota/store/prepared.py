@@ -6,20 +6,34 @@ is a third of a millisecond in which a run waits, on an enqueuer half of what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
+import psycopg
 from psycopg import abc, adapt, errors, generators
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from rota.store.pool import AsyncConn
+from rota.store.reading import Reading
 from rota.store.statements import convert
 
 R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+_CALL_OFF_SECONDS = 5.0
+
+
+class Early(Protocol[R_contra]):
+    """Who wants the rows before they are committed, to get ready meanwhile."""
+
+    def rows(self, rows: Sequence[R_contra]) -> None: ...
+
+    def committed(self) -> None: ...
 
 
 class Prepared:
@@ -33,31 +47,114 @@ class Prepared:
         self._loaders: WeakKeyDictionary[AsyncConn, abc.Transformer] = WeakKeyDictionary()
 
     async def fetch(
-        self, conn: AsyncConn, parameters: Mapping[str, Any], make: Callable[[Any], R]
+        self,
+        conn: AsyncConn,
+        parameters: Mapping[str, Any],
+        make: Callable[[Any], R],
+        early: Early[R] | None = None,
     ) -> list[R]:
         values = [_encode(parameters[name]) for name in self._names]
         async with conn.lock:
             loader = self._loaders.get(conn) or await self._prepare(conn)
-            conn.pgconn.send_query_prepared(self._name, values, result_format=Format.BINARY)
-            result = await _finish(conn)
-            loader.set_pgresult(result)
-            return loader.load_rows(0, result.ntuples, make)
+            answer = _Answer(conn, loader, make, early)
+            answer.ask(self._name, values)
+            return await answer.wait()
 
     async def _prepare(self, conn: AsyncConn) -> abc.Transformer:
         conn.pgconn.send_prepare(self._name, self._text)
-        await _finish(conn)
+        results: list[PGresult] = await conn.wait(generators.execute(conn.pgconn))
+        _check(conn, results[-1])
         loader: abc.Transformer = adapt.Transformer.from_context(conn)
         self._loaders[conn] = loader
         return loader
+
+
+class _Answer(Generic[R]):
+    """Of one statement. For who wants rows early, a pipeline of it alone: the server sends the
+    rows when it has them, and the end of the pipeline when their commit is flushed."""
+
+    def __init__(
+        self,
+        conn: AsyncConn,
+        loader: abc.Transformer,
+        make: Callable[[Any], R],
+        early: Early[R] | None,
+    ) -> None:
+        self._conn = conn
+        self._pgconn = conn.pgconn
+        self._loader = loader
+        self._make = make
+        self._early = early
+        self._rows: list[R] = []
+        self._error: Exception | None = None
+
+    def ask(self, name: bytes, values: list[bytes | None]) -> None:
+        if self._early is None:
+            self._pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
+        else:
+            self._pgconn.enter_pipeline_mode()
+            self._pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
+            self._pgconn.send_flush_request()
+            self._pgconn.pipeline_sync()
+        # The server works already while we get ready to listen.
+        is_sent = not self._pgconn.flush()
+        self._reading = Reading(self._conn, self._read)
+        if not is_sent:
+            self._reading.send_rest()
+
+    async def wait(self) -> list[R]:
+        try:
+            await self._reading.ended
+        except asyncio.CancelledError:
+            await self._call_off()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._rows
+
+    def _read(self) -> None:
+        while not self._pgconn.is_busy():
+            result = self._pgconn.get_result()
+            if result is None:
+                if self._early is None:
+                    self._reading.stop()
+                    return
+            elif result.status == ExecStatus.PIPELINE_SYNC:
+                self._pgconn.exit_pipeline_mode()
+                if self._early is not None and self._error is None:
+                    self._early.committed()
+                self._reading.stop()
+                return
+            else:
+                self._take(result)
+
+    def _take(self, result: PGresult) -> None:
+        try:
+            _check(self._conn, result)
+        except psycopg.Error as error:
+            self._error = error
+            return
+        self._loader.set_pgresult(result)
+        self._rows = self._loader.load_rows(0, result.ntuples, self._make)
+        if self._early is not None:
+            self._early.rows(self._rows)
+
+    async def _call_off(self) -> None:
+        """As the driver does it: nobody waits any longer, but the connection has to be left with
+        nothing under way."""
+        ended = self._reading.renew()
+        with suppress(psycopg.Error, OSError):
+            await self._conn.cancel_safe(timeout=_CALL_OFF_SECONDS)
+        await asyncio.wait([ended], timeout=_CALL_OFF_SECONDS)
+        if not ended.done():
+            self._reading.stop()
+            self._pgconn.finish()
 
 
 def _encode(value: Any) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
-async def _finish(conn: AsyncConn) -> PGresult:
-    results: list[PGresult] = await conn.wait(generators.execute(conn.pgconn))
-    result = results[-1]
+def _check(conn: AsyncConn, result: PGresult) -> None:
     if result.status not in _GOOD:
         raise errors.error_from_result(result, encoding=conn.info.encoding)
-    return result
