@@ -29,12 +29,11 @@ from rota.embedded import EmbeddedPostgres, default_data_dir
 from rota.errors import ConfigError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
-from rota.jobs.emit import Emitter
 from rota.jobs.handle import Run
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
-from rota.jobs.tracing import TracedEnqueuer
+from rota.jobs.tracing import TracedEmitter, TracedEnqueuer
 from rota.runtime.parent import Parent
 from rota.runtime.worker import Worker
 from rota.store import migrate
@@ -99,7 +98,7 @@ class App:
         self.events = Events(self.database, self.registry, self.config, self.runs)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
-        self._emitter = Emitter(self.database, self.config, self.registry, self.runs)
+        self._emitter = TracedEmitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
         self._server: EmbeddedPostgres | None = None
 

@@ -279,6 +279,27 @@ async def test_backfill(app: rota.App, conn: Connection) -> None:
 
 
 @pytest.mark.usefixtures("frozen")
+async def test_a_long_backfill_tells_how_far_it_is(app: rota.App, conn: Connection) -> None:
+    """In portions, but as one: all of them or none, one number, one entry in the audit."""
+    await app.schedules.create("often", "other", every=60, start_at=NOW - timedelta(days=2))
+    told: list[int] = []
+    start = NOW - timedelta(minutes=1200) + timedelta(seconds=1)
+    done = await app.schedules.backfill("often", start, NOW, rate=60, on_progress=told.append)
+    assert (told, len(done.run_ids)) == ([500, 500, 200], 1200)
+    rows = conn.execute(
+        "SELECT scheduled_for, extract(epoch FROM run_at - min(run_at) OVER ()) FROM rota.runs"
+        " ORDER BY id"
+    ).fetchall()
+    assert [row[0] for row in rows] == done.times
+    assert [round(row[1]) for row in rows] == list(range(1200))
+    assert conn.execute("SELECT id FROM rota.backfills").fetchall() == [(done.backfill_id,)]
+    (entry,) = conn.execute(
+        "SELECT after ->> 'runs' FROM rota.audit WHERE action = 'schedule.backfilled'"
+    ).fetchall()
+    assert entry == ("1200",)
+
+
+@pytest.mark.usefixtures("frozen")
 async def test_bad_backfills(app: rota.App) -> None:
     await app.schedules.create("s", "send", every=1)
     await app.schedules.create("e", "send", every=60, every_from="end")

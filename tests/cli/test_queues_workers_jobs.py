@@ -15,7 +15,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 def jobs(make_app: Any) -> rota.App:
     app: rota.App = make_app()
 
-    @app.job(queue="mail", timeout=30, description="Greets.")
+    @app.job(
+        queue="mail", timeout=30, description="Greets.", tags=["a"], metadata={"team": "growth"}
+    )  # fmt: skip
     async def send(user_id: int = 1) -> None: ...
 
     assert app.database.url
@@ -28,6 +30,14 @@ def test_nothing_to_list(cli: Cli) -> None:
     assert "no jobs" in cli.done("jobs", "list").err
     for noun in ("queues", "workers", "jobs"):
         assert cli.done(noun, "list", "--json").json == []
+
+
+def test_jobs_by_tag_queue_and_metadata(cli: Cli, jobs: rota.App) -> None:
+    for flags in (("--tag", "a"), ("--queue", "mail"), ("--metadata", "team:growth")):
+        assert [job["name"] for job in cli.done("jobs", "list", *flags, "--json").json] == ["send"]
+    for flags in (("--tag", "b"), ("--queue", "default"), ("--metadata", "team:core")):
+        assert cli.done("jobs", "list", *flags).err == "no jobs match\n"
+    assert cli("jobs", "list", "--metadata", "team").code == 2
 
 
 def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:

@@ -47,7 +47,9 @@ def misused(cli: Cli, *arguments: object) -> str:
 
 
 def test_nothing_to_list(cli: Cli) -> None:
-    assert cli.done("schedules", "list").err == "no schedules\n"
+    assert cli.done("schedules", "list").err == "no schedules; `rota schedules create`\n"
+    for narrowed in (("--job", "x"), ("--tag", "x"), ("--state", "paused"), ("--metadata", "a:1")):
+        assert cli.done("schedules", "list", *narrowed).err == "no schedules match\n"
     assert cli.done("schedules", "list", "--json").json == []
     assert cli.done("calendars", "list").err == "no calendars\n"
     assert "no state" in misused(cli, "list", "--state", "eaten")
@@ -72,6 +74,56 @@ def test_create_list_and_show(cli: Cli, jobs: rota.App, conn: Connection) -> Non
     assert "did you mean digest?" in failed(cli, "show", "digset")
     row = conn.execute("SELECT actor, action FROM rota.audit ORDER BY id DESC LIMIT 1").fetchone()
     assert row == ("cli:alice", "schedule.created")
+
+
+def test_list_by_metadata(made: Cli) -> None:
+    for name, metadata in (("a", '{"team": "growth", "sla": 2}'), ("b", '{"team": "core"}')):
+        made.done(
+            "schedules", "create", "--name", name, "--job", "send", "--every", "1h",
+            "--metadata", metadata,
+        )  # fmt: skip
+
+    def names(*flags: str) -> list[str]:
+        return [it["name"] for it in made.done("schedules", "list", *flags, "--json").json]
+
+    assert names("--metadata", "team:growth") == ["a"]
+    assert names("--metadata", "team:growth", "--metadata", "sla:2") == ["a"]
+    assert names("--metadata", "team:growth", "--metadata", "sla:3") == []
+    assert "no pair" in misused(made, "list", "--metadata", "team")
+
+
+@pytest.mark.parametrize(
+    ("action", "flags"),
+    [
+        ("updated", ("update", "digest", "--priority", "1")),
+        ("disabled", ("disable", "digest")),
+        ("triggered", ("trigger", "digest")),
+        ("rescheduled", ("reschedule", "digest", "--at", "30m")),
+        ("deleted", ("delete", "digest")),
+    ],
+)
+def test_the_audit_keeps_why(
+    made: Cli, conn: Connection, action: str, flags: tuple[str, ...]
+) -> None:
+    made.done("schedules", *flags, "--reason", "migration")
+    last = "SELECT action, reason FROM rota.audit ORDER BY id DESC LIMIT 1"
+    assert conn.execute(last).fetchone() == (f"schedule.{action}", "migration")
+
+
+def test_the_audit_keeps_why_of_pauses(made: Cli, conn: Connection) -> None:
+    made.done("schedules", "pause", "digest", "--reason", "lunch")
+    made.done("schedules", "update", "digest", "--priority", "2")
+    made.done("schedules", "resume", "digest", "--reason", "done eating")
+    made.done("schedules", "disable", "digest")
+    made.done("schedules", "enable", "digest", "--reason", "needed")
+    rows = conn.execute("SELECT action, reason FROM rota.audit ORDER BY id DESC LIMIT 5").fetchall()
+    assert rows[::-1] == [
+        ("schedule.paused", "lunch"),
+        ("schedule.updated", None),
+        ("schedule.resumed", "done eating"),
+        ("schedule.disabled", None),
+        ("schedule.enabled", "needed"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -172,3 +172,26 @@ async def test_every_one_of_many_single_enqueues_is_heard(app: rota.App, engine:
             await eventually(none_left, timeout=40)
             if burst:
                 await until_waiting(engine)
+
+
+async def test_a_change_of_schedules_wakes_the_scheduler(make_app: MakeApp, engine: Engine) -> None:
+    """It sleeps for an hour by itself: made, edited and resumed by plain SQL."""
+    app = make_app(scheduler={"tick_seconds": 3600})
+
+    @app.job
+    async def work() -> None: ...
+
+    def has_run(times: int) -> bool:
+        ran = "SELECT count(*) FROM rota.occurrences WHERE schedule = 's' AND success"
+        return bool(engine.one(ran) >= times)
+
+    async with app.worker():
+        await eventually(lambda: engine.one("SELECT bool_and(is_waiting) FROM rota.workers"))
+        engine.rows("INSERT INTO rota.schedules (name, job, run_at) VALUES ('s', 'work', now())")
+        await eventually(lambda: has_run(1))
+        engine.rows("SELECT rota.pause_schedule('s')")
+        engine.rows(
+            "UPDATE rota.schedules SET run_at = NULL, interval_seconds = 1 WHERE name = 's'"
+        )
+        engine.rows("SELECT rota.resume_schedule('s')")
+        await eventually(lambda: has_run(2))

@@ -32,7 +32,7 @@ async def test_few_are_counted_at_every_look(app: rota.App, engine: Engine) -> N
     engine.conn.execute(MANY, [4, 5])
     (bulk,) = (it for it in await app.queues.list() if it.name == "bulk")
     assert bulk.queued == 5
-    assert bulk.counted_seconds < 1
+    assert bulk.counted_seconds < 20
 
 
 async def test_many_are_counted_now_and_then(app: rota.App, engine: Engine) -> None:

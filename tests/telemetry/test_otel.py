@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 import rota
+from rota.runtime.scheduler import Scheduler
 from rota.telemetry import otel
 from rota.testing import drain
 from tests.conftest import MakeApp
@@ -206,6 +208,71 @@ def test_sync_enqueues_are_spans_too(app: rota.App, spans: Spans) -> None:
     names = [(span.attributes or {}).get("rota.run_id") for span in spans.all("enqueue work")]
     assert names == [run.id, None]
     assert "traceparent" in app.runs.sync.get(run.id).metadata
+
+
+async def test_an_event_is_the_parent_of_what_it_starts(app: rota.App, spans: Spans) -> None:
+    @app.job(events=["order.paid"])
+    async def bill() -> None: ...
+
+    @app.job(events=["order.paid"])
+    async def ship() -> None: ...
+
+    with trace.get_tracer("mine").start_as_current_span("request"):
+        runs = await app.emit("order.paid")
+    await drain(app)
+    assert len(runs) == 2
+    event = spans.one("emit order.paid")
+    assert is_child(event, spans.one("request"))
+    assert is_child(spans.one("run bill"), event)
+    assert is_child(spans.one("run ship"), event)
+    told = dict(event.attributes or {})
+    assert (told["rota.event"], told["messaging.batch.message_count"]) == ("order.paid", 2)
+    assert (spans.one("run bill").attributes or {})["rota.triggered_by"] == "event"
+
+
+def test_a_sync_event_and_one_in_a_callers_transaction(
+    app: rota.App, conn: Conn, spans: Spans
+) -> None:
+    @app.job(events=["paid"])
+    async def bill() -> None: ...
+
+    (first,) = app.emit_sync("paid")
+    with conn.transaction():
+        (second,) = app.emit_sync("paid", connection=conn)
+    for run, span in zip((first, second), spans.all("emit paid"), strict=True):
+        carried = app.runs.sync.get(run.id).metadata["traceparent"]
+        assert carried.split("-")[2] == f"{ids(span)[1]:016x}"
+
+
+async def test_what_an_operator_asks_for_belongs_to_the_callers_trace(
+    app: rota.App, spans: Spans
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    with trace.get_tracer("mine").start_as_current_span("request"):
+        run = await app.runs.by("ada").enqueue("work", metadata={"team": "growth"})
+    await drain(app)
+    assert is_child(spans.one("run work"), spans.one("request"))
+    assert (await app.runs.get(run.id)).metadata["team"] == "growth"
+
+
+async def test_a_schedules_run_begins_a_trace_and_names_the_schedule(
+    app: rota.App, conn: Conn, spans: Spans
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    with trace.get_tracer("mine").start_as_current_span("request"):
+        await app.schedules.create("often", "work", every=3600, start_at=datetime.now(UTC))
+        await Scheduler(app.database, tick_seconds=15).tick()
+    await drain(app)
+    span = spans.one("run work")
+    assert span.parent is None
+    told = dict(span.attributes or {})
+    assert (told["rota.schedule"], told["rota.triggered_by"]) == ("often", "scheduler")
+    (nominal,) = conn.execute("SELECT nominal_at FROM rota.occurrences").fetchone() or ()
+    assert datetime.fromisoformat(str(told["rota.scheduled_for"])) == nominal
 
 
 async def test_without_a_provider_nothing_is_written_and_a_context_is_passed_on(

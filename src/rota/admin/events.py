@@ -14,6 +14,7 @@ from rota.jobs.sync import with_new
 from rota.store.events import emit_event
 from rota.store.plans import Plan
 from rota.store.pool import Database
+from rota.telemetry import otel
 
 Started = list[Run]
 
@@ -46,7 +47,8 @@ class EventCommands(Face):
     def _emit(
         self, event: str, payload: Mapping[str, Any] | None, tenant: str, key: str | None
     ) -> Plan[Started]:
-        params = event_parameters(event, payload, tenant=tenant, key=key)
+        carried = otel.carrier()
+        params = event_parameters(event, payload, tenant=tenant, key=key, metadata=carried)
         rows = yield from emit_event(params, actor=self.actor)
         return [Run(row["run_id"], row["job"], row["is_duplicate"], self._reader) for row in rows]
 

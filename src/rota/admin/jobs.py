@@ -10,7 +10,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.config import Config
-from rota.errors import JobError
+from rota.errors import JobError, WrongState
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
 from rota.jobs.sync import whole
@@ -108,12 +108,13 @@ class JobCommands(Face):
 
     @command
     def enable(self, name: str, reason: str | None = None) -> Plan[None]:
-        return jobs.set_job_enabled(name, True, reason=reason, actor=self.actor)
+        """WrongState if it is."""
+        return self._set_enabled(name, True, reason)
 
     @command
     def disable(self, name: str, reason: str | None = None) -> Plan[None]:
         """Its runs wait, what is enqueued too; its schedules skip their times."""
-        return jobs.set_job_enabled(name, False, reason=reason, actor=self.actor)
+        return self._set_enabled(name, False, reason)
 
     @command
     def delete(
@@ -146,6 +147,12 @@ class JobCommands(Face):
         for name in force:
             self.registry.get(name)
         return jobs.sync_jobs(whole(self.registry, self.config, forced=force), actor=self.actor)
+
+    def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[None]:
+        found = yield from jobs.find_job(name)
+        if found.is_enabled == enabled:
+            raise WrongState(f'job "{name}" is already {"enabled" if enabled else "disabled"}')
+        yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor)
 
     def of(self, registry: Registry, config: Config) -> Self:
         """The same for what another registry declares."""

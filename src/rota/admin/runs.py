@@ -12,6 +12,7 @@ from rota.admin.waits import LoopWaits, wait_sync
 from rota.jobs.handle import Run, RunReader
 from rota.jobs.options import NO_OPTIONS, OptionArguments
 from rota.jobs.registry import Registry
+from rota.jobs.tracing import carrying
 from rota.model.details import RunDetails
 from rota.model.run import RunInfo
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
@@ -109,7 +110,7 @@ class RunCommands(BulkCommands):
         return found.runs
 
     def _enqueue(self, job: str, payload: Mapping[str, Any], options: OptionArguments) -> Plan[Run]:
-        checked = NO_OPTIONS.merge(options)
+        checked = carrying(NO_OPTIONS.merge(options))
         text, validated_by = self._encode(job, payload)
         own = {"job": job, "payload": text, "validated_by": validated_by}
         run_id, is_duplicate = yield from runs.enqueue_manually(

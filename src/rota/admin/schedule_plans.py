@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict
 
@@ -16,6 +17,7 @@ from rota.model.schedule_info import BackfillInfo, ScheduleInfo
 from rota.store import calendars, schedule_lists, schedules
 from rota.store.clock import read_clock
 from rota.store.plans import Plan
+from rota.store.steps import OnProgress
 from rota.timing.calendar import Calendar
 from rota.timing.load import MOST_DAYS, Load
 from rota.timing.load import simulate as simulate_load
@@ -59,12 +61,17 @@ class Stretch(TypedDict):
     before: datetime | None
 
 
+# Of one statement of a backfill; between two of them its progress is told.
+_PORTION = 500
+
+
 class BackfillOptions(TypedDict):
     dry_run: bool
     rate: float | None
     priority: int | None
     again: bool
     reason: str | None
+    on_progress: OnProgress | None
 
 
 def pause(
@@ -194,23 +201,24 @@ def _fill(
     options: BackfillOptions,
     actor: str | None,
 ) -> Plan[BackfillInfo]:
-    step = timedelta(minutes=1 / options["rate"]) if options["rate"] else timedelta()
-    number, runs = yield from schedules.backfill_schedule(
-        schedule.name,
-        schedule.tenant,
-        times=answer.times,
-        since=times.intervals(schedule, answer.times),
-        starts=[now + step * n for n in range(len(answer.times))],
-        from_at=answer.from_at,
-        until_at=answer.until_at,
-        priority=options["priority"],
-        reason=options["reason"],
-        actor=actor,
-    )
-    return BackfillInfo(
-        answer.schedule, answer.from_at, answer.until_at, answer.times, answer.left_out, False,
-        number, runs,
+    given = schedules.Backfill(
+        schedule.name, schedule.tenant, answer.from_at, answer.until_at, options["priority"],
+        options["reason"], actor, len(answer.times),
     )  # fmt: skip
+    step = timedelta(minutes=1 / options["rate"]) if options["rate"] else timedelta()
+    since = times.intervals(schedule, answer.times)
+    number: int | None = None
+    runs: list[int] = []
+    for first in range(0, max(1, len(answer.times)), _PORTION):
+        part = slice(first, first + _PORTION)
+        starts = [now + step * n for n in range(first, first + len(answer.times[part]))]
+        number, more = yield from schedules.fill_portion(
+            given, number, times=answer.times[part], since=since[part], starts=starts
+        )
+        runs += more
+        if options["on_progress"] is not None:
+            options["on_progress"](len(more))
+    return replace(answer, is_dry_run=False, backfill_id=number, run_ids=runs)
 
 
 def _check_backfill(first: datetime, last: datetime, options: BackfillOptions) -> None:

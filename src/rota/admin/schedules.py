@@ -1,4 +1,4 @@
-"""What one can do with schedules. The same functions serve Python, the CLI and the API."""
+"""What one can do to schedules. The same functions serve Python, the CLI and the API."""
 
 from __future__ import annotations
 
@@ -9,65 +9,29 @@ from typing import Any, TypeVar, Unpack
 
 from rota.admin import schedule_edits as edits
 from rota.admin import schedule_plans as plans
-from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
-from rota.admin.schedule_plans import Unsaved
+from rota.admin.face import AsyncFace, SyncFace, command
+from rota.admin.schedule_reads import ScheduleReads
 from rota.config import Config
 from rota.errors import WrongState
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import with_new
-from rota.model.list_filters import ScheduleFilters, ScheduleOrder, TimeOrder
-from rota.model.occurrence import OccurrenceInfo
-from rota.model.page import Page
-from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
-from rota.store import calendars, schedule_lists, schedules
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
+from rota.store import calendars, schedules
 from rota.store.audit import because
 from rota.store.plans import Plan
 from rota.store.pool import Database
+from rota.store.steps import OnProgress
 from rota.store.versions import expect_version
-from rota.timing.load import Load
-from rota.timing.preview import Row
 
 T = TypeVar("T")
-Found = list[ScheduleInfo]
-Templates = list[TemplateInfo]
-History = list[OccurrenceInfo]
-Rows = list[Row]
 
 
-class ScheduleCommands(Face):
+class ScheduleCommands(ScheduleReads):
     """A schedule belongs to a tenant; without one, to the application as a whole."""
 
     registry: Registry | None = None
     config: Config | None = None
-
-    @command
-    def list(
-        self, *, order: ScheduleOrder = "name", **filters: Unpack[ScheduleFilters]
-    ) -> Plan[Found]:
-        """By tenant and `name`; or the one that is due `next`, that ran `last`, the `newest` or
-        last `changed` one first. Narrowed by `job`, `tag`, `tenant`, `state` and `metadata`; Rota's
-        own ones only with `system`."""
-        return schedule_lists.list_schedules(order=order, **filters)
-
-    @command
-    def page(
-        self,
-        *,
-        order: ScheduleOrder = "name",
-        cursor: Cursor = None,
-        after_id: int | None = None,
-        limit: int = 50,
-        **filters: Unpack[ScheduleFilters],
-    ) -> Plan[Page[ScheduleInfo]]:
-        """A part of that list, and the cursor that leads to the next. In the order of names the
-        last one's id leads there too: `after_id`."""
-        return plans.page(order, cursor, after_id, limit, filters)
-
-    @command
-    def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:
-        """ScheduleNotFound if there is none."""
-        return schedules.find_schedule(name, tenant)
 
     @command
     def create(
@@ -174,25 +138,6 @@ class ScheduleCommands(Face):
         return because(reason, plans.reschedule(name, tenant, at, actor=self.actor))
 
     @command
-    def preview(
-        self,
-        name: str | None = None,
-        *,
-        tenant: str = "",
-        count: int | None = None,
-        after: datetime | None = None,
-        until: datetime | None = None,
-        viewer_zone: str | None = None,
-        **timing: Unpack[Unsaved],
-    ) -> Plan[Rows]:
-        """The next times of a schedule, or of a timing that is not saved: ten of them, or `count`,
-        or all up to `until`; after now, or `after`."""
-        window: plans.Window = {
-            "count": count, "after": after, "until": until, "viewer_zone": viewer_zone,
-        }  # fmt: skip
-        return plans.preview(name, tenant, timing, window)
-
-    @command
     def backfill(
         self,
         name: str,
@@ -205,71 +150,16 @@ class ScheduleCommands(Face):
         again: bool = False,
         reason: str | None = None,
         tenant: str = "",
+        on_progress: OnProgress | None = None,
     ) -> Plan[BackfillInfo]:
-        """Runs for the nominal times of a stretch of the past, at most `rate` a minute. Times that
-        ran already are left out unless `again`."""
+        """Runs for the nominal times of a stretch of the past, at most `rate` a minute, all or
+        none. Times that ran already are left out unless `again`. `on_progress` is told how many
+        more have been enqueued."""
         options: plans.BackfillOptions = {
             "dry_run": dry_run, "rate": rate, "priority": priority, "again": again,
-            "reason": reason,
+            "reason": reason, "on_progress": on_progress,
         }  # fmt: skip
         return plans.backfill(name, tenant, from_at, until_at, options, actor=self.actor)
-
-    @command
-    def history(
-        self,
-        name: str,
-        *,
-        tenant: str = "",
-        decision: str | None = None,
-        since: datetime | None = None,
-        before: datetime | None = None,
-        order: TimeOrder = "newest",
-        limit: int = 50,
-    ) -> Plan[History]:
-        """What was decided about its times, also of one that is deleted: since and before an
-        instant."""
-        window: plans.Stretch = {"decision": decision, "since": since, "before": before}
-        return plans.history(name, tenant, window, order, limit)
-
-    @command
-    def history_page(
-        self,
-        name: str,
-        *,
-        tenant: str = "",
-        decision: str | None = None,
-        since: datetime | None = None,
-        before: datetime | None = None,
-        order: TimeOrder = "newest",
-        cursor: Cursor = None,
-        limit: int = 50,
-    ) -> Plan[Page[OccurrenceInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
-        window: plans.Stretch = {"decision": decision, "since": since, "before": before}
-        return plans.history_page(name, tenant, window, order, cursor, limit)
-
-    @command
-    def simulate(
-        self,
-        days: int = 7,
-        *,
-        timezone: str = "UTC",
-        tenant: str | None = None,
-        system: bool = False,
-        least: int = 5,
-    ) -> Plan[Load]:
-        """How many runs the coming days bring, where they pile up, and which may overlap."""
-        return plans.simulate(days, timezone, tenant, system, least)
-
-    @command
-    def templates(self) -> Plan[Templates]:
-        """Timings to start from, by name."""
-        return calendars.list_templates()
-
-    @command
-    def templates_page(self, *, cursor: Cursor = None, limit: int = 50) -> Plan[Page[TemplateInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
-        return calendars.page_templates(cursor=cursor, limit=limit)
 
     @command
     def add_template(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -22,6 +22,11 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
         return [name for name in found if name.startswith(incomplete)][:_MOST]
 
     return names
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
+    """Of values that are known beforehand."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 job_names = _complete(lambda app: [job.name for job in app.jobs.sync.list()])

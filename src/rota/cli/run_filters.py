@@ -7,20 +7,31 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli import values
+from rota.cli.names import job_names, one_of, queue_names, schedule_names
 
 STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled")
 
 State = Annotated[
     list[str] | None,
-    typer.Option("--state", metavar="STATE", help=f"{', '.join(STATES)}; repeated, or a,b."),
-]
-JobName = Annotated[str | None, typer.Option("--job", metavar="NAME")]
-QueueName = Annotated[str | None, typer.Option("--queue", metavar="NAME")]
+    typer.Option(
+        "--state", metavar="STATE", help=f"{', '.join(STATES)}; repeated, or a,b.",
+        autocompletion=one_of(STATES),
+    ),
+]  # fmt: skip
+JobName = Annotated[
+    str | None, typer.Option("--job", metavar="NAME", autocompletion=job_names)
+]  # fmt: skip
+QueueName = Annotated[
+    str | None, typer.Option("--queue", metavar="NAME", autocompletion=queue_names)
+]  # fmt: skip
 Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG")]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME")]
 Key = Annotated[str | None, typer.Option("--key", metavar="KEY")]
 ScheduleName = Annotated[
-    str | None, typer.Option("--schedule", metavar="NAME", help="Made by this schedule.")
+    str | None,
+    typer.Option(
+        "--schedule", metavar="NAME", help="Made by this schedule.", autocompletion=schedule_names
+    ),
 ]
 Since = Annotated[
     str | None,

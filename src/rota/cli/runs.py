@@ -9,6 +9,7 @@ import typer
 from rota.cli import run_filters as flags
 from rota.cli import run_pages, values
 from rota.cli.flags import Absolute, Json
+from rota.cli.names import job_names
 from rota.cli.output import print_json, remark
 from rota.cli.session import actor, administer, closing, session
 from rota.cli.watch import watched
@@ -82,7 +83,7 @@ def show(
 @commands.command("enqueue")
 def enqueue(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="JOB")],
+    job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)],
     payload: Annotated[
         str | None,
         typer.Argument(metavar="JSON|@FILE|-", help='Arguments, like {"user_id": 7}.'),

@@ -10,6 +10,7 @@ from rota.cli import load_map, values
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli.flags import Absolute, Json, Oldest, Reason
+from rota.cli.names import one_of, schedule_names
 from rota.cli.output import print_json, remark
 from rota.cli.progress import progress
 from rota.cli.schedules import Name, Tenant, acting, commands
@@ -27,7 +28,10 @@ DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
 def preview(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Or a timing that is not saved.")
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="Or a timing that is not saved.", autocompletion=schedule_names
+        ),
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, max=10_000, metavar="N")] = None,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Default: now.")] = None,
@@ -97,11 +101,13 @@ def backfill(
     with administer(ctx) as app:
         now = app.clock.sync.now()
         ends: Any = [now - one if isinstance(one, timedelta) else one for one in (first, last)]
-        with progress(f"backfilling {name}"):
-            done = acting(app).backfill(
-                name, *ends, dry_run=dry_run, rate=rate, priority=priority, again=again,
-                reason=reason, tenant=tenant,
-            )  # fmt: skip
+        asked: Any = {"rate": rate, "priority": priority, "again": again, "tenant": tenant}
+        done = acting(app).backfill(name, *ends, dry_run=True, **asked)
+        if not dry_run:
+            with progress(f"backfilling {name}", len(done.times)) as bar:
+                done = acting(app).backfill(
+                    name, *ends, reason=reason, on_progress=bar.advance, **asked
+                )
     if json:
         print_json(done)
     else:
@@ -114,7 +120,10 @@ def history(
     ctx: typer.Context,
     name: Name,
     decision: Annotated[
-        str | None, typer.Option(metavar="DECISION", help=", ".join(DECISIONS))
+        str | None,
+        typer.Option(
+            metavar="DECISION", help=", ".join(DECISIONS), autocompletion=one_of(DECISIONS)
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="2h|TIME")] = None,
     before: Annotated[

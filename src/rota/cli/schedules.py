@@ -10,7 +10,7 @@ from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli import values
 from rota.cli.flags import Absolute, Json, Metadata, Reason, Version
-from rota.cli.names import schedule_names
+from rota.cli.names import job_names, one_of, schedule_names
 from rota.cli.output import print_json, remark, say, tell
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
@@ -37,10 +37,13 @@ def acting(app: App) -> SyncSchedules:
 @watched
 def list_schedules(
     ctx: typer.Context,
-    job: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    state: Annotated[str | None, typer.Option(metavar="STATE", help=", ".join(STATES))] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help=", ".join(STATES), autocompletion=one_of(STATES)),
+    ] = None,
     metadata: Metadata = None,
     order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
     system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
@@ -69,7 +72,8 @@ def list_schedules(
     if json:
         print_json(found)
     elif not found:
-        remark("no schedules")
+        is_narrowed = any(it is not None for key, it in wanted.items() if key != "order")
+        remark("no schedules match" if is_narrowed else "no schedules; `rota schedules create`")
     else:
         pages.print_list(found, now, absolute)
         if page.cursor is not None:

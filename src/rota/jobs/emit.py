@@ -64,7 +64,12 @@ class Emitter:
 
 
 def event_parameters(
-    event: str, payload: Mapping[str, Any] | None, *, tenant: str, key: str | None
+    event: str,
+    payload: Mapping[str, Any] | None,
+    *,
+    tenant: str,
+    key: str | None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What the statement takes; PayloadError if it cannot be sent."""
     if payload is not None and not isinstance(payload, Mapping):
@@ -75,6 +80,7 @@ def event_parameters(
             "payload": encode_value(dict(payload or {}), "payload").decode(),
             "tenant": check_text("tenant", tenant, most=200, least=0),
             "key": None if key is None else check_text("key", key, most=1000),
+            "metadata": encode_value(dict(metadata), "metadata").decode() if metadata else None,
         }
     except ValueError as error:
         raise PayloadError(str(error)) from None

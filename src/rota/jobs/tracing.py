@@ -1,13 +1,14 @@
-"""Enqueues that carry the caller's trace with them."""
+"""Enqueues and events that carry the caller's trace with them."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rota.jobs.batch import Call, refuse_others
+from rota.jobs.emit import Emitter
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import Run
 from rota.jobs.options import Options
@@ -65,6 +66,48 @@ class TracedEnqueuer(Enqueuer):
             return super().send_many_sync(_carrying(wanted), connection)
 
 
+class TracedEmitter(Emitter):
+    """An event is a span, the parent of the attempts that it leads to."""
+
+    async def send(
+        self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
+    ) -> list[Run]:
+        with _emitting(event) as runs:
+            options["metadata"] = otel.carrier()
+            runs += await super().send(event, payload, connection, **options)
+        return runs
+
+    def send_sync(
+        self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
+    ) -> list[Run]:
+        with _emitting(event) as runs:
+            options["metadata"] = otel.carrier()
+            runs += super().send_sync(event, payload, connection, **options)
+        return runs
+
+
+@contextmanager
+def _emitting(event: str) -> Iterator[list[Run]]:
+    """To be filled with the runs that it led to."""
+    tracer, runs = otel.tracer(), list[Run]()
+    if tracer is None:
+        yield runs
+        return
+    with otel.event_span(tracer, str(event)) as span:
+        yield runs
+        span.set_attribute("messaging.batch.message_count", len(runs))
+
+
+def carrying(options: Options) -> Options:
+    """These options with the current context in their metadata."""
+    fields = otel.carrier()
+    return options if fields is None else _with_fields(options, fields)
+
+
+def _with_fields(options: Options, fields: Mapping[str, str]) -> Options:
+    return replace(options, metadata={**fields, **(options.metadata or {})})
+
+
 def _span(tracer: Tracer, calls: list[Call]) -> AbstractContextManager[Span]:
     jobs = {call.job for call in calls}
     name = calls[0].job if len(jobs) == 1 else f"{len(jobs)} jobs"
@@ -89,7 +132,6 @@ def _carrying(calls: list[Call]) -> list[Call]:
     for call in calls:
         options = made.get(id(call.options))
         if options is None:
-            metadata = fields | dict(call.options.metadata or {})
-            options = made[id(call.options)] = replace(call.options, metadata=metadata)
+            options = made[id(call.options)] = _with_fields(call.options, fields)
         found.append(call._replace(options=options))
     return found

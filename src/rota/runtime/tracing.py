@@ -41,7 +41,8 @@ class TracedRunner(Runner):
         super().serve(cast(Feeder, _Hearing(feeder, self._outcomes)))
 
     async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
-        with otel.attempt_span(self._tracer, claim, _metadata(claim)) as span:
+        rest = msgspec.json.decode(claim.rest) if claim.rest else {}
+        with otel.attempt_span(self._tracer, claim, rest) as span:
             self._spans[claim.id] = span
             try:
                 await super().run(claim, task)
@@ -55,12 +56,6 @@ class TracedRunner(Runner):
         span = self._spans.get(attempt.claim.id)
         if span is not None and outcome.failure is not None:
             otel.record_failure(span, outcome.failure)
-
-
-def _metadata(claim: Claim) -> dict[str, Any]:
-    if claim.rest is None or b'"traceparent"' not in claim.rest:
-        return {}
-    return msgspec.json.decode(claim.rest).get("metadata") or {}
 
 
 class _Threads:

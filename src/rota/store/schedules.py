@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from rota.errors import ScheduleNotFound
 from rota.model.list_filters import TimeOrder
@@ -149,26 +149,31 @@ def times_that_ran(schedule_id: int, from_at: datetime, until_at: datetime) -> P
     return {row["nominal_at"] for row in rows}
 
 
-def backfill_schedule(
-    name: str,
-    tenant: str,
+class Backfill(NamedTuple):
+    """What all portions of a backfill share."""
+
+    name: str
+    tenant: str
+    from_at: datetime
+    until_at: datetime
+    priority: int | None
+    reason: str | None
+    actor: str | None
+    total: int
+
+
+def fill_portion(
+    given: Backfill,
+    number: int | None,
     *,
     times: Sequence[datetime],
     since: Sequence[datetime | None],
     starts: Sequence[datetime],
-    from_at: datetime,
-    until_at: datetime,
-    priority: int | None,
-    reason: str | None,
-    actor: str | None,
 ) -> Plan[tuple[int, list[int]]]:
-    """The backfill's number and its runs, in the order of their times."""
-    params = {
-        "name": name, "tenant": tenant, "times": list(times), "since": list(since),
-        "starts": list(starts), "from_at": from_at, "until_at": until_at, "priority": priority,
-        "reason": reason, "actor": actor,
-    }  # fmt: skip
-    rows = yield Ask("schedules/backfill", params)
+    """The backfill's number, which the first portion makes, and the runs of these times, in their
+    order."""
+    portion = {"times": list(times), "since": list(since), "starts": list(starts)}
+    rows = yield Ask("schedules/backfill", {**given._asdict(), **portion, "backfill": number})
     answer = rows[0]["answer"]
     return answer["backfill_id"], answer["run_ids"]
 

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry: of each enqueue, and of each attempt as a child of it.
+"""Spans of OpenTelemetry: of each enqueue and event, and of each attempt as a child of it.
 
 Everything here does nothing until the program has installed a tracer provider, and costs next to
 nothing until something has imported the API. The context travels in the run's metadata, as the W3C
@@ -26,6 +26,7 @@ _API = "opentelemetry.trace"
 # Read once: a look into the environment takes longer than all else here.
 _IS_ASKED_FOR = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 _BAD = ("failed", "timed_out", "lost")
+_ORIGIN = ("schedule", "scheduled_for", "tenant")
 _known: tuple[Any, Tracer] | None = None
 
 
@@ -84,8 +85,22 @@ def enqueue_span(tracer: Tracer, jobs: str, runs: int, queue: str | None) -> Ite
 
 
 @contextmanager
-def attempt_span(tracer: Tracer, claim: Claim, metadata: Mapping[str, Any]) -> Iterator[Span]:
-    """Current while the body runs. What the body raises is the runner's to tell."""
+def event_span(tracer: Tracer, event: str) -> Iterator[Span]:
+    from opentelemetry.trace import SpanKind
+
+    attributes = {
+        "messaging.system": "rota", "messaging.operation.type": "send", "rota.event": event,
+    }  # fmt: skip
+    with tracer.start_as_current_span(
+        f"emit {event}", kind=SpanKind.PRODUCER, attributes=attributes
+    ) as span:
+        yield span
+
+
+@contextmanager
+def attempt_span(tracer: Tracer, claim: Claim, rest: Mapping[str, Any]) -> Iterator[Span]:
+    """Current while the body runs. What the body raises is the runner's to tell. `rest` is what
+    few runs have: a run that a schedule started begins a trace of its own, and names it."""
     from opentelemetry.trace import SpanKind
 
     attributes: dict[str, Any] = {
@@ -94,9 +109,12 @@ def attempt_span(tracer: Tracer, claim: Claim, metadata: Mapping[str, Any]) -> I
         "rota.job": claim.job, "rota.queue": claim.queue, "rota.run_id": claim.id,
         "rota.attempt": claim.attempt, "rota.max_attempts": claim.max_attempts,
     }  # fmt: skip
+    attributes |= {f"rota.{name}": rest[name] for name in _ORIGIN if rest.get(name)}
+    if kind := (rest.get("triggered_by") or {}).get("type"):
+        attributes["rota.triggered_by"] = kind
     with tracer.start_as_current_span(
         f"run {claim.job}",
-        context=_parent(metadata),
+        context=_parent(rest.get("metadata") or {}),
         kind=SpanKind.CONSUMER,
         attributes=attributes,
         record_exception=False,

@@ -189,7 +189,7 @@ BEGIN
 END $$;
 -- One run of each enabled job that is bound to the event, in the caller's transaction. A key makes it happen once for each
 -- of them, as enqueue does.
-CREATE FUNCTION rota.emit(event text, payload jsonb DEFAULT '{}', tenant text DEFAULT '', key text DEFAULT NULL)
+CREATE FUNCTION rota.emit(event text, payload jsonb DEFAULT '{}', tenant text DEFAULT '', key text DEFAULT NULL, metadata jsonb DEFAULT NULL)
 RETURNS TABLE (job text, run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
@@ -204,7 +204,7 @@ BEGIN
           WHERE j.events @> ARRAY[emit.event] AND j.is_enabled AND j.deleted_from_code_at IS NULL
           ORDER BY j.name OFFSET 0) b
     CROSS JOIN LATERAL rota.enqueue_run(job => b.name, payload => emit.payload, key => emit.key, tenant => emit.tenant,
-        triggered_by => jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', emit.event,
+        metadata => emit.metadata, triggered_by => jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', emit.event,
             'actor', nullif(current_setting('rota' || '.actor', true), '')))) r;
 END $$;
 

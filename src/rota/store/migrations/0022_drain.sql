@@ -1,4 +1,4 @@
--- What operators do to workers, and what the audit is asked.
+-- What operators do to workers, what the audit is asked, and long work in portions.
 
 CREATE INDEX audit_at ON rota.audit (at);
 CREATE INDEX audit_actor ON rota.audit (actor, id);
@@ -117,3 +117,45 @@ CREATE FUNCTION rota.worker_loads() RETURNS TABLE (worker bigint, running bigint
     LEFT JOIN (SELECT b.worker, max(b.batch) AS batch FROM rota.batch_starts b GROUP BY b.worker) s ON s.worker = r.worker
     GROUP BY r.worker
 $$;
+
+-- A long backfill in portions, all of one transaction: `backfill` names the one that a portion goes on with, `total` says to the
+-- audit how many runs there will be, where the first portion is not all.
+DROP FUNCTION rota.backfill_schedule(text, timestamptz[], timestamptz[], timestamptz[], timestamptz, timestamptz, integer, text, text, text);
+CREATE FUNCTION rota.backfill_schedule(
+    name text, times timestamptz[], since timestamptz[], starts timestamptz[], from_at timestamptz, until_at timestamptz,
+    priority integer DEFAULT NULL, reason text DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL,
+    backfill bigint DEFAULT NULL, total integer DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(backfill_schedule.name, backfill_schedule.tenant);
+    who   text := coalesce(backfill_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    made  bigint := backfill_schedule.backfill;
+    runs  bigint[];
+BEGIN
+    IF made IS NULL THEN
+        INSERT INTO rota.backfills (schedule_id, from_at, until_at, created_by, reason)
+        VALUES (found.id, backfill_schedule.from_at, backfill_schedule.until_at, who, backfill_schedule.reason) RETURNING id INTO made;
+        PERFORM rota.write_audit(who, 'schedule.backfilled', 'schedule', found.name, NULL,
+            jsonb_build_object('backfill', made, 'from', backfill_schedule.from_at, 'until', backfill_schedule.until_at,
+                               'runs', coalesce(total, cardinality(times), 0)), backfill_schedule.reason, found.tenant);
+    END IF;
+    WITH wanted AS MATERIALIZED (
+        SELECT t.nominal_at, t.since, t.start_at, r.run_id
+        FROM unnest(times, backfill_schedule.since, starts) WITH ORDINALITY AS t (nominal_at, since, start_at, n)
+        CROSS JOIN LATERAL rota.enqueue_run(
+            job => found.job,
+            payload => coalesce(found.payload, (SELECT j.default_payload FROM rota.jobs j WHERE j.name = found.job), '{}'),
+            queue => found.queue, priority => coalesce(backfill_schedule.priority, found.priority::integer), run_at => t.start_at,
+            tenant => found.tenant, max_attempts => found.max_attempts::integer,
+            timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags, metadata => found.run_metadata,
+            triggered_by => jsonb_build_object('type', 'backfill', 'actor', who, 'schedule', found.name, 'backfill', made, 'since', t.since)) r
+        ORDER BY t.n
+    ), noted AS (
+        INSERT INTO rota.backfill_times (backfill_id, schedule_id, nominal_at, run_id)
+        SELECT made, found.id, w.nominal_at, w.run_id FROM wanted w
+    )
+    SELECT array_agg(w.run_id ORDER BY w.nominal_at) INTO runs FROM wanted w;
+    UPDATE rota.open_runs o SET schedule = found.name, scheduled_for = b.nominal_at
+    FROM rota.backfill_times b WHERE b.backfill_id = made AND b.run_id = ANY (runs) AND o.id = b.run_id;
+    RETURN jsonb_build_object('backfill_id', made, 'run_ids', to_jsonb(coalesce(runs, '{}')));
+END $$;
