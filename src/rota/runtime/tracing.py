@@ -14,6 +14,7 @@ from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt
 from rota.runtime.feeder import Feeder
 from rota.runtime.runner import Runner
+from rota.runtime.unflushed import Unflushed
 from rota.telemetry import otel
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class _Hearing:
         self._feeder = feeder
         self._outcomes = outcomes
         self.wake = feeder.wake
+
+    @property
+    def unflushed(self) -> Unflushed | None:
+        return self._feeder.unflushed
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._outcomes[claim.id] = "succeeded"
