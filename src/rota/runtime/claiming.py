@@ -92,8 +92,9 @@ class ClaimPlan:
 
     def _count_active(self) -> int:
         """Queues that had work lately: they share a claim; the others may take what they have."""
-        now = time.monotonic()
-        self._active = {name: until for name, until in self._active.items() if until > now}
+        if len(self._active) > 1:
+            now = time.monotonic()
+            self._active = {name: until for name, until in self._active.items() if until > now}
         return len(self._active)
 
     def _hints_for(self, queues: Sequence[str]) -> list[int]:

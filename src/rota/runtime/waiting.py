@@ -51,7 +51,7 @@ class Waiting:
             self._calls, self._calls_since = 1, now
         if self._calls > _BUSY_CALLS_PER_SECOND:
             self._busy_until = now + _QUIET_SECONDS
-        if self.is_busy:
+        if now < self._busy_until:
             return False
         self._is_called = True
         return True

@@ -62,7 +62,12 @@ class Reading:
 
     def _send_more(self) -> None:
         try:
-            if self._socket is not None and not self._pgconn.flush():
-                self._loop.remove_writer(self._socket)
+            if self._socket is None or self._pgconn.flush():
+                return
+            self._loop.remove_writer(self._socket)
+            self._has_writer = False
         except psycopg.Error as error:
             self.stop(error)
+            return
+        # The driver reads while it cannot write: what has come may be in its hands already.
+        self._hear()
