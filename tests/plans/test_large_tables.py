@@ -11,7 +11,7 @@ import pytest
 from tests.engine import Engine
 from tests.plans.plans import Watch
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow]
+pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("large tables")]
 
 # As claims are made: a few hundred at most. Anything that grows with the tables is far above.
 FEW = 1500

@@ -13,7 +13,7 @@ from tests.database import Server
 from tests.engine import Engine
 from tests.plans.plans import Watch
 
-pytestmark = [pytest.mark.plans, pytest.mark.slow]
+pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("many schedules")]
 
 DUE = 100
 MANY = """
