@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> None:
     figures, quiet = Figures(), Quiet(0 if arguments.quick else arguments.idle_seconds)
     rounds = 1 if arguments.quick else arguments.rounds
     rows = arguments.rows or (OURS if arguments.quick else DEFAULT)
-    with open_server(arguments.database_url) as server:
+    with open_server(arguments.database_url, is_durable=not arguments.quick) as server:
         systems = [make(name, server, arguments.peers_dir) for name in rows]
         runner = Runner(systems, sizes_of(arguments), rounds, quiet, figures)
         runner.prepare()

@@ -40,7 +40,7 @@ class Runner:
         self._systems = ready
 
     def run(self, phase: Phase) -> None:
-        cases = phase.cases(self._sizes)
+        cases = self._cases(phase)
         for case in cases:
             if case.base:
                 self._figures.bases[phase.name, case.name] = case.base
@@ -52,6 +52,11 @@ class Runner:
             for case in cases:
                 for system in self._taking_part(case):
                     self._measure(phase, case, system, number)
+
+    def _cases(self, phase: Phase) -> Sequence[Case]:
+        cases = phase.cases(self._sizes)
+        bases = set() if self._sizes.has_bases else {case.base for case in cases}
+        return [case for case in cases if case.name not in bases]
 
     def _taking_part(self, case: Case) -> list[System]:
         return [system for system in self._systems if case.rows(system)]

@@ -96,8 +96,8 @@ def _cpu(one: psutil.Process) -> float:
 
 
 @contextmanager
-def open_server(url: str | None) -> Iterator[Server]:
-    """The server at this URL, or a durable one of our own that is removed afterwards."""
+def open_server(url: str | None, *, is_durable: bool = True) -> Iterator[Server]:
+    """The server at this URL, or one of our own that is removed afterwards."""
     if url is not None:
         server = Server(url)
         try:
@@ -107,7 +107,7 @@ def open_server(url: str | None) -> Iterator[Server]:
         return
     root = Path(tempfile.mkdtemp(prefix="rota-bench-")).resolve()
     root.chmod(0o711)  # as root the server has an account of its own, which must enter
-    postgres = EmbeddedPostgres(root / "server")
+    postgres = EmbeddedPostgres(root / "server", durable=is_durable)
     try:
         postgres.start()
         pid = (postgres.home / "cluster" / "postmaster.pid").read_text().split("\n")[0]

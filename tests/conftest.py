@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 import rota
+from rota.telemetry import logging as console
 from rota.testing import Clock
 from tests.database import PLACE, Server, make_place, remove_place
 from tests.workers import WorkerProcess
@@ -32,6 +34,23 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _place is not None:
         remove_place(_place)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first: at the end no runner waits for another's last test."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(autouse=True)
+def _consoles() -> Iterator[None]:
+    """A program of Rota that ran inside a test wrote to a stream that ends with the test: whoever
+    logs later must not find it."""
+    root, level = logging.getLogger(), logging.getLogger().level
+    yield
+    if console._console is not None:
+        root.handlers[:] = [one for one in root.handlers if one is not console._console]
+        root.setLevel(level)
+        console._console = None
 
 
 @pytest.fixture(scope="session")

@@ -22,17 +22,20 @@ class Sizes:
     scheduled: int = 1_000_000
     retained: int = 1_000_000
     held_rounds: int = 10
+    retention_rounds: int = 5
     queues: int = 1_000
     warm_up: int = 2_000
     late_seconds: int = 65  # at least sixty samples
     sustained_seconds: int = 120
     is_waiting: bool = True  # for polls to come due
+    has_bases: bool = True  # cases that are there to be compared with
 
 
+# Everything runs once, on as little as makes sense: a start of a program is what takes time here.
 QUICK = Sizes(
-    runs=500, singly=100, latency_runs=30, memory_runs=1_000, ended=2_000, scheduled=2_000,
-    retained=4_000, held_rounds=2, queues=10, warm_up=100, late_seconds=3, sustained_seconds=1,
-    is_waiting=False,
+    runs=200, singly=50, latency_runs=10, memory_runs=200, ended=1_000, scheduled=500,
+    retained=2_000, held_rounds=1, retention_rounds=1, queues=5, warm_up=0, late_seconds=1,
+    sustained_seconds=1, is_waiting=False, has_bases=False,
 )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from bench.systems.base import ROOT, Drain, System
 
 _CHUNK = 250_000
 _SAMPLE = 1_000
-_ALONE = 5
 _TIMES = ("created_at", "run_at", "started_at", "finished_at")
 _COLUMNS = """
     SELECT array_agg(attname::text ORDER BY attnum) FROM pg_attribute
@@ -52,7 +51,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
 
     def alone(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
-            return figures([workers.drain(sizes.runs) for _ in range(_ALONE)])
+            return figures([workers.drain(sizes.runs) for _ in range(sizes.retention_rounds)])
 
     def beside(system: System) -> dict[str, float]:
         with system.workers(1) as workers:

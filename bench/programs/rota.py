@@ -91,6 +91,7 @@ async def main(command: str, *numbers: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "prepare":
         app.migrate()
+        uvloop.run(main("prepare"))  # to open the database registers the jobs
     elif sys.argv[1:2] == ["one"] and sys.argv[-1] == "sync":
         one_sync(int(sys.argv[2]))
     else:

@@ -136,7 +136,7 @@ class System:
             ready = self.readiness(pipe)
             workers = stack.enter_context(Workers(self.work_command, env, processes, ready))
             warm = WarmWorkers(self, workers, pipe, options)
-            if "BENCH_STAMPS" not in options:
+            if "BENCH_STAMPS" not in options and self.warm_up_runs:
                 warm.drain(self.warm_up_runs)
             yield warm
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ import pytest
 from bench.__main__ import main
 from bench.phases import PHASES
 from bench.systems import OURS
+from tests.database import fast_directory
 
 FIRST = ("one", "bulk", "drain")
+
+
+@pytest.fixture(autouse=True)
+def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(fast_directory()))
 
 
 def measure(phases: list[str], tmp_path: Path, rows: str = ",".join(OURS)) -> dict[str, set[str]]:
@@ -35,7 +42,7 @@ def test_rota_and_the_floor_are_measured(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # dozens of processes, and a flush for every commit
+@pytest.mark.timeout(900)  # dozens of processes
 def test_every_other_phase_gives_figures(tmp_path: Path) -> None:
     others = [name for name in PHASES if name not in FIRST]
     found = measure(others, tmp_path, "rota")
