@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_every_error_has_a_status() -> None:
 def test_errors_of_the_database(state: str | None, status: int, code: str) -> None:
     found = as_problem(errors.DatabaseError("secret words", sqlstate=state))
     assert (found.status_code, found.code) == (status, code)
-    assert ("secret words" in str(found.detail)) == (status == 422)
+    assert ("secret words" in str(found.detail)) == (state == "22003")
 
 
 def test_an_internal_error_tells_nothing() -> None:
@@ -80,6 +81,7 @@ def test_it_is_complete(described: dict[str, Any]) -> None:
     assert described["security"] == [{"token": []}]
     seen = set()
     for name, operation in operations(described):
+        assert operation["summary"], name
         assert operation["description"], name
         assert operation["operationId"] not in seen, name
         seen.add(operation["operationId"])
@@ -107,10 +109,41 @@ def test_bodies_and_answers_have_examples(described: dict[str, Any]) -> None:
         return "examples" in found or (items is not None and shown({"schema": items}))
 
     for name, operation in operations(described):
+        good = [status for status in operation["responses"] if status.startswith("2")]
+        assert len(good) == 1, name
+        assert operation["responses"][good[0]]["content"], name
         parts = [operation.get("requestBody", {}), *operation["responses"].values()]
         for part in parts:
             for content in part.get("content", {}).values():
                 assert shown(content), (name, content)
+
+
+def test_errors_are_described_where_they_can_come(described: dict[str, Any]) -> None:
+    for name, operation in operations(described):
+        answers, given = operation["responses"], operation.get("parameters", [])
+        if "/api/v1/" not in name:
+            continue
+        if "requestBody" in operation:
+            assert {"408", "413", "415"} <= set(answers), name
+        assert ("412" in answers) == any(one["name"] == "if-match" for one in given), name
+        for status, answer in answers.items():
+            if not status.startswith("2"):
+                assert list(answer["content"]) == ["application/problem+json"], (name, status)
+
+
+def test_bodies_are_what_their_examples_show(described: dict[str, Any]) -> None:
+    """An example that the API itself would refuse helps nobody."""
+    from pydantic import BaseModel
+
+    from rota.api.schemas.views import Body
+
+    def every(kind: type[BaseModel]) -> list[type[BaseModel]]:
+        return [one for child in kind.__subclasses__() for one in (child, *every(child))]
+
+    for kind in every(Body):
+        extra: Any = kind.model_config.get("json_schema_extra") or {}
+        for example in extra.get("examples", []):
+            kind.model_validate_json(json.dumps(example))
 
 
 async def test_it_needs_the_token(stranger: Any) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -72,37 +73,44 @@ def serve(here: Path, database_url: str) -> Iterator[Callable[..., Served]]:
 
 
 def test_it_serves_whoever_has_the_token_and_ends_in_order(
-    serve: Callable[..., Served], conn: psycopg.Connection[Any]
+    serve: Callable[..., Served], here: Path, conn: psycopg.Connection[Any]
 ) -> None:
-    server = serve("server", "--port", "0", ROTA_SERVER_TOKEN=TOKEN)
-    with httpx.Client(base_url=server.url) as client:
+    (here / "token").write_text(f"{TOKEN}\n")
+    server = serve(
+        "server", "--port", "0", "--token-file", "token", ROTA_SERVER_BODY_BYTES="1024"
+    )  # fmt: skip
+    with httpx.Client(base_url=server.url, timeout=60) as client:
         assert client.get("/ready").json() == {"status": "ok"}
         assert client.get("/api/v1/runs").status_code == 401
-        found = client.get("/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})
-        assert found.json()["items"] == []
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        assert client.get("/api/v1/runs").json()["items"] == []
+        # Also of a body whose length nobody has announced.
+        json = {"Content-Type": "application/json"}
+        large = client.post("/api/v1/runs", content=iter([b" " * 100] * 100), headers=json)
+        assert (large.status_code, large.json()["code"]) == (413, "body_too_large")
         # It never works or ticks: nobody has registered.
         assert conn.execute("SELECT count(*) FROM rota.workers").fetchone() == (0,)
-    assert server.stop() == 0
+        (run,) = conn.execute("SELECT rota.enqueue('rota.prune_runs')").fetchone() or (0,)
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(httpx.get, f"{server.url}/api/v1/runs/{run}?wait_seconds=60",
+                                  headers=dict(client.headers), timeout=60)  # fmt: skip
+            _end(server, client)
+            assert waiting.result().json()["state"] == "queued"
     assert TOKEN not in server.output
 
 
-def test_the_token_may_be_in_a_file(serve: Callable[..., Served], here: Path) -> None:
-    (here / "token").write_text(f"{TOKEN}\n")
-    server = serve("server", "--port", "0", "--token-file", "token")
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    assert httpx.get(f"{server.url}/api/v1/clock", headers=headers).status_code == 200
-
-
-def test_a_body_in_chunks_is_limited_too(serve: Callable[..., Served]) -> None:
-    server = serve("server", "--port", "0", ROTA_SERVER_TOKEN=TOKEN, ROTA_SERVER_BODY_BYTES="1024")
-
-    def chunks() -> Iterator[bytes]:
-        for _ in range(100):
-            yield b" " * 100
-
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    response = httpx.post(f"{server.url}/api/v1/runs", content=chunks(), headers=headers)
-    assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
+def _end(server: Served, client: httpx.Client) -> None:
+    """With somebody at each stream. Whoever is cut off because the time to end in has passed hears
+    of an error; whose stream is ended, does not."""
+    with (
+        client.stream("GET", "/api/v1/stream") as events,
+        client.stream("GET", "/api/v1/logs/tail") as lines,
+    ):
+        heard = [stream.iter_lines() for stream in (events, lines)]
+        assert [next(one) for one in heard] == [": connected", ": connected"]
+        assert server.stop() == 0
+        for one in heard:
+            assert not [line for line in one if line.startswith("event")]
 
 
 class TestRefusals:

@@ -57,12 +57,14 @@ _DATABASE: tuple[tuple[str, int, str, bool], ...] = (
     ("53", 503, "database_unavailable", False),
     ("57P", 503, "database_unavailable", False),
     ("22", 422, "refused_by_database", True),
-    ("23", 422, "refused_by_database", True),
+    # Names a constraint, and may quote a row that is not the caller's.
+    ("23", 422, "refused_by_database", False),
 )
 _TEXTS = {
     "database_timeout": "the database did not answer in time",
     "database_busy": "the database is busy with the same rows: try again",
     "database_unavailable": "the database cannot be reached",
+    "refused_by_database": "the database refuses this; the server's log says by which rule",
 }
 _log = structlog.get_logger("rota.api")
 

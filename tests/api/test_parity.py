@@ -1,0 +1,166 @@
+"""Everything that the command line can do, the API can, and the other way round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.main
+
+import rota
+from rota.api import create_api
+from rota.cli.main import program
+from tests.api.conftest import TOKEN
+from tests.docs.test_cli_docs import commands, flags
+
+# By command: the operations that do the same.
+SAME = {
+    "stats": "get_stats",
+    "top": "get_overview stream",
+    "runs list": "list_runs",
+    "runs show": "get_run get_run_details list_attempts",
+    "runs cancel": "cancel_run cancel_runs",
+    "runs retry": "retry_run retry_runs",
+    "runs delete": "delete_run delete_runs",
+    "runs enqueue": "enqueue_run get_run",
+    "logs search": "search_logs",
+    "logs tail": "tail_logs",
+    "logs show": "list_run_logs",
+    "schedules list": "list_schedules",
+    "schedules show": "get_schedule preview_schedule list_occurrences",
+    "schedules create": "create_schedule",
+    "schedules update": "update_schedule",
+    "schedules delete": "delete_schedule",
+    "schedules enable": "enable_schedule",
+    "schedules disable": "disable_schedule",
+    "schedules pause": "pause_schedule",
+    "schedules resume": "resume_schedule",
+    "schedules trigger": "trigger_schedule",
+    "schedules reschedule": "reschedule",
+    "schedules preview": "preview_schedule preview_timing",
+    "schedules backfill": "backfill_schedule",
+    "schedules history": "list_occurrences",
+    "schedules simulate": "simulate",
+    "schedules templates": (
+        "list_schedule_templates put_schedule_template delete_schedule_template"
+    ),
+    "calendars list": "list_calendars",
+    "calendars show": "get_calendar",
+    "calendars create": "create_calendar",
+    "calendars update": "update_calendar",
+    "calendars delete": "delete_calendar",
+    "queues list": "list_queues",
+    "queues show": "get_queue",
+    "queues pause": "pause_queue",
+    "queues resume": "resume_queue",
+    "workers list": "list_workers",
+    "workers show": "get_worker",
+    "workers drain": "drain_worker",
+    "workers resume": "resume_worker",
+    "jobs list": "list_jobs",
+    "jobs show": "get_job",
+    "jobs update": "update_job",
+    "jobs enable": "enable_job",
+    "jobs disable": "disable_job",
+    "jobs delete": "delete_job",
+    "jobs plan": "plan_definitions",
+    "jobs sync": "sync_definitions",
+    "events emit": "emit_event",
+    "audit list": "list_audit",
+    "audit show": "get_audit_entry",
+    "retention run": "plan_retention run_retention",
+    "config list": "get_config",
+    "config get": "get_config",
+}
+# What only makes sense where it is typed; docs/reference/api.md says why.
+CLI_ONLY = {
+    "", "dev", "worker", "server", "migrate", "bench", "config set", "config unset", "config init",
+}  # fmt: skip
+# What a command has in each of its answers: whether one lives, and what time it is.
+API_ONLY = {"health", "ready", "metrics", "get_clock"}
+
+# How the output looks, or how a person is asked: a program needs none of it.
+MANNERS = {"--json", "--absolute", "--timezone", "--watch", "--yes", "--interval", "--rows",
+           "--once", "--app"}  # fmt: skip
+# The same under another name: by the words of HTTP, or because the shell has shorter ones.
+WORDS = {
+    "--before": {"cursor", "until"}, "--after": {"cursor", "after"}, "--cursor": {"cursor"},
+    "--oldest": {"order"}, "--version": {"if-match"}, "--all": {"gone"}, "--noun": {"object_type"},
+    "--subject": {"object_id"}, "--run": {"run_id"}, "--grep": {"text"}, "-n": {"lines"},
+    "--failing": {"failing_seconds"}, "--logs": {"log_lines"}, "--step": {"step_seconds"},
+    "--zone": {"viewer_zone"}, "--every": {"interval_seconds"}, "--at": {"run_at", "at"},
+    "--with-seconds": {"has_seconds"}, "--jitter": {"jitter_seconds"}, "--shadow": {"is_shadow"},
+    "--catch-up-window": {"catch_up_seconds"}, "--grace": {"grace_seconds"},
+    "--timeout": {"timeout_seconds", "wait_seconds"}, "--enabled": {"is_enabled", "enabled"},
+    "--run-tag": {"run_tags"}, "--tag": {"tag", "tags"}, "--from": {"from_at"},
+    "--until": {"until", "until_at"}, "--delay": {"delay_seconds"}, "--wait": {"wait_seconds"},
+    "--attempt-timeout": {"timeout_seconds"}, "--key-keep": {"key_seconds"},
+    "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
+    "--dry-run": {"dry_run", "plan_retention"}, "--add": {"name"}, "--remove": {"name"},
+}  # fmt: skip
+# Of one command alone.
+LOCAL = {
+    "logs search": {"--patience"},  # the API's searches are short, and go on by their cursor
+    "config get": {"--reveal"},  # secrets stay where they are
+}
+
+
+def every_command() -> dict[str, Any]:
+    found = commands(typer.main.get_command(program))
+    return {path.removeprefix("rota").strip(): command for path, command in found}
+
+
+def operations() -> dict[str, set[str]]:
+    """The names that each operation takes, in path, query, headers and body."""
+    described = create_api(rota.App(embedded=False, server={"token": TOKEN})).openapi()
+    schemas = described["components"]["schemas"]
+    return {
+        operation["operationId"]: {
+            *(one["name"].lower() for one in operation.get("parameters", [])),
+            *_body(operation, schemas),
+            operation["operationId"],
+        }
+        for methods in described["paths"].values()
+        for operation in methods.values()
+    }
+
+
+def _body(operation: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
+    if "requestBody" not in operation:
+        return set()
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    found = next(one for one in (schema, *schema.get("anyOf", [])) if "$ref" in one)
+    names = set(schemas[found["$ref"].rsplit("/", 1)[1]]["properties"])
+    return names | (set(schemas["Filter"]["properties"]) if "filter" in names else set())
+
+
+def test_every_command_has_operations_and_every_operation_a_command() -> None:
+    assert set(every_command()) == set(SAME) | CLI_ONLY
+    told = {name for names in SAME.values() for name in names.split()}
+    assert set(operations()) == told | API_ONLY
+
+
+def test_what_a_command_takes_its_operations_take_too() -> None:
+    known, missing = operations(), set()
+    for path, names in SAME.items():
+        takes = set().union(*(known[name] for name in names.split()))
+        for flag in flags(every_command()[path]):
+            if not flag.startswith("-") or flag in MANNERS | LOCAL.get(path, set()):
+                continue
+            words = WORDS.get(flag, {flag.strip("-").replace("-", "_")})
+            if not words & takes:
+                missing.add(f"{path} {flag}")
+    assert missing == set()
+
+
+def test_what_a_list_filters_by_the_command_does_too() -> None:
+    known, missing = operations(), set()
+    for path, names in SAME.items():
+        if path.split()[-1] not in ("list", "search", "tail", "history"):
+            continue
+        has = set(flags(every_command()[path])) | {"--text", "--cursor", "--limit", "--name"}
+        for word in known[names] - {names}:
+            same = {f"--{word.replace('_', '-')}"}
+            same |= {flag for flag, words in WORDS.items() if word in words}
+            if not same & has and word != "last-event-id":
+                missing.add(f"{path} {word}")
+    assert missing == set()
