@@ -204,6 +204,17 @@ async def test_trigger_and_reschedule(app: rota.App) -> None:
     (first, second) = await app.schedules.preview("s", count=2)
     assert (first.at, first.note) == (moved.moved_to, "set by an operator")
     assert (second.at.month, second.at.day) == (1, 1)
+    # Regular times before it are superseded, so they are not shown.
+    await app.schedules.update("s", every=60)
+    await app.schedules.reschedule("s", timedelta(minutes=30))
+    instant = (await app.schedules.get("s")).moved_to
+    assert instant is not None
+    rows = await app.schedules.preview("s", count=3)
+    assert [row.at for row in rows][0] == instant
+    assert [row.at - instant for row in rows][1:] == [
+        rows[1].at - instant, rows[1].at - instant + timedelta(minutes=1),
+    ]  # fmt: skip
+    assert len(await app.schedules.preview("s", until=instant - timedelta(minutes=1))) == 0
     with pytest.raises(rota.RotaError, match="future"):
         await app.schedules.reschedule("s", NOW - timedelta(days=400))
     with pytest.raises(rota.ScheduleNotFound):

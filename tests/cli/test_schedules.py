@@ -70,6 +70,8 @@ def test_create_list_and_show(cli: Cli, jobs: rota.App, conn: Connection) -> Non
     text = cli.done("schedules", "show", "digest").out
     assert "queue_one" in text
     assert "cli:alice" not in text
+    assert "overlap        queue_one while 1 run is unfinished" in text
+    assert "state          disabled\n" in text
     assert cli.done("schedules", "show", "digest", "--json").json["name"] == "digest"
     assert "did you mean digest?" in failed(cli, "show", "digset")
     row = conn.execute("SELECT actor, action FROM rota.audit ORDER BY id DESC LIMIT 1").fetchone()
@@ -193,7 +195,8 @@ def test_enable_disable_pause_resume_delete(made: Cli) -> None:
     assert "already disabled" in failed(made, "disable", "digest")
     assert made.done("schedules", "enable", "digest").out == 'schedule "digest" enabled\n'
     assert "already enabled" in failed(made, "enable", "digest")
-    made.done("schedules", "pause", "digest", "--reason", "smtp", "--until", "2h")
+    told = made.done("schedules", "pause", "digest", "--reason", "smtp", "--until", "2h").out
+    assert told.startswith('schedule "digest" paused until 2026-03-02 14:0')
     assert "by cli:alice: smtp" in made.done("schedules", "list").out
     assert "neither a duration" in misused(made, "pause", "digest", "--until", "never")
     made.done("schedules", "resume", "digest", "--catch-up")
@@ -211,7 +214,8 @@ def test_trigger_and_reschedule(made: Cli) -> None:
     run = made.done("runs", "show", answer.json["run_id"], "--json").json["run"]
     assert run["payload"] == {"user_id": 9}
     assert "not JSON" in misused(made, "trigger", "digest", "--payload", "{")
-    made.done("schedules", "reschedule", "digest", "--at", "30m")
+    told = made.done("schedules", "reschedule", "digest", "--at", "30m").out
+    assert told.startswith('schedule "digest" runs next at 2026-03-02 12:30:0')
     (first, _) = made.done("schedules", "preview", "digest", "--count", 2, "--json").json
     assert first["note"] == "set by an operator"
     assert "future" in misused(made, "reschedule", "digest", "--at", "2020-01-01T00:00:00Z")

@@ -82,6 +82,7 @@ def pause(
     *,
     actor: str | None,
 ) -> Plan[None]:
+    yield from schedules.find_schedule(name, tenant)
     end = None if until is None else (yield from _instant(until, "until"))
     yield from schedules.pause_schedule(name, tenant, reason=reason, until=end, actor=actor)
 
@@ -89,6 +90,7 @@ def pause(
 def reschedule(
     name: str, tenant: str, at: datetime | timedelta, *, actor: str | None
 ) -> Plan[None]:
+    yield from schedules.find_schedule(name, tenant)
     instant = yield from _instant(at, "at")
     yield from schedules.reschedule(name, tenant, at=instant, actor=actor)
 
@@ -150,17 +152,21 @@ def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Pl
 def _preview_stored(name: str, tenant: str, window: Window) -> Plan[list[Row]]:
     schedule = yield from schedules.find_schedule(name, tenant)
     calendar = yield from _calendar(schedule.calendar)
-    after = window["after"] or (yield from read_clock())
+    now = yield from read_clock()
+    # An instant that an operator set stands for all regular times before it.
+    moved = schedule.moved_to if window["after"] is None else None
     rows = times.coming(
         times.timing(schedule),
-        after,
+        window["after"] or max(now, moved or now),
         count=window["count"],
         until=window["until"],
         viewer_zone=window["viewer_zone"],
         calendar=calendar,
         on_closed=schedule.on_closed,
     )
-    return rows if window["after"] else times.moved_first(rows, schedule, window["viewer_zone"])
+    if moved is None or (window["until"] is not None and moved > window["until"]):
+        return rows
+    return times.moved_first(rows, moved, schedule, window["viewer_zone"])
 
 
 def _calendar(name: str | None) -> Plan[Calendar | None]:

@@ -60,14 +60,15 @@ def _closed(row: Row, timing: Timing, calendar: Calendar, on_closed: str) -> Row
     return replace(row, note=note, is_skipped=moved is None)
 
 
-def moved_first(rows: list[Row], schedule: ScheduleInfo, viewer_zone: str | None) -> list[Row]:
-    """An instant that an operator set comes before the regular times after it."""
-    if schedule.moved_to is None:
-        return rows
-    at, tz = schedule.moved_to, zone(schedule.timezone)
+def moved_first(
+    rows: list[Row], at: datetime, schedule: ScheduleInfo, viewer_zone: str | None
+) -> list[Row]:
+    """An instant that an operator set, then as many regular times as there is room for. A single
+    time does not come again."""
     viewer = at.astimezone(zone(viewer_zone)) if viewer_zone else None
-    first = Row(at, at.astimezone(tz), viewer, "set by an operator")
-    return [first, *(row for row in rows if row.at > at)][: max(1, len(rows))]
+    first = Row(at, at.astimezone(zone(schedule.timezone)), viewer, "set by an operator")
+    regular = [] if schedule.run_at is not None else rows
+    return [first, *regular][: max(1, len(rows))]
 
 
 def to_fill(

@@ -176,6 +176,7 @@ class ScheduleCommands(ScheduleReads):
     def _delete(
         self, name: str, tenant: str, cancel_waiting: bool, version: int | None
     ) -> Plan[int]:
+        yield from schedules.find_schedule(name, tenant)
         yield from expect_version("schedule", name, version, tenant)
         return (
             yield from schedules.delete_schedule(

@@ -85,7 +85,9 @@ def _object(entry: AuditEntry) -> str:
 
 
 def _why(entry: AuditEntry) -> str:
-    """The reason; without one, what changed."""
+    """The reason; without one, what changed. All that was there is for `show` to tell."""
+    if entry.reason is None and entry.after is None:
+        return ""
     return entry.reason or ", ".join(
         f"{name} {compact(after)}"
         if before is None

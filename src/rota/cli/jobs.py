@@ -110,7 +110,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
     return [
         ("job", job.name),
         ("description", job.description),
-        ("started", ", ".join(job.strategies)),
+        ("started by", ", ".join(job.strategies)),
         ("events", ", ".join(job.events)),
         ("log level", job.log_level),
         ("retention", ", ".join(f"{key} {it}" for key, it in (job.retention or {}).items())),

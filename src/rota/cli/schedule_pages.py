@@ -51,6 +51,12 @@ def _news(one: ScheduleInfo) -> str:
     return first_line(one.error) if one.state == "parked" else one.description
 
 
+def _state_news(one: ScheduleInfo) -> str:
+    if one.state == "pending":
+        return "a worker will work out its next time"
+    return _news(one) if one.state in ("paused", "parked") else ""
+
+
 def print_details(one: ScheduleInfo, now: datetime) -> None:
     facts([*_identity(one), *_policies(one), *_runs(one), *_standing(one, now)])
 
@@ -59,7 +65,7 @@ def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:
     return [
         ("schedule", one.name),
         ("tenant", one.tenant),
-        ("state", f"{one.state}, {_news(one)}" if one.state != "active" else one.state),
+        ("state", ", ".join(part for part in (one.state, _state_news(one)) if part)),
         ("job", one.job),
         ("when", one.timing),
         ("cron", one.cron),
@@ -81,7 +87,7 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("clock changes", f"gap {one.gap}, fold {one.fold}" if one.cron else ""),
         ("catch-up", one.catch_up if one.catch_up == "none" else f"{one.catch_up}, {window}"),
         ("grace", times.span(one.grace_seconds)),
-        ("overlap", f"{one.overlap}, from {one.max_concurrent_runs} unfinished on"),
+        ("overlap", _overlap(one)),
         ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),
         ("calendar", f"{one.calendar}, {one.on_closed}" if one.calendar else ""),
         ("requires", required),
@@ -89,6 +95,11 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("shadow", "yes: it enqueues nothing" if one.is_shadow else ""),
         ("at most", f"{one.max_runs} runs" if one.max_runs else ""),
     ]
+
+
+def _overlap(one: ScheduleInfo) -> str:
+    most = one.max_concurrent_runs
+    return f"{one.overlap} while {most} {'run is' if most == 1 else 'runs are'} unfinished"
 
 
 def _runs(one: ScheduleInfo) -> list[tuple[str, object]]:

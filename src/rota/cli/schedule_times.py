@@ -1,4 +1,5 @@
-"""`rota schedules preview`, `backfill`, `history` and `simulate`: what comes, and what was."""
+"""`rota schedules preview`, `backfill`, `history`, `simulate` and `templates`: what comes, and what
+was."""
 
 from __future__ import annotations
 
@@ -181,3 +182,27 @@ def simulate(
         print_json(load)
     else:
         load_map.draw(load)
+
+
+@commands.command("templates")
+def templates(
+    ctx: typer.Context,
+    add: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Add one, with --cron; or change it.")
+    ] = None,
+    cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
+    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove one.")] = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Timings to start from: `rota schedules create --template NAME`."""
+    if (add is None) != (cron is None):
+        values.refuse("--cron", "belongs to --add, and --add needs it")
+    with administer(ctx) as app:
+        if add is not None and cron is not None:
+            acting(app).add_template(add, cron, description, reason=reason)
+        if remove is not None:
+            acting(app).remove_template(remove, reason=reason)
+        found = app.schedules.sync.templates()
+    pages.print_templates(found, json)

@@ -8,7 +8,7 @@ import typer
 
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
-from rota.cli import values
+from rota.cli import times, values
 from rota.cli.flags import Absolute, Json, Metadata, Reason, Version
 from rota.cli.names import job_names, one_of, schedule_names
 from rota.cli.output import print_json, remark, say, tell
@@ -208,7 +208,10 @@ def pause(
     end = values.since(until, "--until")
     with administer(ctx) as app:
         acting(app).pause(name, reason, end, tenant=tenant)
-    tell(json, f'schedule "{name}" paused', schedule=name, tenant=tenant, action="paused")
+        paused = app.schedules.sync.get(name, tenant=tenant)
+    until_then = f" until {times.absolute(paused.paused_until)}" if paused.paused_until else ""
+    text = f'schedule "{name}" paused{until_then}'
+    tell(json, text, schedule=name, tenant=tenant, action="paused")
 
 
 @commands.command("resume")
@@ -264,28 +267,7 @@ def reschedule(
     assert instant is not None
     with administer(ctx) as app:
         acting(app).reschedule(name, instant, tenant=tenant, reason=reason)
-    tell(json, f'schedule "{name}" rescheduled', schedule=name, tenant=tenant, action="rescheduled")
-
-
-@commands.command("templates")
-def templates(
-    ctx: typer.Context,
-    add: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Add one, with --cron; or change it.")
-    ] = None,
-    cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
-    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
-    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove one.")] = None,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """Timings to start from: `rota schedules create --template NAME`."""
-    if (add is None) != (cron is None):
-        values.refuse("--cron", "belongs to --add, and --add needs it")
-    with administer(ctx) as app:
-        if add is not None and cron is not None:
-            acting(app).add_template(add, cron, description, reason=reason)
-        if remove is not None:
-            acting(app).remove_template(remove, reason=reason)
-        found = app.schedules.sync.templates()
-    pages.print_templates(found, json)
+        moved = app.schedules.sync.get(name, tenant=tenant)
+        now = app.clock.sync.now()
+    text = f'schedule "{name}" runs next at {times.both(moved.next_run_at, now)}'
+    tell(json, text, schedule=name, tenant=tenant, action="rescheduled")
