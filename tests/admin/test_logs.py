@@ -65,6 +65,12 @@ def story(conn: Connection, kind: str) -> None:
         ("/api/items", ["Order 17 could not be shipped"]),
         ("nosuchword", []),
         ("-shipped", ["tick_tock foo-bar"]),
+        ("-ship", ["tick_tock foo-bar", "shipped late: order 19", "order 18 was shipped",
+                   "Order 17 could not be shipped"]),
+        ('-"order 18" -tock', ["shipped late: order 19", "Order 17 could not be shipped"]),
+        ('-"18 order" -last', ["tick_tock foo-bar", "shipped late: order 19",
+                               "order 18 was shipped"]),
+        ("-LATE -17", ["tick_tock foo-bar", "order 18 was shipped"]),
     ],
 )  # fmt: skip
 async def test_text(app: rota.App, story: None, text: str, messages: list[str]) -> None:

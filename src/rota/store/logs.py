@@ -61,7 +61,7 @@ def _start(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]:
             "the search has a part without any letter or digit",
             hint='words, "phrases", field:value',
         )
-    found = {"query": row["query"] or None, "hints": row["hints"]}
+    found = {name: row[name] for name in ("hints", "strangers")} | {"query": row["query"] or None}
     return question.parameters | found, row["now"]
 
 

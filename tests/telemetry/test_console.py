@@ -1,0 +1,112 @@
+"""Lines of handlers on the console: at once, whole, and in the form of all others."""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rota.telemetry import logging as console
+from rota.telemetry.logging import configure, print_line
+
+
+class Stream(io.StringIO):
+    """Remembers each call."""
+
+    def __init__(self, *, line_buffering: bool) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self._is_line_buffered = line_buffering
+
+    @property
+    def line_buffering(self) -> bool:
+        return self._is_line_buffered
+
+    def write(self, text: str) -> int:
+        self.calls.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self.calls.append("<flush>")
+
+
+@pytest.fixture(autouse=True)
+def restore() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level, before = list(root.handlers), root.level, console._console
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    console._console = before
+
+
+def say(message: object = "done", level: str = "info", job: str = "work", **fields: Any) -> None:
+    print_line(job, level, message, 7, fields, time.monotonic_ns())
+
+
+def test_one_write_for_each_line_at_once() -> None:
+    stream = Stream(line_buffering=True)
+    configure("info", stream)
+    say(n=1)
+    say("second", "warning", user="Ada Lovelace", ratio=0.5)
+    first, second = stream.calls
+    assert first[8:] == " INFO    rota.job.work  done  run=7 n=1\n"
+    assert second[8:] == " WARNING rota.job.work  second  run=7 user='Ada Lovelace' ratio=0.5\n"
+
+
+def test_a_stream_that_keeps_lines_is_flushed() -> None:
+    stream = Stream(line_buffering=False)
+    configure("info", stream)
+    say()
+    assert [call[-5:] for call in stream.calls] == ["un=7\n", "lush>"]
+
+
+def test_the_short_way_and_that_of_logging_give_the_same_line() -> None:
+    stream = Stream(line_buffering=True)
+    configure("info", stream)
+    say("a\x1b[2Jb\ud800", n=1, text="x\ny")
+    seen: list[logging.LogRecord] = []
+    other = logging.Handler()
+    other.emit = seen.append  # type: ignore[method-assign]
+    logger = logging.getLogger("rota.job.work")
+    logger.addHandler(other)
+    try:
+        say("a\x1b[2Jb\ud800", n=1, text="x\ny")
+    finally:
+        logger.removeHandler(other)
+    lines = [call for call in stream.calls if call != "<flush>"]
+    assert lines[0][8:] == lines[1][8:]
+    assert "\x1b" not in lines[0]
+    assert [record.getMessage() for record in seen] == [lines[0][32:-1]]
+
+
+def test_the_time_is_that_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream(line_buffering=True)
+    configure("info", stream)
+    now = [1_000_000_000.25]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setattr(time, "time_ns", lambda: int(now[0] * 10**9))
+    shown = []
+    for nanoseconds in (0, 740_000_000, 760_000_000):
+        now[0] = 1_000_000_000.25 + nanoseconds / 10**9
+        print_line("work", "info", "done", 7, {}, nanoseconds)
+        shown.append(stream.calls[-1][6:8])
+    assert shown[0] == shown[1]
+    assert int(shown[2]) == (int(shown[1]) + 1) % 60
+
+
+def test_levels_and_a_console_that_is_gone() -> None:
+    stream = Stream(line_buffering=True)
+    configure("warning", stream)
+    say()
+    assert stream.calls == []
+    stream.write = _gone  # type: ignore[method-assign]
+    say(level="error")
+
+
+def _gone(text: str) -> int:
+    raise BrokenPipeError
