@@ -21,7 +21,7 @@ from rota.store.pool import Database
 _BATCH = 5000
 _EARLY = 100
 # So many do not even wait for the worker's tick.
-_MANY = 2000
+_MANY = 3000
 _LAST_SECONDS = 5.0
 # What a line takes in memory, if message and fields are short. What a long one takes beyond that is
 # counted apart, so that nothing has to be counted for most of them.
