@@ -21,6 +21,8 @@ _place: Path | None = None
 
 # Leases as in production would make every test of a lost worker wait for half a minute.
 SHORT = {"worker.lease_seconds": 1.5, "worker.poll_seconds": 0.1, "logs.flush_seconds": 0.1}
+# A worker inside a test is not to be lost because the machine was busy for a moment.
+PATIENT = SHORT | {"worker.lease_seconds": 4.5}
 
 MakeApp = Callable[..., rota.App]
 
@@ -94,7 +96,7 @@ async def aconn(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]
 
 def load_config(database_url: str, settings: dict[str, Any]) -> rota.Config:
     """Dotted keys go past the ranges, the rest is checked: `**{"worker.lease_seconds": 1}`."""
-    unchecked = SHORT | {key: it for key, it in settings.items() if "." in key}
+    unchecked = PATIENT | {key: it for key, it in settings.items() if "." in key}
     checked = {key: it for key, it in settings.items() if "." not in key}
     return rota.Config.load(env={}, unchecked=unchecked, database_url=database_url, **checked)
 

@@ -6,11 +6,18 @@ import asyncio
 import threading
 
 import psycopg
+import pytest
 
 import rota
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp
 from tests.engine import Engine
+
+
+@pytest.fixture
+def app(make_app: MakeApp) -> rota.App:
+    """What is told with a heartbeat is told soon."""
+    return make_app(**{"worker.lease_seconds": 1.5})
 
 
 async def test_a_lost_worker_comes_back_under_a_new_identity(app: rota.App, engine: Engine) -> None:
@@ -97,7 +104,7 @@ async def test_a_blocked_loop_keeps_its_lease(
 async def test_a_blocked_loop_gives_back_what_it_has_not_started(
     make_app: MakeApp, engine: Engine, database_url: str
 ) -> None:
-    app = make_app(worker={"concurrency": 1})
+    app = make_app(worker={"concurrency": 1}, **{"worker.lease_seconds": 1.5})
 
     @app.job
     async def fast() -> None: ...
