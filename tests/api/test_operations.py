@@ -191,7 +191,9 @@ STORY = [
     step("update_job", "bad", "PATCH /jobs/send", {"priority": None}),
     step("update_job", "missing", "PATCH /jobs/none", {"priority": 2}),
     step("update_job", "stale", "PATCH /jobs/send", {"priority": 3}),
+    step("enable_job", "wrong", "POST /jobs/send/enable"),
     step("disable_job", "ok", "POST /jobs/send/disable", WHY),
+    step("disable_job", "wrong", "POST /jobs/send/disable"),
     step("disable_job", "bad", "POST /jobs/send/disable", {"why": "x"}),
     step("disable_job", "missing", "POST /jobs/none/disable"),
     step("enable_job", "ok", "POST /jobs/send/enable", WHY),
@@ -235,7 +237,7 @@ ELSEWHERE = {("health", "bad"), ("ready", "bad"), ("metrics", "bad"), ("health",
              ("ready", "ok"), ("metrics", "ok"), ("stream", "ok"), ("tail_logs", "ok")}  # fmt: skip
 # What always may be done, whatever the state; 409 is only for a key that is in use.
 NEVER_WRONG = {
-    "update_job", "enable_job", "disable_job", "sync_definitions", "cancel_runs", "retry_runs",
+    "update_job", "sync_definitions", "cancel_runs", "retry_runs",
     "delete_runs", "update_schedule", "pause_schedule", "trigger_schedule", "reschedule",
     "backfill_schedule", "preview_timing", "emit_event",
 }  # fmt: skip
