@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=3, help="medians are taken over these (%(default)s)")
     add("--runs", type=int, help=f"runs of a drain and of a bulk ({Sizes.runs:,})")
     add("--memory-runs", type=int, help=f"runs of the memory phase ({Sizes.memory_runs:,})")
-    add("--ended", type=int, help=f"ended runs of the history phase ({Sizes.ended:,})")
+    add("--ended", type=int, help=f"ended runs of the history and api phases ({Sizes.ended:,})")
     add("--scheduled", type=int, help=f"runs of the scheduled phase ({Sizes.scheduled:,})")
     add(
         "--quick",

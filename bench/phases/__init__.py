@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bench.phases import (
+    api,
     bulk,
     drain,
     executors,
@@ -30,6 +31,6 @@ from bench.phases.base import Phase
 
 _MODULES = (
     one, bulk, drain, sustained, executors, latency, footprint, memory, history, scheduled,
-    schedules, held, queues, ticks, retention, logs,
+    schedules, held, queues, ticks, retention, logs, api,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

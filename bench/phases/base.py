@@ -21,6 +21,7 @@ class Sizes:
     ended: int = 5_000_000
     scheduled: int = 1_000_000
     retained: int = 1_000_000
+    calls: int = 200
     held_rounds: int = 10
     retention_rounds: int = 5
     queues: int = 1_000
@@ -34,7 +35,7 @@ class Sizes:
 # Everything runs once, on as little as makes sense: a start of a program is what takes time here.
 QUICK = Sizes(
     runs=200, singly=50, latency_runs=10, memory_runs=200, ended=1_000, scheduled=500,
-    retained=2_000, held_rounds=1, retention_rounds=1, queues=5, warm_up=0, late_seconds=1,
+    retained=2_000, calls=1, held_rounds=1, retention_rounds=1, queues=5, warm_up=0, late_seconds=1,
     sustained_seconds=1, is_waiting=False, has_bases=False,
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -11,6 +11,9 @@ import pytest
 
 import rota
 from rota.store import retention_parts
+from rota.store.plans import Ask
+from rota.store.retention import Pass
+from rota.store.steps import Pause
 from rota.testing import drain
 from tests.conftest import MakeApp
 from tests.engine import Engine
@@ -247,6 +250,20 @@ async def test_failed_runs_of_all_jobs_by_configuration(
     await app.retention.run()
     assert past.left() == set(bad)
     assert good[0] not in past.left()
+
+
+def test_portions_are_followed_by_rests_unless_in_a_hurry(app: rota.App) -> None:
+    (portion, rest), (hurried,) = (_portions(app, hurry=hurry) for hurry in (False, True))
+    assert isinstance(portion, Ask)
+    assert isinstance(rest, Pause)
+    assert isinstance(hurried, Ask)
+
+
+def _portions(app: rota.App, *, hurry: bool) -> list[object]:
+    """What a pass asks for by one portion, which finds nothing."""
+    now = datetime(2026, 3, 8, tzinfo=UTC)
+    work = Pass(app.config.retention, now, False, {}, lambda count: None, hurry)
+    return list(work.portion(Ask("retention/prune_rows", {})))
 
 
 async def test_one_pass_at_a_time(app: rota.App, past: Past, conn: Connection) -> None:

@@ -19,7 +19,7 @@ def test_a_dry_run_and_a_run(cli: Cli, opened: rota.App) -> None:
     told = cli.done("retention", "run", "--dry-run")
     assert "would remove" in told.out
     assert cli.done("retention", "run", "--dry-run", "--json").json["is_dry_run"] is True
-    assert "removed about" in cli.done("retention", "run").out
+    assert "removed about" in cli.done("retention", "run", "--hurry").out
     assert cli.done("retention", "run").err == "nothing is past its time\n"
 
 
@@ -30,3 +30,12 @@ def test_another_pass_and_wrong_use(cli: Cli, opened: rota.App, database_url: st
     assert result.code == 1
     assert "at work already" in result.err
     assert cli("retention", "run", "--when").code == 2
+
+
+def test_a_new_policy_says_whom_it_reaches(cli: Cli, opened: rota.App) -> None:
+    with opened.database.connection_sync() as conn:
+        conn.execute("INSERT INTO rota.jobs (name) VALUES ('work')")
+    changed = cli.done("jobs", "update", "work", "--retention", "days=90")
+    assert changed.out == 'job "work" updated\n'
+    assert "end from now on" in changed.err
+    assert "end from now on" not in cli.done("jobs", "update", "work", "--priority", "3").err

@@ -23,10 +23,13 @@ class RetentionCommands(Face):
         return retain(self.config.retention, dry_run=True)
 
     @stepwise
-    def run(self, *, on_progress: OnProgress | None = None) -> Steps[RetentionResult]:
-        """Remove it. WrongState while another pass is at work. `on_progress` is told how many
-        more rows have gone."""
-        return retain(self.config.retention, on_progress=on_progress)
+    def run(
+        self, *, hurry: bool = False, on_progress: OnProgress | None = None
+    ) -> Steps[RetentionResult]:
+        """Remove it. WrongState while another pass is at work. In a `hurry` it does not rest
+        between portions, and workers feel it. `on_progress` is told how many more rows have
+        gone."""
+        return retain(self.config.retention, hurry=hurry, on_progress=on_progress)
 
     def of(self, config: Config) -> Self:
         """The same by other numbers."""

@@ -92,6 +92,11 @@ def update(
         print_json(found)
     else:
         say(f'job "{name}" updated')
+    if retention is not None:
+        remark(
+            "a shorter time reaches runs that have ended already, in the next pass; a longer one"
+            " holds for those that end from now on"
+        )
 
 
 def _retention(text: str) -> dict[str, Any] | None:

@@ -31,6 +31,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
     ] = False,
+    hurry: Annotated[
+        bool,
+        typer.Option("--hurry", help="Do not rest between portions; workers at work feel it."),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Remove what is past its time, now and not only at night."""
@@ -40,7 +44,7 @@ def run(
             result = face.plan()
         else:
             with progress("removing rows") as bar:
-                result = face.run(on_progress=bar.advance)
+                result = face.run(hurry=hurry, on_progress=bar.advance)
     if json:
         print_json(result)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.model.retention import Retention, RetentionItem
 from rota.store.plans import Ask
 from rota.store.retention_parts import BATCH, Drops, Part, note_parts
-from rota.store.steps import Steps, gently
+from rota.store.steps import Steps
 
 if TYPE_CHECKING:
     from rota.store.retention import Pass
@@ -53,7 +53,7 @@ class LogPruning:
         while page is not None:
             params = {"partition": part.partition, "kept_jobs": kept, "from_page": page}
             asked = Ask("retention/prune_log_pages", params | {"pages": _PAGES})
-            (row,) = yield from gently(asked)
+            (row,) = yield from self._work.portion(asked)
             page = row["next_page"]
             total += row["removed"]
             self._work.on_progress(row["removed"])
@@ -84,7 +84,7 @@ class LogPruning:
             last: datetime | None = None
             while True:
                 asked = params | {"after_at": last, "limit": BATCH}
-                (row,) = yield from gently(Ask("retention/prune_lines", asked))
+                (row,) = yield from self._work.portion(Ask("retention/prune_lines", asked))
                 total += row["removed"]
                 self._work.on_progress(row["removed"])
                 if row["last_at"] is None:

@@ -18,7 +18,7 @@ from rota.config.settings import RetentionSettings
 from rota.errors import WrongState
 from rota.model.retention import Retention, RetentionItem, RetentionResult
 from rota.store.log_retention import LogPruning
-from rota.store.plans import Ask
+from rota.store.plans import Ask, Rows
 from rota.store.retention_parts import BATCH, Drops, Part, note_parts
 from rota.store.steps import Steps, gently
 
@@ -35,11 +35,16 @@ class Pass:
     dry_run: bool
     policies: dict[str, Retention]
     on_progress: Callable[[int], None]
+    hurry: bool = False
     items: list[RetentionItem] = field(default_factory=list)
     dropped: list[int] = field(default_factory=list)
 
     def before(self, days: int) -> datetime:
         return self.now - timedelta(days=days)
+
+    def portion(self, ask: Ask) -> Steps[Rows]:
+        """One of many, with a rest after it for whoever works meanwhile."""
+        return (yield ask) if self.hurry else (yield from gently(ask))
 
 
 def configure(settings: RetentionSettings) -> Steps[None]:
@@ -54,6 +59,7 @@ def retain(
     logs: bool = True,
     dry_run: bool = False,
     on_progress: Callable[[int], None] | None = None,
+    hurry: bool = False,
 ) -> Steps[RetentionResult]:
     """Remove what is past its time. WrongState if somebody is at it."""
     yield from configure(settings)
@@ -65,7 +71,7 @@ def retain(
     (clock,) = yield Ask("clock/now", {})
     rows = yield Ask("retention/jobs", {"is_all": settings.failed_run_days is not None})
     policies = {row["name"]: Retention.stored(row["retention"]) for row in rows}
-    work = Pass(settings, clock["now"], dry_run, policies, told)
+    work = Pass(settings, clock["now"], dry_run, policies, told, hurry)
     # Lines first: they are never kept longer than their runs.
     if logs:
         yield from LogPruning(work).run()
@@ -176,7 +182,7 @@ class RunPruning:
     def _repeat(self, statement: str, params: dict[str, Any]) -> Steps[int]:
         total = 0
         while True:
-            (row,) = yield from gently(Ask(statement, params | {"limit": BATCH}))
+            (row,) = yield from self._work.portion(Ask(statement, params | {"limit": BATCH}))
             removed = int(row["removed"])
             total += removed
             self._work.on_progress(removed)

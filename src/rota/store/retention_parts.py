@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.retention import RetentionItem
 from rota.store.plans import Ask
-from rota.store.steps import Refused, Steps, Write, gently
+from rota.store.steps import Refused, Steps, Write
 
 if TYPE_CHECKING:
     from rota.store.retention import Pass
@@ -93,6 +93,6 @@ class Drops:
                 "with_logs": with_logs,
                 "limit": BATCH,
             }
-            (row,) = yield from gently(Ask("retention/prune_traces", params))
+            (row,) = yield from self._work.portion(Ask("retention/prune_traces", params))
             last = row["last_id"]
             self._work.on_progress(row["removed"])

@@ -39,12 +39,12 @@ Step = Ask | Write | Pause
 Steps = Generator[Step, Rows, T]
 
 # Of the time, what gentle work takes of the server; and the longest pause.
-_SHARE = 0.1
-_LONGEST_PAUSE = 2.0
+_SHARE = 1 / 15
+_LONGEST_PAUSE = 10.0
 
 
 def gently(ask: Ask) -> Steps[Rows]:
-    """A portion of work that is in no hurry: it is followed by nine times its time of rest."""
+    """A portion of work that is in no hurry: it is followed by fourteen times its time of rest."""
     started = time.monotonic()
     rows = yield ask
     took = time.monotonic() - started

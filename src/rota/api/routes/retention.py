@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Query
 
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
@@ -24,6 +26,11 @@ async def plan_retention(desk: AtDesk) -> Any:
     operation_id="run_retention",
     responses=problems(409),
 )
-async def run_retention(desk: AtDesk) -> Any:
-    """Remove it now instead of tonight."""
-    return await desk.retention.run()
+async def run_retention(
+    desk: AtDesk,
+    hurry: Annotated[
+        bool, Query(description="Do not rest between portions; workers at work feel it.")
+    ] = False,
+) -> Any:
+    """Remove it now instead of tonight. Answers when that is done."""
+    return await desk.retention.run(hurry=hurry)

@@ -139,7 +139,9 @@ class JobChanges(Body):
         default=None, description="Lines below it are not stored; null: as configured."
     )
     retention: Kept | None = Field(
-        default=None, description="How long its runs and lines are kept; null: as configured."
+        default=None,
+        description="How long its runs and lines are kept; null: as configured. A longer time for"
+        " runs holds for those that end from now on.",
     )
     reset: list[Editable] = Field(
         default_factory=list, max_length=100, description="Back to what the code says."
