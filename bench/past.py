@@ -144,4 +144,5 @@ def _make_minutes(conn: Conn, minutes: int) -> None:
     conn.execute(_MINUTES, {"first": 4, "last": minutes, "workers": [481]})
     while (conn.execute("SELECT rota.fold_rollups(60)").fetchone() or (0,))[0]:
         pass
+    conn.execute("SELECT rota.fold_counts()")
     conn.execute(_MINUTES, {"first": 0, "last": 3, "workers": list(range(481, 489))})

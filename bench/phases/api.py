@@ -53,7 +53,7 @@ def addresses(ended: int) -> list[Address]:
         "audit?actor=nobody", f"audit?object_type=run&object_id={1000}", "calendars",
         "logs", "logs?job=job7", "logs?text=sending", "logs?text=nothing", "logs?level=error",
         f"runs/{ended // 2}", f"runs/{ended // 2 // 200 * 200}/details",
-        f"runs/{ended // 200 * 200}/logs", "clock", "retention/plan",
+        f"runs/{ended // 200 * 200}/logs", "clock", "overview", "retention/plan",
     ]  # fmt: skip
     found = [Address(f"/api/v1/runs?{query}".rstrip("?")) for query in runs]
     found.append(Address("/api/v1/runs", 24))

@@ -45,13 +45,13 @@ def long(server: Server) -> Iterator[Conn]:
 def _sum(conn: Conn) -> None:
     """What folding has made of those minutes."""
     conn.execute(
-        """INSERT INTO rota.rollup_sums SELECT s.span, s.started_at, j.job, r.queue, r.outcome,
+        """INSERT INTO rota.rollup_sums SELECT s.span, s.started_at, j.job, j.queue, r.outcome,
            sum(r.attempts), sum(r.duration_ms), max(r.longest_ms),
            array_fill(0::bigint, ARRAY[39]) || sum(r.buckets[40])::bigint, min(r.minute)
            FROM rota.rollups r CROSS JOIN LATERAL rota.spans_of(r.minute) s
-           CROSS JOIN LATERAL (VALUES (r.job), ('')) AS j (job)
+           CROSS JOIN LATERAL (VALUES (r.job, r.queue), ('', r.queue), ('', '')) AS j (job, queue)
            WHERE s.span <> 'minute' OR j.job = ''
-           GROUP BY s.span, s.started_at, j.job, r.queue, r.outcome"""
+           GROUP BY s.span, s.started_at, j.job, j.queue, r.outcome"""
     )
 
 

@@ -52,7 +52,7 @@ class RunCommands(BulkCommands):
         limit: int = 50,
         order: Order = "newest",
         cursor: int | None = None,
-        seconds: float | None = 0.15,
+        seconds: float | None = 0.05,
         **filters: Unpack[RunFilters],
     ) -> Plan[RunPage]:
         """A part of that list, and the cursor that leads to the next. A search that takes longer

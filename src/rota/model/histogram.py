@@ -5,7 +5,9 @@ Bucket n holds what lasted less than 2^n microseconds and not less than half of 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 
 BUCKETS = 40
 
@@ -19,20 +21,25 @@ def edge(bucket: int) -> float:
     return (1 << bucket) / 1e6
 
 
-def quantile(buckets: Sequence[int], share: float, longest: float | None = None) -> float | None:
-    """The duration, in seconds, that this share did not exceed; None where nothing was counted.
+_EDGES = tuple(edge(number) for number in range(BUCKETS))
+
+
+def quantiles(
+    buckets: Sequence[int], shares: Sequence[float], longest: float | None = None
+) -> list[float | None]:
+    """The durations, in seconds, that these shares did not exceed; None where nothing was counted.
 
     Inside a bucket they are taken to lie evenly: at most a factor of two wrong, usually far less.
     `longest` is known exactly, and nothing was longer.
     """
-    total = sum(buckets)
-    if total == 0:
-        return None
-    wanted, seen = share * total, 0
-    for number, count in enumerate(buckets):
-        if count and seen + count >= wanted:
-            low = edge(number - 1) if number else 0.0
-            found = low + (edge(number) - low) * (wanted - seen) / count
-            return found if longest is None else min(found, longest)
-        seen += count
-    return longest
+    sums = list(accumulate(buckets))
+    if not sums or not sums[-1]:
+        return [None] * len(shares)
+    return [_quantile(sums, share * sums[-1], longest) for share in shares]
+
+
+def _quantile(sums: list[int], wanted: float, longest: float | None) -> float:
+    number = bisect_left(sums, max(wanted, 1e-9))
+    seen, low = (sums[number - 1], _EDGES[number - 1]) if number else (0, 0.0)
+    found = low + (_EDGES[number] - low) * (wanted - seen) / (sums[number] - seen)
+    return found if longest is None else min(found, longest)

@@ -13,6 +13,8 @@ from rota.model.run import RunInfo
 OPEN_STATES = ("blocked", "scheduled", "queued", "running")
 ENDED_STATES = ("succeeded", "failed", "cancelled")
 STATES = OPEN_STATES + ENDED_STATES
+# Those of one index; which of them is common, it does not say.
+_BAD_STATES = ("failed", "cancelled")
 
 
 class RunFilters(TypedDict, total=False):
@@ -79,7 +81,7 @@ class RunFilter:
         parts = [self.key, self.tenant, self.schedule, self.states or self.dead or None]
         if self.job or self.queue or self.tag or sum(it is not None for it in parts) > 1:
             return False
-        return self.states is None or not {"succeeded", *OPEN_STATES} & set(self.states)
+        return not self.dead and (self.states is None or set(self.states) == {*_BAD_STATES})
 
     @property
     def wanted_states(self) -> list[str] | None:

@@ -23,7 +23,9 @@ Order = Literal["newest", "oldest"]
 
 _PORTION = 4_000
 _LEAST_PORTION = 2_000
-_QUICK_SECONDS, _SLOW_SECONDS = 0.02, 0.08
+# How long a portion should take, and by how much the next one may be larger.
+_PORTION_SECONDS = 0.05
+_GROWTH = 4.0
 
 
 @dataclass(slots=True)
@@ -40,15 +42,14 @@ class _Search:
             return self.low, min(self.high, self.low + self.size)
         return max(self.low, self.high - self.size), self.high
 
-    def passed(self, portion: tuple[int, int], seconds: float) -> None:
+    def passed(self, portion: tuple[int, int], took: float, left: float) -> None:
+        """The next portion is one that fits into the seconds that are left."""
         if self.is_oldest:
             self.low = portion[1]
         else:
             self.high = portion[0]
-        if seconds < _QUICK_SECONDS:
-            self.size *= 4
-        elif seconds > _SLOW_SECONDS:
-            self.size = max(_LEAST_PORTION, self.size // 2)
+        factor = min(_GROWTH, min(_PORTION_SECONDS, left) / max(took, 0.001))
+        self.size = max(_LEAST_PORTION, int(self.size * factor))
 
     @property
     def cursor(self) -> int:
@@ -98,8 +99,9 @@ def _find(
         if len(found) > limit:
             return found[:limit], found[limit - 1]["id"], None
         now = time.monotonic()
-        search.passed((low, high), now - before)
-        if seconds is not None and now - started > seconds and search.low < search.high:
+        left = _PORTION_SECONDS if seconds is None else started + seconds - now
+        search.passed((low, high), now - before, left)
+        if left <= 0 and search.low < search.high:
             return found, search.cursor, mark["since"]
     return found, None, None
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import UnknownJob
-from rota.model.histogram import quantile
+from rota.model.histogram import quantiles
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.window import Window, bounds, stepped, whole
 from rota.store.plans import Ask, Plan
@@ -91,24 +91,28 @@ def _states(depths: Sequence[QueueDepth], ended: Mapping[str, int]) -> StateCoun
 
 
 def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
-    counts = {name: row.get(name, 0) for name in _OUTCOMES}
-    bad = counts["failed"] + counts["timed_out"]
-    judged = bad + counts["succeeded"]
-    longest = row.get("longest_ms")
-    buckets = row.get("buckets", [])
-    p50, p95, p99 = (_milliseconds(buckets, share, longest) for share in (0.5, 0.95, 0.99))
+    """There may be a step for every minute of a day: this is most of what Python does."""
+    if not row:
+        return Activity(0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
+    attempts, longest = row["attempts"], row["longest_ms"]
+    succeeded, bad = row["succeeded"], row["failed"] + row["timed_out"]
+    p50, p95, p99 = quantiles(row["buckets"], (0.5, 0.95, 0.99), longest / 1000)
     return Activity(
-        **counts,
-        per_second=counts["attempts"] / seconds,
-        failure_rate=bad / judged if judged else None,
-        average_ms=row["duration_ms"] / counts["attempts"] if counts["attempts"] else None,
-        p50_ms=p50,
-        p95_ms=p95,
-        p99_ms=p99,
+        attempts=attempts,
+        succeeded=succeeded,
+        failed=row["failed"],
+        timed_out=row["timed_out"],
+        snoozed=row["snoozed"],
+        cancelled=row["cancelled"],
+        per_second=attempts / seconds,
+        failure_rate=bad / (bad + succeeded) if bad + succeeded else None,
+        average_ms=row["duration_ms"] / attempts if attempts else None,
+        p50_ms=_milliseconds(p50),
+        p95_ms=_milliseconds(p95),
+        p99_ms=_milliseconds(p99),
         longest_ms=longest,
     )
 
 
-def _milliseconds(buckets: list[int], share: float, longest_ms: float | None) -> float | None:
-    found = quantile(buckets, share, None if longest_ms is None else longest_ms / 1000)
-    return None if found is None else found * 1000
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -31,7 +32,7 @@ OTHER = "(other)"
 # Queues with series of their own; more than that are names made from data.
 MOST_QUEUES = 100
 # From 1 ms to 72 minutes, each four times the one before.
-_EDGES = tuple(range(10, 34, 2))
+_EDGES = tuple((number, f"{edge(number):.6g}") for number in range(10, 34, 2))
 _STATES = ("blocked", "scheduled", "held", "running")
 _WORKER_STATES = ("live", "draining", "stopping", "stuck", "silent", "lost")
 
@@ -194,5 +195,6 @@ def _histogram(metric: Metric) -> HistogramMetricFamily:
 def _add(
     family: HistogramMetricFamily, labels: tuple[str, ...], buckets: Sequence[int], seconds: float
 ) -> None:
-    found = [(f"{edge(number):.6g}", float(sum(buckets[: number + 1]))) for number in _EDGES]
-    family.add_metric(labels, [*found, ("+Inf", float(sum(buckets)))], seconds)
+    sums = list(accumulate(buckets))
+    found = [(shown, float(sums[number])) for number, shown in _EDGES]
+    family.add_metric(labels, [*found, ("+Inf", float(sums[-1]))], seconds)

@@ -1,8 +1,8 @@
 -- Figures: what stats, metrics and the live stream read. Counts are kept, not counted: none of them
 -- may cost more because more runs have ended or wait.
 
--- Roll-ups of longer spans, and of all that ever was. Rows of job '' are for all jobs of a queue. The
--- minutes of single jobs are in rollups; a minute is added here when it is folded there.
+-- Roll-ups of longer spans, and of all that ever was. Rows of job '' are for all jobs of a queue, those of job '' and
+-- queue '' for everything. The minutes of single jobs are in rollups; a minute is added here when it is folded there.
 CREATE TABLE rota.rollup_sums (
     span        text COLLATE "C" NOT NULL CHECK (span IN ('minute', 'hour', 'day', 'ever')),
     started_at  timestamptz NOT NULL,          -- -infinity: ever
@@ -35,7 +35,7 @@ $$;
 SELECT pg_advisory_xact_lock(hashtextextended('rota.rollups', 0));
 -- Each bucket by itself: the aggregate over arrays takes a hundred times as long, and there may be millions of minutes.
 INSERT INTO rota.rollup_sums (span, started_at, job, queue, outcome, attempts, duration_ms, longest_ms, buckets, first_at)
-SELECT s.span, s.started_at, j.job, r.queue, r.outcome, sum(r.attempts), sum(r.duration_ms), max(r.longest_ms),
+SELECT s.span, s.started_at, j.job, j.queue, r.outcome, sum(r.attempts), sum(r.duration_ms), max(r.longest_ms),
        ARRAY[sum(r.buckets[1]), sum(r.buckets[2]), sum(r.buckets[3]), sum(r.buckets[4]), sum(r.buckets[5]), sum(r.buckets[6]),
        sum(r.buckets[7]), sum(r.buckets[8]), sum(r.buckets[9]), sum(r.buckets[10]), sum(r.buckets[11]), sum(r.buckets[12]),
        sum(r.buckets[13]), sum(r.buckets[14]), sum(r.buckets[15]), sum(r.buckets[16]), sum(r.buckets[17]), sum(r.buckets[18]),
@@ -46,9 +46,9 @@ SELECT s.span, s.started_at, j.job, r.queue, r.outcome, sum(r.attempts), sum(r.d
 FROM rota.rollups r
 CROSS JOIN LATERAL (VALUES ('minute', r.minute), ('hour', date_trunc('hour', r.minute AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'))
      AS s (span, started_at)
-CROSS JOIN LATERAL (VALUES (r.job), ('')) AS j (job)
+CROSS JOIN LATERAL (VALUES (r.job, r.queue), ('', r.queue), ('', '')) AS j (job, queue)
 WHERE r.worker = 0 AND (s.span = 'hour' OR j.job = '')
-GROUP BY s.span, s.started_at, j.job, r.queue, r.outcome;
+GROUP BY s.span, s.started_at, j.job, j.queue, r.outcome;
 INSERT INTO rota.rollup_sums (span, started_at, job, queue, outcome, attempts, duration_ms, longest_ms, buckets, first_at)
 SELECT s.span, s.started_at, r.job, r.queue, r.outcome, sum(r.attempts), sum(r.duration_ms), max(r.longest_ms),
        ARRAY[sum(r.buckets[1]), sum(r.buckets[2]), sum(r.buckets[3]), sum(r.buckets[4]), sum(r.buckets[5]), sum(r.buckets[6]),
@@ -86,10 +86,10 @@ BEGIN
             -- What somebody wrote late into a minute that was folded before: only that is new.
             SELECT job, queue, outcome, sum(attempts) AS attempts, sum(duration_ms) AS duration_ms, max(longest_ms) AS longest_ms,
                    rota.sum_buckets(buckets::bigint[]) AS buckets
-            FROM gone WHERE worker <> 0 GROUP BY GROUPING SETS ((job, queue, outcome), (queue, outcome))
+            FROM gone WHERE worker <> 0 GROUP BY GROUPING SETS ((job, queue, outcome), (queue, outcome), (outcome))
         )
         INSERT INTO rota.rollup_sums AS t (span, started_at, job, queue, outcome, attempts, duration_ms, longest_ms, buckets, first_at)
-        SELECT s.span, s.started_at, coalesce(f.job, ''), f.queue, f.outcome, f.attempts, f.duration_ms, f.longest_ms, f.buckets, closed
+        SELECT s.span, s.started_at, coalesce(f.job, ''), coalesce(f.queue, ''), f.outcome, f.attempts, f.duration_ms, f.longest_ms, f.buckets, closed
         FROM fresh f CROSS JOIN rota.spans_of(closed) s
         WHERE s.span <> 'minute' OR f.job IS NULL
         ORDER BY 1, 2, 3, 4, 5
