@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from rota.embedded import EmbeddedPostgres
-from rota.store.migrate import migrate
 from rota.testing import eventually_sync
 from tests.conftest import SHORT
 from tests.embedded.places import is_alive, server_pid
@@ -22,19 +17,6 @@ from tests.engine import Engine
 from tests.workers import WorkerProcess
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedPostgres]:
-    """Durable: what was committed must be there after a crash."""
-    place = Path(tempfile.mkdtemp(prefix="rota-chaos-")).resolve()
-    place.chmod(0o711)
-    server = EmbeddedPostgres(place / "data")
-    server.start()
-    migrate(server.url, "rota")
-    yield server
-    server.stop(wait_seconds=20)
-    shutil.rmtree(place, ignore_errors=True)
 
 
 class Enqueuer(threading.Thread):

@@ -59,6 +59,15 @@ def test_taking_what_is_due_reads_what_is_due(engine: Engine) -> None:
     assert seen.rows_read("schedules") <= 4 * DUE
 
 
+def test_reading_what_was_taken_goes_by_id(engine: Engine) -> None:
+    """By due times it would walk over all that is due for each of them."""
+    ids = engine.one("SELECT ids FROM rota.hold_due(500, 5)")
+    seen = Watch(engine.conn)
+    assert len(engine.rows("SELECT * FROM rota.read_due(%s)", ids)) == DUE
+    assert seen.indexes("schedules") == {"schedules_pkey"}
+    assert seen.rows_read("schedules") <= 2 * DUE
+
+
 def test_asking_for_the_next_time_reads_a_few_rows(engine: Engine) -> None:
     engine.rows("SELECT rota.take_due_schedules(500, 5)")
     seen = Watch(engine.conn)

@@ -78,11 +78,6 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         """What says when, by the names of the columns, as a segment keeps it."""
         return {name: getattr(self, name) for name in _TIMING}
 
-    @property
-    def timing(self) -> dict[str, Any]:
-        """What `Timing.of` takes."""
-        return timing_arguments(self.stored_timing)
-
 
 _TIMING = (
     "cron", "interval_seconds", "run_at", "has_seconds", "timezone", "gap", "fold", "every_from",

@@ -18,7 +18,7 @@ import msgspec
 from psycopg import errors
 
 from rota.errors import TimingError
-from rota.model.schedule import Schedule
+from rota.model.schedule import Schedule, Segment
 from rota.runtime.loop import Loop
 from rota.store.pool import AsyncConn, Database
 from rota.timing.calendar import Calendar
@@ -156,7 +156,7 @@ class Scheduler(Loop):
 
     async def _write_together(self, conn: AsyncConn, ticks: list[tuple[Schedule, Tick]]) -> None:
         get = self._database.statements.get
-        data = msgspec.json.encode([_as_json(*one) for one in ticks]).decode()
+        data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
         params = {"worker": self.worker, "ticks": data}
         try:
             cursor = await conn.execute(get("schedules/write_ticks"), params)
@@ -189,30 +189,31 @@ def _calendar(schedule: Schedule, definition: dict[str, Any] | None) -> Calendar
     return from_json({"name": schedule.calendar} | definition)
 
 
-def _as_json(schedule: Schedule, tick: Tick) -> dict[str, Any]:
-    return {
-        "id": schedule.id,
-        "version": schedule.version,
-        "cursor_at": schedule.cursor_at,
-        "new_cursor_at": tick.cursor_at,
-        "next_run_at": "infinity" if tick.waits_for_end else tick.next_run_at,
-        "segments": tick.segments,
-        "is_resumed": tick.is_resumed,
-        "is_finished": tick.is_finished,
-        "is_moved": tick.is_moved,
-        "occurrences": [_occurrence_json(one) for one in tick.occurrences],
-    }
+class _Written(msgspec.Struct, omit_defaults=True):
+    """A tick of one schedule by the names that `write_ticks` reads."""
+
+    id: int
+    version: int
+    cursor_at: datetime
+    new_cursor_at: datetime | None
+    next_run_at: datetime | str | None
+    occurrences: list[Occurrence]
+    segments: tuple[Segment, ...] = ()
+    is_resumed: bool = False
+    is_finished: bool = False
+    is_moved: bool = False
 
 
-def _occurrence_json(one: Occurrence) -> dict[str, Any]:
-    return {
-        "nominal_at": one.nominal_at,
-        "through_at": one.through_at or one.nominal_at,
-        "count": one.count,
-        "decision": one.decision,
-        "reason": one.reason,
-        "is_moved": one.is_moved,
-        "start_at": one.start_at,
-        "is_held": one.is_held,
-        "details": one.details,
-    }
+def _written(schedule: Schedule, tick: Tick) -> _Written:
+    return _Written(
+        schedule.id,
+        schedule.version,
+        schedule.cursor_at,
+        tick.cursor_at,
+        "infinity" if tick.waits_for_end else tick.next_run_at,
+        tick.occurrences,
+        tick.segments,
+        tick.is_resumed,
+        tick.is_finished,
+        tick.is_moved,
+    )

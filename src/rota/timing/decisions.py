@@ -8,8 +8,10 @@ span, so that a one-second schedule paused for a week is one row and not 604,800
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
 
 from rota.errors import TimingError
 from rota.model.schedule import Segment, timing_arguments
@@ -28,11 +30,10 @@ _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(d
 _NO_LIMIT = 10**9
 
 
-@dataclass(slots=True)
-class Tick:
+class Tick(msgspec.Struct):
     """What to write about one schedule."""
 
-    occurrences: list[Occurrence] = field(default_factory=list)
+    occurrences: list[Occurrence] = msgspec.field(default_factory=list)
     cursor_at: datetime | None = None
     next_run_at: datetime | None = None
     segments: tuple[Segment, ...] = ()
@@ -57,6 +58,8 @@ class _Deciding:
         self._tick = Tick()
         self._cursor = due.schedule.cursor_at
         self._seen = 0
+        # The first time that a walk found to be too late; the next one, if there is no later walk.
+        self._ahead: Nominal | None = None
 
     def run(self) -> Tick:
         self._decide_stretches()
@@ -65,12 +68,13 @@ class _Deciding:
         elif self._schedule.every_from == "end":
             self._decide_counted_from_end()
         else:
-            self._decide_by_timing(Timing.kept(**self._schedule.timing))
+            self._decide_by_timing(Timing.kept(self._schedule))
         self._tick.cursor_at = self._cursor
         self._tick.cancels_running = self._judge.cancels_running
         return self._tick
 
     def _decide_by_timing(self, timing: Timing) -> None:
+        self._ahead = None  # of another timing, before an edit
         moved_to = self._schedule.moved_to
         if moved_to is not None and moved_to > self._clock:
             self._tick.next_run_at = moved_to
@@ -79,7 +83,7 @@ class _Deciding:
             self._tick.next_run_at = self._clock
             return
         self._decide_regular(timing)
-        self._plan(timing.after(self._cursor))
+        self._plan(self._next(timing))
 
     # Stretches of the past that are decided already: before an edit, disabled, paused.
 
@@ -198,6 +202,7 @@ class _Deciding:
         """Time by time; the cursor follows, and reaches `until` unless the tick is full before."""
         for nominal in timing.times(self._cursor):
             if nominal.at > until:
+                self._ahead = nominal
                 break
             if self._is_full:
                 return
@@ -243,6 +248,12 @@ class _Deciding:
             rows.append(occurrence)
 
     # What comes next.
+
+    def _next(self, timing: Timing) -> datetime | None:
+        ahead = self._ahead
+        if ahead is not None and ahead.at > self._cursor and not ahead.is_skipped:
+            return ahead.at
+        return timing.after(self._cursor)
 
     def _plan(self, at: datetime | None) -> None:
         end_at = self._schedule.end_at

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
+
+import msgspec
 
 from rota.model.schedule import Schedule
 from rota.timing.calendar import Calendar
@@ -14,9 +15,8 @@ from rota.timing.zones import zone
 Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """One row of the ledger."""
+class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One row of the ledger, by the names that `write_ticks` reads."""
 
     nominal_at: datetime
     decision: Decision
@@ -33,8 +33,7 @@ class Occurrence:
         return self.decision in ("ran", "caught_up")
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(msgspec.Struct, frozen=True):
     """A schedule as the tick read it, and what else its policies ask."""
 
     schedule: Schedule
@@ -85,14 +84,16 @@ class Judge:
         return self.judge(at, "caught_up")
 
     def _reason_against(self) -> str | None:
-        reasons = {
-            "max_runs": self.is_used_up,
-            "job_disabled": not self._due.is_job_enabled,
-            "requirement": bool(self._due.unmet),
-            "overlap": self._is_crowded and not self._may_wait,
-            "shadow": self._schedule.is_shadow,
-        }
-        return next((reason for reason, is_so in reasons.items() if is_so), None)
+        due, schedule = self._due, self._schedule
+        if self.is_used_up:
+            return "max_runs"
+        if not due.is_job_enabled:
+            return "job_disabled"
+        if due.unmet:
+            return "requirement"
+        if self._is_crowded and not self._may_wait:
+            return "overlap"
+        return "shadow" if schedule.is_shadow else None
 
     def _skipped(self, at: datetime, reason: str) -> Occurrence:
         details = {"unmet": list(self._due.unmet)} if reason == "requirement" else None

@@ -11,6 +11,7 @@ from itertools import islice, takewhile
 from typing import Any, Final, Literal, Self, get_args
 
 from rota.errors import TimingError
+from rota.model.schedule import Schedule
 from rota.timing import interval as intervals
 from rota.timing.cron import CronRule, expand
 from rota.timing.dst import Fold, Gap
@@ -23,6 +24,10 @@ Kind = Literal["cron", "interval", "once"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _GAPS, _FOLDS = get_args(Gap), get_args(Fold)
+_WORDS = (
+    "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
+    "with_seconds", "anchor",
+)  # fmt: skip
 _TICK = timedelta(microseconds=1)
 # Looked back from the end to find the latest time without listing all before it.
 _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
@@ -95,11 +100,14 @@ class Timing:
             anchor=EPOCH if step is None else counted_from,
         )
 
-    @classmethod
-    def kept(cls, **words: Any) -> Timing:
-        """The same as `of`, remembered: ticks ask for the same ones again and again. The zone is
-        part of the key, so that zone data which is read anew counts."""
-        return _of(zone(words.get("timezone", "UTC")), **words)
+    @staticmethod
+    def kept(it: Schedule) -> Timing:
+        """What a schedule says, remembered: ticks ask for the same ones again and again. The zone
+        is part of the key, so that zone data which is read anew counts."""
+        return _of(
+            zone(it.timezone), it.cron, it.interval_seconds, it.run_at, it.timezone, it.gap,
+            it.fold, it.start_at, it.end_at, it.has_seconds, it.anchor_at,
+        )  # fmt: skip
 
     def _rule(self) -> CronRule | IntervalRule | OnceRule:
         tz = zone(self.timezone)  # checked for every kind: people are shown times in it
@@ -194,8 +202,9 @@ class Timing:
 
 
 @lru_cache(maxsize=20_000)
-def _of(tz: tzinfo, **words: Any) -> Timing:
-    return Timing.of(**words)
+def _of(tz: tzinfo, *values: Any) -> Timing:
+    """By position, in the order of `kept`: looking up a dozen words costs more than a tick."""
+    return Timing.of(**dict(zip(_WORDS, values, strict=True)))
 
 
 def _last(times: Iterator[Nominal]) -> Nominal | None:

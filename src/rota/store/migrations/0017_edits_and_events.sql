@@ -514,7 +514,8 @@ BEGIN
                s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar, s.on_closed,
                s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
                s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count, s.last_success_for
-        FROM unnest(ids) WITH ORDINALITY AS f (id, n) JOIN rota.schedules s ON s.id = ANY (ARRAY[f.id])
+        -- One by one and by id: by due times it would walk over all that is due for each of them.
+        FROM unnest(ids) WITH ORDINALITY AS f (id, n) CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = f.id OFFSET 0) s
         WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
     ) d;
 END $$;
@@ -553,7 +554,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION rota.write_ticks(for_worker bigint, ticks jsonb) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     clock   timestamptz := rota.now();
@@ -575,7 +576,7 @@ BEGIN
     ), moved AS (
         -- No column that people edit, as the triggers of edits go by the columns that are named.
         UPDATE rota.schedules s
-        SET cursor_at = t.new_cursor_at, next_run_at = t.next_run_at, segments = t.segments,
+        SET cursor_at = t.new_cursor_at, next_run_at = t.next_run_at, segments = coalesce(t.segments, '[]'),
             finished_at = CASE WHEN t.is_finished THEN clock END,
             version = s.version + 1,
             run_count = s.run_count + (SELECT count(*) FROM jsonb_array_elements(t.occurrences) o WHERE o ->> 'decision' IN ('ran', 'caught_up')),
@@ -599,7 +600,7 @@ BEGIN
     ), noted AS (
         INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, count, decision, reason, tenant, schedule, is_moved, details,
             claimed_at, decided_at, decided_by, enqueued_at, run_id, state)
-        SELECT w.id, w.nominal_at, w.through_at, w.count, w.decision, w.reason, w.tenant, w.name, coalesce(w.is_moved, false), w.details,
+        SELECT w.id, w.nominal_at, coalesce(w.through_at, w.nominal_at), coalesce(w.count, 1), w.decision, w.reason, w.tenant, w.name, coalesce(w.is_moved, false), w.details,
             clock, clock_timestamp() + (SELECT clock_offset FROM rota.settings), for_worker,
             CASE WHEN w.new_run_id IS NOT NULL THEN clock END, w.new_run_id, CASE WHEN w.new_run_id IS NOT NULL THEN 'queued' END
         FROM wanted w ORDER BY w.id, w.nominal_at
@@ -609,7 +610,7 @@ BEGIN
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, held_by, queue, job, tenant, payload, priority,
             max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id)
         SELECT n.run_id, n.run_id, clock, clock_timestamp(), w.start_at,
-            CASE WHEN w.start_at > clock AND NOT w.is_held THEN 'scheduled' ELSE 'queued' END,
+            CASE WHEN w.start_at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
             CASE WHEN w.is_held THEN 'overlap' END,
             coalesce(w.queue, j.queue), w.job, w.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
             coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, w.run_tags, w.run_metadata,

@@ -196,6 +196,8 @@ WHEN (NEW.state = 'lost' AND OLD.state <> 'lost') EXECUTE FUNCTION rota.count_lo
 
 -- Every decision of a tick, and how long after its nominal time it was taken.
 CREATE FUNCTION rota.count_decisions() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    powers constant double precision[] := ARRAY(SELECT 2::double precision ^ n FROM generate_series(0, 38) AS n);
 BEGIN
     INSERT INTO rota.count_changes (name, labels, amount)
     SELECT 'occurrences', jsonb_strip_nulls(jsonb_build_object('decision', d.decision, 'reason', d.reason)), sum(d.count)
@@ -203,9 +205,9 @@ BEGIN
     INSERT INTO rota.count_changes (name, amount, total, buckets)
     SELECT 'schedule_claims', sum(b.runs), sum(b.seconds), array_agg(coalesce(b.runs, 0)::bigint ORDER BY n.n)
     FROM generate_series(0, 39) AS n (n) LEFT JOIN (
-        SELECT least(39, ceil(log(2, greatest(1, extract(epoch FROM d.claimed_at - d.nominal_at) * 1000000))))::integer AS n,
-               count(*) AS runs, sum(greatest(0, extract(epoch FROM d.claimed_at - d.nominal_at))) AS seconds
-        FROM decided d WHERE d.decision = 'ran' AND d.decided_by IS NOT NULL GROUP BY 1) b ON b.n = n.n
+        SELECT width_bucket(c.late, powers) AS n, count(*) AS runs, sum(c.late) / 1e6 AS seconds
+        FROM (SELECT greatest(0, extract(epoch FROM d.claimed_at - d.nominal_at)::double precision * 1e6) AS late
+              FROM decided d WHERE d.decision = 'ran' AND d.decided_by IS NOT NULL) c GROUP BY 1) b ON b.n = n.n
     HAVING sum(b.runs) > 0;
     RETURN NULL;
 END $$;
