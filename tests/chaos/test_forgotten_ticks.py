@@ -50,7 +50,7 @@ class Disk:
         main = server_pid(self._server.home)
         os.kill(main, signal.SIGQUIT)
         os.kill(self._writer, signal.SIGKILL)
-        eventually_sync(lambda: not is_alive(main))
+        eventually_sync(lambda: not is_alive(main), timeout=60)
         self._server.start()
 
 
