@@ -16,7 +16,9 @@ from rota.api.serve import ApiServer, address, listen
 def served(app: rota.App) -> Iterator[str]:
     """The URL of an API that is served from a thread; it ends with the block."""
     bound = listen("127.0.0.1", 0)
-    server = ApiServer(create_api(app), bound)
+    api = create_api(app)
+    api.openapi()  # takes a while: nobody shall wait for it over the socket
+    server = ApiServer(api, bound)
 
     async def body() -> None:
         try:

@@ -34,11 +34,16 @@ async def check(outer: Any, conn: psycopg.Connection[Any], prefix: str = "/rota"
     async with client_of(outer, Cookie="session=s3cret") as ada:
         paused = await ada.post(f"{prefix}/api/v1/queues/a%2Fb/pause", json={"reason": "x"})
         assert (paused.status_code, paused.json()["name"]) == (200, "a/b"), paused.text
+        run = await ada.post(
+            f"{prefix}/api/v1/runs", json={"job": "send", "payload": {"user_id": 1}}
+        )
+        assert (await ada.get(run.headers["location"])).json()["id"] == run.json()["run_id"]
         response = await ada.put(f"{prefix}/api/v1/runs")
         problem(response, 405, "method_not_allowed")
         assert response.headers["allow"] == "GET, POST"
         assert (await ada.get(f"{prefix}/api/openapi.json")).status_code == 200
-    assert conn.execute("SELECT actor, object_id FROM rota.audit").fetchall() == [("ada", "a/b")]
+    rows = conn.execute("SELECT actor, action FROM rota.audit ORDER BY id").fetchall()
+    assert rows == [("ada", "queue.paused"), ("ada", "run.enqueued")]
 
 
 async def test_in_fastapi(shop: rota.App, conn: psycopg.Connection[Any]) -> None:

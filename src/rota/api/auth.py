@@ -73,14 +73,20 @@ class Access:
         actor = await answer if inspect.isawaitable(answer) else answer
         if not actor:
             self._rate.take(address)
-            raise ProblemError(
-                401,
-                "unauthorized",
-                "this needs a token: send Authorization: Bearer …",
-                headers={"WWW-Authenticate": 'Bearer realm="rota"'},
-            )
+            raise self._stranger()
         self._rate.take(f"actor {actor}")
         return actor
+
+    def _stranger(self) -> ProblemError:
+        """Whoever authenticates in another way knows best what is missing."""
+        asks_for_token = isinstance(self._authenticate, TokenCheck)
+        detail = "this needs a token: send Authorization: Bearer …"
+        return ProblemError(
+            401,
+            "unauthorized",
+            detail if asks_for_token else "this application does not know who asks",
+            headers={"WWW-Authenticate": 'Bearer realm="rota"'},
+        )
 
 
 class LocalOnly:

@@ -77,6 +77,7 @@ class ApiServer:
             uvicorn.Config(
                 api,
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 lifespan="off",
                 ws="none",

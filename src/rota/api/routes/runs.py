@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from rota.api.pages import log_page
 from rota.api.routing import router
@@ -63,7 +63,9 @@ async def list_runs(
     operation_id="enqueue_run",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def enqueue_run(desk: AtDesk, body: schemas.NewRun, response: Response) -> Any:
+async def enqueue_run(
+    desk: AtDesk, body: schemas.NewRun, request: Request, response: Response
+) -> Any:
     """Ask for a run. The payload of a job that this server's application declares is checked
     against its types."""
     given = body.model_dump(exclude_none=True)
@@ -71,7 +73,9 @@ async def enqueue_run(desk: AtDesk, body: schemas.NewRun, response: Response) ->
     job, payload = given.pop("job"), given.pop("payload")
     options: Any = {names.get(name, name): value for name, value in given.items()}
     run = await desk.runs.enqueue(job, payload, **options)
-    response.headers["Location"] = f"/api/v1/runs/{run.id}"
+    # Wherever this is mounted.
+    prefix = request.scope.get("root_path", "")
+    response.headers["Location"] = f"{prefix}/api/v1/runs/{run.id}"
     return {"run_id": run.id, "job": run.job, "is_duplicate": run.is_duplicate}
 
 
