@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,3 +74,23 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     pipe = f"set -o pipefail; {sys.executable} -m rota config list --json | true"
     done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_values_and_names_are_completed(
+    cli: Cli, conn: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conn.execute("INSERT INTO rota.jobs (name, queue) VALUES ('send', 'mail')")
+
+    def completed(*words: str) -> list[str]:
+        monkeypatch.setenv("_ROTA_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("rota", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        with pytest.raises(SystemExit):
+            cli()
+        return capsys.readouterr().out.split()
+
+    assert completed("runs", "list", "--state", "su") == ["succeeded"]
+    assert completed("runs", "list", "--job", "s") == ["send"]
+    assert completed("schedules", "list", "--state", "pa") == ["paused", "parked"]
+    assert completed("queues", "pause", "m") == ["mail"]
+    assert completed("runs", "enqueue", "x") == []
