@@ -113,10 +113,10 @@ class Frame:
     def _queue(self, it: QueueRate) -> tuple[object, ...]:
         queue = it.queue
         oldest = "" if queue.oldest_seconds is None else times.span(queue.oldest_seconds)
-        into = self.inflow.rates.get(queue.name)
+        into, later = self.inflow.rates.get(queue.name), queue.scheduled + queue.blocked
         return (
-            queue.name, "paused" if queue.is_paused else "open", queue.queued, oldest,
-            queue.scheduled + queue.blocked or "", queue.running,
+            queue.name, "paused" if queue.is_paused else "open", f"{queue.queued:,}", oldest,
+            f"{later:,}" if later else "", queue.running,
             "" if into is None else _rate(into), _rate(it.per_second), queue.workers,
         )  # fmt: skip
 
