@@ -259,6 +259,11 @@ def test_backfill(made: Cli) -> None:
     done = made.done(*arguments, "--rate", 60, "--priority", 9, "--json").json
     assert len(done["run_ids"]) == 3
     assert "3 ran already" in made.done(*arguments).err
+    made.done("schedules", "create", "--name", "often", "--job", "send", "--every", "1h")
+    long = made.done("schedules", "backfill", "often", "--from", "3d", "--dry-run")
+    assert len(long.out.splitlines()) == 51
+    assert "… and 22 more, up to 2026-03-02 1" in long.err
+    assert long.err.endswith("72 runs would be enqueued\n")
     assert "before from" in misused(made, "backfill", "digest", "--from", "1d", "--until", "2d")
     assert "neither a duration" in misused(made, "backfill", "digest", "--from", "x")
     assert "no schedule" in failed(made, "backfill", "none", "--from", "1d")

@@ -151,9 +151,10 @@ def _act(
     asked = how | wanted | ({"ids": ids, "limit": max(len(ids), 1)} if ids else {})
     with administer(ctx) as app:
         runs = app.runs.by(actor()).sync
+        total = len(ids) if ids else None
         if not ids and not dry_run and not yes:
-            _confirm(runs, action, asked)
-        with progress(f"{_DOING[action]} runs", len(ids) if ids else None) as bar:
+            total = _confirm(runs, action, asked)
+        with progress(f"{_DOING[action]} runs", total) as bar:
             result = _call(runs, action, asked | {"dry_run": dry_run, "on_progress": bar.advance})
     return _print(result, is_json, is_short=not ids and len(result.items) > 20)
 
@@ -163,15 +164,16 @@ def _call(runs: SyncRuns, action: Action, asked: dict[str, Any]) -> BulkResult:
     return act[action](**asked)
 
 
-def _confirm(runs: SyncRuns, action: Action, asked: dict[str, Any]) -> None:
+def _confirm(runs: SyncRuns, action: Action, asked: dict[str, Any]) -> int:
     """A filter may fit more than one thinks: say how many before it is too late."""
     would = _call(runs, action, asked | {"dry_run": True})
     if not would.done:
-        return
+        return 0
     if not sys.stdin.isatty():
         values.refuse("--yes", f"is needed to {action} {would.done} runs by a filter")
     more = " and more" if would.has_more else ""
     typer.confirm(f"{action} {would.done} runs{more}?", abort=True, err=True)
+    return len(would.items)
 
 
 def _print(result: BulkResult, is_json: bool, *, is_short: bool) -> int:

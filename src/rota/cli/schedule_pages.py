@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo
     from rota.timing.preview import Row
 
+# Of a backfill; who wants all of them has a program read them.
+_SHOWN_TIMES = 50
 HEADERS = ("NAME", "STATE", "JOB", "WHEN", "NEXT", "LAST", "RUNS>", "SUCCESS>", "")
 
 
@@ -187,11 +189,13 @@ def _occurrence_news(one: OccurrenceInfo) -> str:
 def print_backfill(done: BackfillInfo) -> None:
     runs: list[object] = [*done.run_ids] or [""] * len(done.times)
     if done.times:
-        rows = zip(done.times, runs, strict=True)
-        table(("TIME", "RUN>"), [(times.absolute(at), run) for at, run in rows])
+        rows = [(times.absolute(at), run) for at, run in zip(done.times, runs, strict=True)]
+        table(("TIME", "RUN>"), rows[:_SHOWN_TIMES])
+        if len(rows) > _SHOWN_TIMES:
+            remark(f"… and {len(rows) - _SHOWN_TIMES:,} more, up to {rows[-1][0]}; --json has all")
     out = f", {done.left_out} ran already (--again takes them too)" if done.left_out else ""
     what = "would be enqueued" if done.is_dry_run else "enqueued"
-    remark(f"{len(done.times)} runs {what}{out}")
+    remark(f"{len(done.times):,} runs {what}{out}")
 
 
 def print_templates(found: list[TemplateInfo], is_json: bool) -> None:
