@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
+import rota
 from rota.cli.main import program
 from tests.cli.conftest import Cli
 from tests.docs.test_cli_docs import commands, flags
@@ -86,3 +89,15 @@ def test_settings_say_what_was_written(bare_cli: Cli) -> None:
         bare_cli.done("config", "unset", "worker.concurrency", "--json").json["action"] == "unset"
     )
     assert bare_cli("config", "unset", "worker.concurrency", "--json").code == 1
+
+
+def test_the_server_neither_claims_nor_ticks() -> None:
+    """It could start nothing of the kind: of the loops it knows the event loop alone."""
+    place = Path(rota.__file__).parent
+    files = [*(place / "api").rglob("*.py"), place / "cli" / "server.py"]
+    imported = {
+        name
+        for path in files
+        for name in re.findall(r"rota\.runtime[.\w]*", path.read_text(encoding="utf-8"))
+    }
+    assert imported == {"rota.runtime.event_loop"}
