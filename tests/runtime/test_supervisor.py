@@ -116,7 +116,7 @@ def test_starts_workers_and_stops_them_in_order(supervised: Callable[..., Superv
     ended = these.wait_ended(these.enqueue("sleep", seconds=0))
     assert int(ended["result"]) in pids
 
-    running = these.enqueue("sleep", seconds=1)
+    running = these.enqueue("sleep", seconds=2)
     these.wait_running(running)
     these.process.send_signal(signal.SIGINT)
 
