@@ -56,8 +56,14 @@ STORY = [
     step("update_calendar", "stale", "PATCH /calendars/office", {"description": "e"}),
     step("put_schedule_template", "ok", "PUT /schedule-templates/mine", {"cron": "@daily", **WHY}),
     step("put_schedule_template", "bad", "PUT /schedule-templates/mine", {"cron": "no"}),
+    step("put_schedule_template", "stale", "PUT /schedule-templates/mine", {"cron": "@hourly"}),
+    step("put_schedule_template", "missing", "PUT /schedule-templates/none", {"cron": "@hourly"}),
+    step("get_schedule_template", "ok", "GET /schedule-templates/mine"),
+    step("get_schedule_template", "bad", "GET /schedule-templates/mine?days=1"),
+    step("get_schedule_template", "missing", "GET /schedule-templates/none"),
     step("list_schedule_templates", "ok", "GET /schedule-templates?limit=2"),
     step("list_schedule_templates", "bad", "GET /schedule-templates?cursor=x"),
+    step("delete_schedule_template", "stale", "DELETE /schedule-templates/mine"),
     step("delete_schedule_template", "bad", "DELETE /schedule-templates/mine?force=true"),
     step("delete_schedule_template", "ok", "DELETE /schedule-templates/mine?reason=why"),
     step("delete_schedule_template", "missing", "DELETE /schedule-templates/mine"),
@@ -266,7 +272,7 @@ def fill(value: Any, world: dict[str, Any]) -> Any:
 
 
 async def carry_out(api: httpx.AsyncClient, one: Step, world: dict[str, Any], number: int) -> None:
-    headers = {"If-Match": '"999"'} if one.kind == "stale" else {}
+    headers = {"If-Match": '"999"'} if one.kind in ("stale", "missing") else {}
     if one.method == "POST":
         headers["Idempotency-Key"] = f"step-{number}"
     path = "/api/v1" + one.path.format(**world)

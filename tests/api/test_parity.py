@@ -41,7 +41,8 @@ SAME = {
     "schedules history": "list_occurrences",
     "schedules simulate": "simulate",
     "schedules templates": (
-        "list_schedule_templates put_schedule_template delete_schedule_template"
+        "list_schedule_templates get_schedule_template put_schedule_template "
+        "delete_schedule_template"
     ),
     "calendars list": "list_calendars",
     "calendars show": "get_calendar",

@@ -204,9 +204,14 @@ async def test_templates(api: httpx.AsyncClient) -> None:
     known = (await api.get(templates)).json()["items"]
     assert "Hourly" in [one["name"] for one in known]
     put = await api.put(f"{templates}/Mine", json={"cron": "5 5 * * *"})
-    assert put.json() == {"name": "Mine", "cron": "5 5 * * *", "description": ""}
+    assert put.json() == {"name": "Mine", "cron": "5 5 * * *", "description": "", "version": 1}
+    changed = {"cron": "6 6 * * *"}
+    seen = {"If-Match": put.headers["etag"]}
+    assert (await api.put(f"{templates}/Mine", json=changed, headers=seen)).json()["version"] == 2
+    late = await api.put(f"{templates}/Mine", json=changed, headers=seen)
+    problem(late, 412, "version_conflict")
     problem(await api.put(f"{templates}/Mine", json={"cron": "no"}), 422, "timing_error")
     made = await api.post(SCHEDULES, json={"name": "t", "job": "clean", "template": "Mine"})
-    assert made.json()["cron"] == "5 5 * * *"
+    assert made.json()["cron"] == "6 6 * * *"
     assert (await api.delete(f"{templates}/Mine")).status_code == 200
     problem(await api.delete(f"{templates}/Mine"), 404, "template_not_found")

@@ -99,11 +99,13 @@ def _as_columns(stored: ScheduleInfo) -> dict[str, Any]:
     }
 
 
-def add_template(name: str, cron: str, description: str, *, actor: str | None) -> Plan[None]:
+def add_template(
+    name: str, cron: str, description: str, *, version: int | None, actor: str | None
+) -> Plan[None]:
     if not name.strip():
         raise TimingError("a template needs a name")
     Timing.of(cron=cron)
-    yield from calendars.add_template(name, cron, description, actor=actor)
+    yield from calendars.add_template(name, cron, description, version=version, actor=actor)
 
 
 def _check_requires(name: str, tenant: str, given: Mapping[str, Any]) -> Plan[None]:

@@ -129,3 +129,8 @@ class ScheduleReads(Face):
     def templates_page(self, *, cursor: Cursor = None, limit: int = 50) -> Plan[Page[TemplateInfo]]:
         """A part of that list, and the cursor that leads to the next."""
         return calendars.page_templates(cursor=cursor, limit=limit)
+
+    @command
+    def template(self, name: str) -> Plan[TemplateInfo]:
+        """TemplateNotFound if there is none."""
+        return calendars.find_template(name)

@@ -163,15 +163,25 @@ class ScheduleCommands(ScheduleReads):
 
     @command
     def add_template(
-        self, name: str, cron: str, description: str = "", *, reason: str | None = None
+        self,
+        name: str,
+        cron: str,
+        description: str = "",
+        *,
+        version: int | None = None,
+        reason: str | None = None,
     ) -> Plan[None]:
-        """One more, or another cron for one that is there."""
-        return because(reason, edits.add_template(name, cron, description, actor=self.actor))
+        """One more, or another cron for one that is there: at this version, if one is given."""
+        plan = edits.add_template(name, cron, description, version=version, actor=self.actor)
+        return because(reason, plan)
 
     @command
-    def remove_template(self, name: str, *, reason: str | None = None) -> Plan[None]:
+    def remove_template(
+        self, name: str, *, version: int | None = None, reason: str | None = None
+    ) -> Plan[None]:
         """TemplateNotFound if there is none. Schedules that were made from it stay."""
-        return because(reason, calendars.remove_template(name, actor=self.actor))
+        plan = calendars.remove_template(name, version=version, actor=self.actor)
+        return because(reason, plan)
 
     def _delete(
         self, name: str, tenant: str, cancel_waiting: bool, version: int | None

@@ -10,7 +10,7 @@ import typer
 from rota.cli import load_map, values
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
-from rota.cli.flags import Absolute, Json, Oldest, Reason
+from rota.cli.flags import Absolute, Json, Oldest, Reason, Version
 from rota.cli.names import one_of, schedule_names
 from rota.cli.output import print_json, remark
 from rota.cli.progress import progress
@@ -193,6 +193,7 @@ def templates(
     cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
     description: Annotated[str, typer.Option(metavar="TEXT")] = "",
     remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove one.")] = None,
+    version: Version = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
@@ -201,8 +202,8 @@ def templates(
         values.refuse("--cron", "belongs to --add, and --add needs it")
     with administer(ctx) as app:
         if add is not None and cron is not None:
-            acting(app).add_template(add, cron, description, reason=reason)
+            acting(app).add_template(add, cron, description, version=version, reason=reason)
         if remove is not None:
-            acting(app).remove_template(remove, reason=reason)
+            acting(app).remove_template(remove, version=version, reason=reason)
         found = app.schedules.sync.templates()
     pages.print_templates(found, json)

@@ -105,6 +105,7 @@ class TemplateInfo:
     name: str
     cron: str
     description: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,14 +110,20 @@ def find_template(name: str) -> Plan[TemplateInfo]:
     return found[0]
 
 
-def add_template(name: str, cron: str, description: str, *, actor: str | None) -> Plan[None]:
+def add_template(
+    name: str, cron: str, description: str, *, version: int | None, actor: str | None
+) -> Plan[None]:
+    if version is not None:
+        yield from find_template(name)
+        yield from expect_version("template", name, version)
     yield Ask("templates/add", {"name": name, "cron": cron, "description": description})
     after = {"cron": cron, "description": description}
     yield from write_audit(actor, "template.added", "template", name, after=after)
 
 
-def remove_template(name: str, *, actor: str | None) -> Plan[None]:
+def remove_template(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
     stored = yield from find_template(name)
+    yield from expect_version("template", name, version)
     yield Ask("templates/remove", {"name": name})
     before = {"cron": stored.cron, "description": stored.description}
     yield from write_audit(actor, "template.removed", "template", name, before=before)

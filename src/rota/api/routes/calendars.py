@@ -110,28 +110,51 @@ async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None)
     return page_of("templates", await desk.schedules.templates_page(cursor=place, limit=limit))
 
 
+@routes.get(
+    "/schedule-templates/{name}",
+    response_model=schedules.TemplateView,
+    operation_id="get_schedule_template",
+    responses=problems(404) | tagged(),
+)
+async def get_template(desk: AtDesk, name: TemplateName, response: Response) -> Any:
+    """One template."""
+    return await _template(desk, name, response)
+
+
 @routes.put(
     "/schedule-templates/{name}",
     response_model=schedules.TemplateView,
     operation_id="put_schedule_template",
-    responses=problems(*WITH_BODY),
+    responses=problems(404, 412, *WITH_BODY) | tagged(),
 )
-async def put_template(desk: AtDesk, name: TemplateName, body: NewTemplate) -> Any:
+async def put_template(
+    desk: AtDesk, name: TemplateName, body: NewTemplate, response: Response, version: Version
+) -> Any:
     """One more template, or another cron for one that is there."""
-    await desk.schedules.add_template(name, body.cron, body.description, reason=body.reason)
-    return {"name": name, "cron": body.cron, "description": body.description}
+    await desk.schedules.add_template(
+        name, body.cron, body.description, version=version, reason=body.reason
+    )
+    return await _template(desk, name, response)
 
 
 @routes.delete(
     "/schedule-templates/{name}",
     response_model=schemas.Removed,
     operation_id="delete_schedule_template",
-    responses=problems(404),
+    responses=problems(404, 412),
 )
-async def delete_template(desk: AtDesk, name: TemplateName, reason: Why = None) -> Any:
+async def delete_template(
+    desk: AtDesk, name: TemplateName, version: Version, reason: Why = None
+) -> Any:
     """Remove a template. Schedules that were made from it stay."""
-    await desk.schedules.remove_template(name, reason=reason)
+    await desk.schedules.remove_template(name, version=version, reason=reason)
     return {"name": name}
+
+
+async def _template(desk: Desk, name: str, response: Response) -> Any:
+    found = await desk.schedules.template(name)
+    set_etag(response, found.version)
+    return found
 
 
 async def _one(desk: Desk, name: str, response: Response) -> Any:

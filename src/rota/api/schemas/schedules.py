@@ -161,8 +161,18 @@ OccurrencePage = page(OccurrenceView)
 TemplateView = view(
     TemplateInfo,
     "ScheduleTemplate",
-    {"name": "Its name.", "cron": "When.", "description": "What it is for."},
-    {"name": "Weekdays 9 AM", "cron": "0 9 * * 1-5", "description": "Monday to Friday at nine"},
+    {
+        "name": "Its name.",
+        "cron": "When.",
+        "description": "What it is for.",
+        "version": "Rises with each change; also its ETag.",
+    },
+    {
+        "name": "Weekdays 9 AM",
+        "cron": "0 9 * * 1-5",
+        "description": "Monday to Friday at nine",
+        "version": 1,
+    },
 )
 TemplatePage = page(TemplateView)
 

@@ -8,6 +8,7 @@ ALTER TABLE rota.jobs
     ADD COLUMN version bigint NOT NULL DEFAULT 1,
     ADD COLUMN events  text[] NOT NULL DEFAULT '{}' CHECK (array_position(events, NULL) IS NULL);
 ALTER TABLE rota.calendars ADD COLUMN version bigint NOT NULL DEFAULT 1;
+ALTER TABLE rota.schedule_templates ADD COLUMN version bigint NOT NULL DEFAULT 1;
 ALTER TABLE rota.queues ADD COLUMN version bigint NOT NULL DEFAULT 1;
 CREATE INDEX jobs_events ON rota.jobs USING gin (events);
 
@@ -23,6 +24,7 @@ END $$;
 CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
 CREATE TRIGGER calendars_version BEFORE UPDATE ON rota.calendars FOR EACH ROW EXECUTE FUNCTION rota.raise_version('{version,updated_at}');
+CREATE TRIGGER schedule_templates_version BEFORE UPDATE ON rota.schedule_templates FOR EACH ROW EXECUTE FUNCTION rota.raise_version('{version}');
 CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW EXECUTE FUNCTION rota.raise_version('{version}');
 
 -- What a tick and the end of a run write is no edit, and neither is a pause that they begin or end.
@@ -63,11 +65,13 @@ BEGIN
             END IF;
         WHEN 'calendar' THEN
             SELECT c.version INTO stored FROM rota.calendars c WHERE c.name = expect_version.name FOR UPDATE;
+        WHEN 'template' THEN
+            SELECT t.version INTO stored FROM rota.schedule_templates t WHERE t.name = expect_version.name FOR UPDATE;
         WHEN 'queue' THEN
             SELECT q.version INTO stored FROM rota.queues q WHERE q.name = expect_version.name FOR UPDATE;
             stored := coalesce(stored, 1);              -- nobody has said anything about it
         ELSE
-            RAISE EXCEPTION 'kind is "%"; it is one of schedule, job, calendar, queue', kind USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'kind is "%"; it is one of schedule, job, calendar, template, queue', kind USING ERRCODE = 'RO002';
     END CASE;
     IF stored IS NULL THEN
         RAISE EXCEPTION 'no % is named "%"', kind, expect_version.name USING ERRCODE = 'RO002';
