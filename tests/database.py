@@ -57,7 +57,7 @@ def _remove_old_places() -> None:
         *_MEMORY.glob(f"{_PREFIX}*"),
     ]:
         with suppress(OSError):
-            is_old = time.time() - place.stat().st_mtime > 3600
+            is_old = time.time() - place.stat().st_mtime > 600
             if is_old and not (place / "data" / "cluster" / "postmaster.pid").exists():
                 shutil.rmtree(place, ignore_errors=True)
 
