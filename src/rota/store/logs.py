@@ -108,6 +108,8 @@ class _Walk:
             high = min(span.to_at, self.top.at + _TICK)
             rows = yield Ask("logs/by_words", self._parameters(low) | {"high": high})
             self._take(rows, low)
+            # All lines of a span, and still no full page: it stays rare.
+            self.seen += (len(rows) + 1) * _RARE
             return
         started = self.clock()
         params = self._parameters(low) | {"chunk": self.chunk}
