@@ -4,6 +4,8 @@ or a schedule; a day of minutes in the roll-ups, and what else lists show."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench.server import Conn
 
 JOBS, QUEUES, DAYS, SCHEDULES = 50, 10, 28, 200
@@ -41,7 +43,8 @@ _ENDED = f"""
            b.error_type, b.error, b.reason
     FROM generate_series(%(first)s::bigint, %(last)s::bigint) n
     CROSS JOIN LATERAL (
-        SELECT now() - interval '{DAYS} days' * (1 - n::double precision / %(total)s) AS at) t
+        SELECT %(end)s::timestamptz - interval '{DAYS} days' * (1 - n::double precision / %(total)s)
+               AS at) t
     CROSS JOIN LATERAL (
         SELECT CASE WHEN n %% 200 = 0 THEN 'failed' ELSE 'succeeded' END AS state,
                CASE WHEN n %% 200 = 0 THEN 3 ELSE 1 END AS attempt,
@@ -63,7 +66,7 @@ _AROUND = f"""
       AND r.started_at > now() - interval '6 days';
     INSERT INTO rota.id_marks (id, at)
     SELECT (n - 1) * %(total)s::bigint / ({DAYS} * 288),
-           now() - interval '{DAYS} days' + n * interval '5 minutes'
+           %(end)s::timestamptz - interval '{DAYS} days' + (n - 1) * interval '5 minutes'
     FROM generate_series(1, {DAYS} * 288) n ON CONFLICT DO NOTHING;
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, max_attempts, priority,
         state, queue, job, payload, worker, attempt, started_at)
@@ -109,22 +112,24 @@ def make_past(conn: Conn, total: int) -> None:
     conn.execute(
         "SELECT rota.ensure_partitions(now() - make_interval(days => %s), now())", [DAYS + 1]
     )
-    _execute_all(conn, _DECLARED, total)
-    _make_ended(conn, total)
-    _execute_all(conn, _AROUND, total)
+    (end,) = conn.execute("SELECT now()").fetchone() or (None,)
+    given = {"total": total, "some": min(total, _SOME), "end": end}
+    _execute_all(conn, _DECLARED, given)
+    _make_ended(conn, given)
+    _execute_all(conn, _AROUND, given)
     _make_minutes(conn, min(total // 1000, 1440))
     conn.execute("SELECT rota.count_depths(0)")
     conn.execute("VACUUM (ANALYZE)")
     conn.execute("CHECKPOINT")
 
 
-def _execute_all(conn: Conn, statements: str, total: int) -> None:
+def _execute_all(conn: Conn, statements: str, given: dict[str, Any]) -> None:
     for one in statements.split(";\n"):
         if one.strip():
-            conn.execute(one, {"total": total, "some": min(total, _SOME)})
+            conn.execute(one, given)
 
 
-def _make_ended(conn: Conn, total: int) -> None:
+def _make_ended(conn: Conn, given: dict[str, Any]) -> None:
     """Its indexes are made after it is filled: that halves the time."""
     found = conn.execute(
         "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index"
@@ -132,9 +137,9 @@ def _make_ended(conn: Conn, total: int) -> None:
     ).fetchall()
     for name, _ in found:
         conn.execute(f"DROP INDEX {name}")
-    for first in range(1, total + 1, _CHUNK):
-        last = min(first + _CHUNK - 1, total)
-        conn.execute(_ENDED, {"first": first, "last": last, "total": total})
+    for first in range(1, given["total"] + 1, _CHUNK):
+        last = min(first + _CHUNK - 1, given["total"])
+        conn.execute(_ENDED, given | {"first": first, "last": last})
     for _, definition in found:
         conn.execute(definition.replace(" ON ONLY ", " ON "))
 

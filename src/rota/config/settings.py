@@ -59,7 +59,11 @@ class WorkerSettings:
     ] = 1
     queues: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
-        Field(description="Queues to claim from. Empty: all of them.", examples=[("mail",)]),
+        Field(
+            description="Queues to claim from. Empty: all of them. Rota's own, `rota.system`, is"
+            " always one.",
+            examples=[("mail",)],
+        ),
         Shown(default="all"),
     ] = ()
     poll_seconds: Annotated[
