@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import typer.main
@@ -105,11 +106,13 @@ LOCAL = {
 }
 
 
+@cache
 def every_command() -> dict[str, Any]:
     found = commands(typer.main.get_command(program))
     return {path.removeprefix("rota").strip(): command for path, command in found}
 
 
+@cache
 def operations() -> dict[str, set[str]]:
     """The names that each operation takes, in path, query, headers and body."""
     described = create_api(rota.App(embedded=False, server={"token": TOKEN})).openapi()
