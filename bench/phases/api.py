@@ -17,6 +17,7 @@ from bench.past import make_past
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.systems.base import System
 from rota.api import create_api
+from rota.runtime.event_loop import keep_what_is_there
 
 _DATABASE = "rota_api"
 _TOKEN = "of the bench"
@@ -78,6 +79,7 @@ async def _call(url: str, wanted: Sequence[Address], calls: int) -> dict[str, li
         )
     )
     transport = httpx.ASGITransport(create_api(app))
+    keep_what_is_there()  # as `rota server` does
     headers = {"Authorization": f"Bearer {_TOKEN}"}
     found = {}
     async with httpx.AsyncClient(
