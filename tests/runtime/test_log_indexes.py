@@ -78,6 +78,15 @@ async def test_a_large_open_day_is_cut_into_spans(app: rota.App, engine: Engine)
     )
 
 
+async def until_built(indexes: LogIndexes) -> None:
+    """Not at the first try where the server's own upkeep is at the table just then."""
+
+    async def is_built() -> bool:
+        return await indexes.run_once() == 0
+
+    await eventually(is_built)
+
+
 async def test_what_a_crash_left_half_built_is_built_again(
     indexes: LogIndexes, engine: Engine
 ) -> None:
@@ -90,7 +99,7 @@ async def test_what_a_crash_left_half_built_is_built_again(
     )
     assert await indexes.run_once() == 60  # it may be under way
     assert built(engine) == [(name, False)]
-    assert await indexes.run_once() == 0
+    await until_built(indexes)
     assert built(engine) == [(name, True)]
 
 
@@ -110,7 +119,7 @@ async def test_one_that_somebody_builds_is_left_alone(
     assert await indexes.run_once() == 60
     assert built(engine) == [(name, False)]
     other.rollback()
-    assert await indexes.run_once() == 0
+    await until_built(indexes)
 
 
 async def test_two_workers_build_it_once(app: rota.App, engine: Engine) -> None:
