@@ -256,10 +256,7 @@ class Feeder:
         started = time.monotonic()
         if request is not None and request.limit:
             self._waiting.asked()
-        unflushed = None
-        if request is not None and request.batch is None and not self._slots.ready:
-            unflushed = Unflushed(self._add)
-        self.unflushed = unflushed
+        unflushed = self.unflushed = self._early(request)
         try:
             claims, has_later = await self._ends.exchange(request, unflushed)
         except BaseException:
@@ -277,6 +274,11 @@ class Feeder:
             self._waiting.look_now()
         if has_later:
             self._on_later()
+
+    def _early(self, request: ClaimRequest | None) -> Unflushed | None:
+        """A claim that goes alone, into free slots, has its runs ready before its commit."""
+        is_lone = request is not None and request.batch is None and not self._ends
+        return Unflushed(self._add) if is_lone and not self._slots.ready else None
 
     def _add(self, claims: Sequence[Claim]) -> bool:
         """Into the slots; not when somebody has said stop meanwhile."""
