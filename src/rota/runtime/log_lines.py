@@ -63,12 +63,6 @@ def to_message(message: object, limit: int) -> str:
 def to_fields(fields: Mapping[str, Any], limit: int) -> bytes:
     """The fields as JSON, now: what they hold may change. What JSON cannot hold goes as its text,
     what is too long is cut: at first the long values, then all of it."""
-    try:
-        raw = _encode(fields)
-        if len(raw) <= limit and b"\\u0000" not in raw:
-            return raw
-    except Exception:
-        pass  # the long way knows more
     raw = _json(fields)
     if len(raw) <= limit:
         return raw
