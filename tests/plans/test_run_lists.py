@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from rota.model.list_filters import TimeOrder
 from rota.model.run_filter import RunFilter, RunFilters
 from rota.store import run_lists
 from rota.store.plans import Ask
@@ -73,7 +74,7 @@ def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
 )  # fmt: skip
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 def test_lists_read_little_of_a_long_history(
-    history: psycopg.Connection[Any], filters: RunFilters, order: run_lists.Order
+    history: psycopg.Connection[Any], filters: RunFilters, order: TimeOrder
 ) -> None:
     # Open runs have the lowest ids: what is common among them needs no look further.
     with psycopg.connect(history.info.dsn, password=history.info.password, autocommit=True) as conn:

@@ -127,7 +127,7 @@ class BulkCommands(Face):
 
     def _act_on_filter(self, bulk: _Bulk, wanted: RunFilter) -> Plan[tuple[list[BulkItem], bool]]:
         """Page by page, from where the last one ended: what was refused does not come again."""
-        yield Ask("runs/plan_by_values", {"is_local": False})
+        yield Ask("session/plan_by_values", {"is_local": False})
         wanted = wanted.or_states(FITTING[bulk.action])
         items: list[BulkItem] = []
         cursor: int | None = None

@@ -14,12 +14,12 @@ from rota.jobs.options import NO_OPTIONS, OptionArguments
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
 from rota.model.details import RunDetails
+from rota.model.list_filters import TimeOrder
 from rota.model.run import RunInfo
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
 from rota.store import run_lists, runs
 from rota.store.plans import Plan
 from rota.store.pool import Database
-from rota.store.run_lists import Order
 
 Found = list[RunInfo]
 
@@ -36,7 +36,7 @@ class RunCommands(BulkCommands):
         self,
         *,
         limit: int = 50,
-        order: Order = "newest",
+        order: TimeOrder = "newest",
         before_id: int | None = None,
         **filters: Unpack[RunFilters],
     ) -> Plan[Found]:
@@ -50,7 +50,7 @@ class RunCommands(BulkCommands):
         self,
         *,
         limit: int = 50,
-        order: Order = "newest",
+        order: TimeOrder = "newest",
         cursor: int | None = None,
         seconds: float | None = 0.05,
         **filters: Unpack[RunFilters],
@@ -105,7 +105,9 @@ class RunCommands(BulkCommands):
         the audit keeps the old one."""
         return self._retry(run_id, reason, payload, delay)
 
-    def _list(self, wanted: RunFilter, order: Order, cursor: int | None, limit: int) -> Plan[Found]:
+    def _list(
+        self, wanted: RunFilter, order: TimeOrder, cursor: int | None, limit: int
+    ) -> Plan[Found]:
         found = yield from run_lists.list_page(wanted, order=order, cursor=cursor, limit=limit)
         return found.runs
 

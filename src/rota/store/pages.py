@@ -31,7 +31,7 @@ def read_page(
     if limit < 1:
         raise FilterError(f"limit {limit} is less than 1")
     after = None if cursor is None else json.dumps(list(cursor))
-    yield Ask("runs/plan_by_values", {"is_local": True})
+    yield Ask("session/plan_by_values", {"is_local": True})
     asked = dict(params) | {"order": order, "after": after, "limit": limit + 1}
     rows = yield Ask(statement, asked)
     places = [row.pop("place") for row in rows]

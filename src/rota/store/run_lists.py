@@ -10,16 +10,16 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any
 
 from rota.errors import FilterError
 from rota.model.bulk import Action, BulkItem
+from rota.model.list_filters import TimeOrder
 from rota.model.run import RunInfo
 from rota.model.run_filter import RunFilter, RunPage
 from rota.store.clock import read_clock
+from rota.store.pages import check_order
 from rota.store.plans import Ask, Plan, Rows
-
-Order = Literal["newest", "oldest"]
 
 _PORTION = 4_000
 _LEAST_PORTION = 2_000
@@ -59,16 +59,15 @@ class _Search:
 def list_page(
     wanted: RunFilter,
     *,
-    order: Order = "newest",
+    order: TimeOrder = "newest",
     cursor: int | None = None,
     limit: int = 50,
     seconds: float | None = None,
 ) -> Plan[RunPage]:
     """One page. `cursor` is the last page's; `seconds` is the time after which the search stops
     where it is."""
-    if order not in get_args(Order):
-        raise FilterError(f"{order!r} is no order", hint=f"there are {', '.join(get_args(Order))}")
-    yield Ask("runs/plan_by_values", {"is_local": True})
+    check_order(order, TimeOrder)
+    yield Ask("session/plan_by_values", {"is_local": True})
     statement = "runs/list_oldest" if order == "oldest" else "runs/list"
     rows, cursor, searched_to = yield from _find(statement, wanted, cursor, limit, seconds)
     return RunPage([RunInfo(**row) for row in rows], cursor, searched_to)
