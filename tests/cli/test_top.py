@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from fcntl import ioctl
+from functools import partial
 from io import StringIO
 from termios import TIOCSWINSZ
 from typing import Any
@@ -150,6 +151,8 @@ class Terminal:
             [sys.executable, "-m", "rota", "top", *arguments],
             stdin=child, stdout=child, stderr=child, start_new_session=True,
             env={**os.environ, "ROTA_DATABASE_URL": url, "TERM": "xterm"},
+            # Tests in a shell's background inherit that Ctrl-C is ignored; a terminal does not.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         os.close(child)
         self.drawn = ""

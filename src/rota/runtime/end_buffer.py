@@ -13,7 +13,8 @@ import psycopg
 from rota.model.outcome import Again, Ended, Failure, Outcome
 from rota.model.run import Claim
 from rota.runtime.counts import Counts
-from rota.store.feed import ClaimRequest, Ends, Feed
+from rota.store.claims import ClaimRequest
+from rota.store.feed import Ends, Feed
 from rota.store.prepared import Early
 from rota.telemetry.logging import get_logger
 

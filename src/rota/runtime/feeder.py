@@ -20,12 +20,14 @@ from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.end_buffer import EndBuffer
+from rota.runtime.lone_claims import LoneClaims
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots, take_all
 from rota.runtime.tasks import end_task
 from rota.runtime.unflushed import Unflushed
 from rota.runtime.waiting import Waiting
-from rota.store.feed import ClaimRequest, Feed
+from rota.store.claims import ClaimRequest
+from rota.store.feed import Feed
 from rota.telemetry.logging import get_logger
 
 _STALLED_SECONDS = 1.0
@@ -66,9 +68,14 @@ class Feeder:
         self._is_claiming = True
         self._has_suspects = False
         self._is_solo = False
-        self.unflushed: Unflushed | None = None  # the claim whose commit runs must wait for
+        self._lone = LoneClaims(feed, slots, self._add)
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def unflushed(self) -> Unflushed | None:
+        """The claim whose commit runs must wait for."""
+        return self._lone.unflushed
 
     # What the slots and the rest of the worker say.
 
@@ -98,6 +105,8 @@ class Feeder:
         """Somebody enqueued into this queue."""
         self._plan.add_queue(queue)
         if self._waiting.called():
+            if self._may_claim and not self._ends and self._lone.send(queue):
+                self._waiting.asked()
             self.wake()
 
     def know(self, jobs: Sequence[str]) -> None:
@@ -181,6 +190,9 @@ class Feeder:
 
     async def _step(self) -> None:
         """Wait for a reason, then one round trip."""
+        if self._lone.is_sent:
+            await self._receive()
+            return
         if not self._is_claiming and (self._ahead or self._slots.ready):
             await self.hand_back()
         if self._has_suspects or self._is_solo:
@@ -195,7 +207,6 @@ class Feeder:
         """What to ask for next, if anything."""
         if not self._may_claim:
             return None
-        idle = self._slots.idle
         ready = len(self._slots.ready)
         # Early enough that the server has work while the slots have theirs; not earlier, because a
         # batch that is started while another is nearly whole doubles what a crash makes suspect.
@@ -211,7 +222,7 @@ class Feeder:
             # More than the free slots would start within a round trip: claimed ahead, so that
             # only what really starts counts as started.
             return partial(self._plan.request, is_ahead=True) if wants_more else None
-        return partial(self._plan.request, free=idle - ready) if idle > ready else None
+        return partial(self._plan.request, free=self._slots.free) if self._slots.has_room else None
 
     @property
     def _may_claim(self) -> bool:
@@ -242,43 +253,54 @@ class Feeder:
         if full_look is not None and self._may_claim and self._slots.has_room:
             seconds = min(seconds, full_look)
         timer = self._waiter.get_loop().call_later(seconds, self.wake)
+        if self._may_claim and self._slots.has_room and self._waiting.is_quiet:
+            self._lone.make_ready(self._plan.request(free=self._slots.free))
         try:
             await self._waiter
+        except asyncio.CancelledError:
+            await self._lone.call_off()
+            raise
         finally:
             timer.cancel()
             self._waiter = None
-        if self._slots.is_stalled(_STALLED_SECONDS):
+            self._lone.forget()
+        if not self._lone.is_sent and self._slots.is_stalled(_STALLED_SECONDS):
             # The runs turned out slower than the ones before: others may have free slots.
             await self.hand_back()
             self._plan.shrink()
+
+    async def _receive(self) -> None:
+        """The claim that went out with the call."""
+        started = time.monotonic()
+        try:
+            request, claims = await self._lone.receive()
+        except BaseException:
+            self._break_off()
+            raise
+        self._take(request, claims, time.monotonic() - started)
 
     async def _exchange(self, request: ClaimRequest | None) -> None:
         started = time.monotonic()
         if request is not None and request.limit:
             self._waiting.asked()
-        unflushed = self.unflushed = self._early(request)
+        is_lone = request is not None and request.batch is None and not self._ends
+        early = self._lone.start() if is_lone else None
         try:
-            claims, has_later = await self._ends.exchange(request, unflushed)
+            claims, has_later = await self._ends.exchange(request, early)
         except BaseException:
-            self._waiting.look_now()
-            if unflushed is not None and unflushed.has_added:
-                take_all(self._slots.ready)
-                unflushed.broke_off()
+            self._break_off()
             raise
-        finally:
-            self.unflushed = None
         if request is not None and claims is not None:
-            is_added = unflushed is not None and unflushed.has_added
-            self._take(request, claims, time.monotonic() - started, is_added)
+            self._take(request, claims, time.monotonic() - started)
         elif request is not None:
-            self._waiting.look_now()
+            self._break_off()
         if has_later:
             self._on_later()
 
-    def _early(self, request: ClaimRequest | None) -> Unflushed | None:
-        """A claim that goes alone, into free slots, has its runs ready before its commit."""
-        is_lone = request is not None and request.batch is None and not self._ends
-        return Unflushed(self._add) if is_lone and not self._slots.ready else None
+    def _break_off(self) -> None:
+        """A claim that was not carried out, or of which nobody knows whether it was."""
+        self._waiting.look_now()
+        self._lone.break_off()
 
     def _add(self, claims: Sequence[Claim]) -> bool:
         """Into the slots; not when somebody has said stop meanwhile."""
@@ -286,16 +308,14 @@ class Feeder:
             self._slots.add(sorted(claims, key=_place))
         return self._is_claiming
 
-    def _take(
-        self, request: ClaimRequest, claims: list[Claim], seconds: float, is_added: bool
-    ) -> None:
+    def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
         is_starved = not self._slots.ready
         if request.start_batch is not None:
             self._slots.add(take_all(self._ahead))
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
         self._rollups.counts.picked_up(claims)
-        if is_added:
+        if self._lone.end():
             return
         if not self._is_claiming:
             # Somebody said stop while the claim was under way: the next step hands it back.

@@ -43,8 +43,13 @@ class Slots:
         return self.size - len(self._running)
 
     @property
+    def free(self) -> int:
+        """For how many more there would be a slot at once."""
+        return self.idle - len(self.ready)
+
+    @property
     def has_room(self) -> bool:
-        return self.idle > len(self.ready)
+        return self.free > 0
 
     @property
     def is_empty(self) -> bool:

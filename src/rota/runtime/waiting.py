@@ -60,6 +60,11 @@ class Waiting:
     def is_busy(self) -> bool:
         return time.monotonic() < self._busy_until
 
+    @property
+    def is_quiet(self) -> bool:
+        """The next reason to look will be a call."""
+        return self._is_flagged and self._settle_xid is None and not self.is_busy
+
     def is_claim_due(self, may_have_more: bool) -> bool:
         return may_have_more or self._is_called or time.monotonic() >= self._next_look
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import AsyncCursor, AsyncRawCursor, errors
 from psycopg.adapt import Buffer, Loader
@@ -17,6 +17,7 @@ from psycopg.pq import Format
 from rota.model.outcome import Again, Ended, Outcome
 from rota.model.run import Claim
 from rota.store import numbered
+from rota.store.claims import ClaimRequest, ReadyClaim, Turn
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn, Database
 from rota.store.prepared import Early, Prepared
@@ -83,17 +84,6 @@ class Ends:
         return part
 
 
-class ClaimRequest(NamedTuple):
-    """What a claim asks for; `limit` 0 only marks `start_batch` as started."""
-
-    limit: int
-    queues: Sequence[str]
-    quota: int
-    hints: list[int]
-    batch: int | None
-    start_batch: int | None
-
-
 class Feed:
     """Ends and claims of one worker identity."""
 
@@ -104,7 +94,7 @@ class Feed:
         self._conn: AsyncConn | None = None
         self.refused = 0  # of the last exchange: ends that were not accepted
         # A pipeline takes the whole connection: one caller at a time.
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         get = database.statements.get
         self._claim_sql, self._finish_sql = get("runs/claim"), get("runs/finish")
         self._lone_claim = Prepared("claim", self._claim_sql)
@@ -156,6 +146,14 @@ class Feed:
                     self.refused = 0
                     await self._send_unlocked(conn, ends)
                     return False, None
+
+    def ready(self, request: ClaimRequest) -> ReadyClaim | None:
+        """A claim without ends that has only to be sent; None before the first one."""
+        conn = self._conn
+        if conn is None or not self._lone_claim.is_known_to(conn):
+            return None
+        values = self._lone_claim.values(self._asked(request))
+        return ReadyClaim(request, conn, self._turn, self._lone_claim, values)
 
     async def _send(
         self,

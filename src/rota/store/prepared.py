@@ -24,6 +24,8 @@ from rota.store.statements import convert
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
+Values = Sequence[bytes | None]
+
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _CALL_OFF_SECONDS = 5.0
 
@@ -53,23 +55,40 @@ class Prepared:
         make: Callable[[Any], R],
         early: Early[R] | None = None,
     ) -> list[R]:
-        values = [_encode(parameters[name]) for name in self._names]
+        values = self.values(parameters)
         async with conn.lock:
-            loader = self._loaders.get(conn) or await self._prepare(conn)
-            answer = _Answer(conn, loader, make, early)
-            answer.ask(self._name, values)
-            return await answer.wait()
+            if not self.is_known_to(conn):
+                await self._prepare(conn)
+            return await self.ask(conn, values, make, early).wait()
 
-    async def _prepare(self, conn: AsyncConn) -> abc.Transformer:
+    # In two steps, for who has nothing left to do in the moment that counts.
+
+    def values(self, parameters: Mapping[str, Any]) -> Values:
+        return [_encode(parameters[name]) for name in self._names]
+
+    def is_known_to(self, conn: AsyncConn) -> bool:
+        return conn in self._loaders
+
+    def ask(
+        self,
+        conn: AsyncConn,
+        values: Values,
+        make: Callable[[Any], R],
+        early: Early[R] | None = None,
+    ) -> Answer[R]:
+        """Send it now, over a connection that knows it and that nobody else uses."""
+        answer = Answer(conn, self._loaders[conn], make, early)
+        answer.ask(self._name, values)
+        return answer
+
+    async def _prepare(self, conn: AsyncConn) -> None:
         conn.pgconn.send_prepare(self._name, self._text)
         results: list[PGresult] = await conn.wait(generators.execute(conn.pgconn))
         _check(conn, results[-1])
-        loader: abc.Transformer = adapt.Transformer.from_context(conn)
-        self._loaders[conn] = loader
-        return loader
+        self._loaders[conn] = adapt.Transformer.from_context(conn)
 
 
-class _Answer(Generic[R]):
+class Answer(Generic[R]):
     """Of one statement. For who wants rows early, a pipeline of it alone: the server sends the
     rows when it has them, and the end of the pipeline when their commit is flushed."""
 
@@ -88,7 +107,7 @@ class _Answer(Generic[R]):
         self._rows: list[R] = []
         self._error: Exception | None = None
 
-    def ask(self, name: bytes, values: list[bytes | None]) -> None:
+    def ask(self, name: bytes, values: Values) -> None:
         if self._early is None:
             self._pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
         else:
@@ -106,7 +125,7 @@ class _Answer(Generic[R]):
         try:
             await self._reading.ended
         except asyncio.CancelledError:
-            await self._call_off()
+            await self.call_off()
             raise
         if self._error is not None:
             raise self._error
@@ -139,7 +158,7 @@ class _Answer(Generic[R]):
         if self._early is not None:
             self._early.rows(self._rows)
 
-    async def _call_off(self) -> None:
+    async def call_off(self) -> None:
         """As the driver does it: nobody waits any longer, but the connection has to be left with
         nothing under way."""
         ended = self._reading.renew()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from rota.app import App
-from rota.store.feed import ClaimRequest, Ends, Feed
+from rota.store.claims import ClaimRequest
+from rota.store.feed import Ends, Feed
 
 _BATCH = 500
 
