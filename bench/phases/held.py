@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bench.phases.base import Case, Measure, Phase, Sizes
-from bench.systems.base import System
+from bench.systems.base import Drain, System
 
 
 @contextmanager
@@ -23,13 +23,18 @@ def snapshot(system: System) -> Iterator[None]:
         conn.execute("ROLLBACK")
 
 
+def _rate(drains: Sequence[Drain]) -> float:
+    return sum(one.runs for one in drains) / sum(one.seconds for one in drains)
+
+
 def cases(sizes: Sizes) -> Sequence[Case]:
     def rates(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
             found = [workers.drain(sizes.runs) for _ in range(sizes.held_rounds)]
         every = {f"round {n} runs/s": one.rate for n, one in enumerate(found, 1)}
-        total = sum(one.runs for one in found) / sum(one.seconds for one in found)
-        return {"runs/s": total, "last/first round": found[-1].rate / found[0].rate, **every}
+        half = len(found) // 2
+        change = _rate(found[half:]) / _rate(found[:half]) if half else 1.0
+        return {"runs/s": _rate(found), "second/first half": change, **every}
 
     def when(is_held: bool) -> Measure:
         def measure(system: System) -> dict[str, float]:
