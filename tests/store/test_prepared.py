@@ -142,3 +142,14 @@ async def test_more_than_a_socket_takes_at_once(aconn: AsyncConn) -> None:
     text = "x" * 30_000_000
     assert await length.fetch(aconn, {"text": text}, tuple) == [(30_000_000,)]
     assert await length.fetch(aconn, {"text": text}, tuple, Watcher()) == [(30_000_000,)]
+
+
+async def test_two_who_ask_the_same_share_what_a_connection_knows(aconn: AsyncConn) -> None:
+    for _ in range(2):
+        number = Prepared("number", "SELECT %(n)s::bigint")
+        assert await number.fetch(aconn, {"n": 7}, tuple) == [(7,)]
+
+
+async def test_another_text_under_the_same_name_is_another_statement(aconn: AsyncConn) -> None:
+    for n in (1, 2):
+        assert await Prepared("number", f"SELECT {n}").fetch(aconn, {}, tuple) == [(n,)]

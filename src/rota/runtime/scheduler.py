@@ -21,6 +21,7 @@ from rota.errors import TimingError
 from rota.model.schedule import Schedule, Segment
 from rota.runtime.loop import Loop
 from rota.store.pool import AsyncConn, Database
+from rota.store.prepared import Prepared
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
 from rota.timing.decisions import Tick, decide
@@ -48,6 +49,11 @@ class Scheduler(Loop):
     ) -> None:
         super().__init__()
         self._database = database
+        get = database.statements.get
+        # When many schedules are due at once, most of the workers that wake find all of it held.
+        self._hold = Prepared("hold_due", get("schedules/hold_due"))
+        self._release = Prepared("release_hold", get("schedules/release"))
+        self._write_ticks = Prepared("write_ticks", get("schedules/write_ticks"))
         self._tick_seconds = tick_seconds
         self._random = random_number
         self.worker = 0
@@ -63,16 +69,15 @@ class Scheduler(Loop):
 
     async def tick(self) -> int:
         """One pass. Answers how many schedules it looked at."""
-        get = self._database.statements.get
         async with self._database.connection() as conn:
             params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
-            cursor = await conn.execute(get("schedules/hold_due"), params)
-            hold, ids = await cursor.fetchone() or (None, [])
+            ((hold, ids),) = await self._hold.fetch(conn, params, tuple)
             if hold is None:
                 return 0
-            cursor = await conn.execute(get("schedules/read_due"), {"ids": ids})
+            read_due = self._database.statements.get("schedules/read_due")
+            cursor = await conn.execute(read_due, {"ids": ids})
             await self._think(conn, await cursor.fetchall())
-            await conn.execute(get("schedules/release"), {"hold": hold})
+            await self._release.fetch(conn, {"hold": hold}, tuple)
         return len(ids)
 
     async def _think(self, conn: AsyncConn, rows: Sequence[Any]) -> None:
@@ -159,14 +164,14 @@ class Scheduler(Loop):
         data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
         params = {"worker": self.worker, "ticks": data}
         try:
-            cursor = await conn.execute(get("schedules/write_ticks"), params)
+            rows = await self._write_ticks.fetch(conn, params, tuple)
         except errors.CheckViolation as error:
             if "no partition" not in str(error):
                 raise
             instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
             await conn.execute(get("schedules/ensure_ledger"), {"instants": list(instants)})
-            cursor = await conn.execute(get("schedules/write_ticks"), params)
-        written = {row[0] for row in await cursor.fetchall()}
+            rows = await self._write_ticks.fetch(conn, params, tuple)
+        written = {row[0] for row in rows}
         crowded = [s.id for s, tick in ticks if tick.cancels_running and s.id in written]
         if crowded:
             await conn.execute(get("schedules/cancel_others"), {"ids": crowded})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
+from zlib import crc32
 
 import psycopg
 from psycopg import abc, adapt, errors, generators
@@ -26,6 +27,9 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 Values = Sequence[bytes | None]
 
+# What reads the answers of the statements that a connection knows, by their names: connections go
+# from hand to hand, and two who ask the same share it.
+_KNOWN: WeakKeyDictionary[AsyncConn, dict[bytes, abc.Transformer]] = WeakKeyDictionary()
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _CALL_OFF_SECONDS = 5.0
 
@@ -45,8 +49,8 @@ class Prepared:
     def __init__(self, name: str, sql: str) -> None:
         text, self._names = convert(sql, "numeric")
         self._text = text.encode()
-        self._name = f"rota_{name}".encode()
-        self._loaders: WeakKeyDictionary[AsyncConn, abc.Transformer] = WeakKeyDictionary()
+        # The text differs with the schema, and a caller's connection may serve two of them.
+        self._name = f"rota_{name}_{crc32(self._text):x}".encode()
 
     async def fetch(
         self,
@@ -67,7 +71,7 @@ class Prepared:
         return [_encode(parameters[name]) for name in self._names]
 
     def is_known_to(self, conn: AsyncConn) -> bool:
-        return conn in self._loaders
+        return self._name in _KNOWN.get(conn, ())
 
     def ask(
         self,
@@ -77,7 +81,7 @@ class Prepared:
         early: Early[R] | None = None,
     ) -> Answer[R]:
         """Send it now, over a connection that knows it and that nobody else uses."""
-        answer = Answer(conn, self._loaders[conn], make, early)
+        answer = Answer(conn, _KNOWN[conn][self._name], make, early)
         answer.ask(self._name, values)
         return answer
 
@@ -85,7 +89,7 @@ class Prepared:
         conn.pgconn.send_prepare(self._name, self._text)
         results: list[PGresult] = await conn.wait(generators.execute(conn.pgconn))
         _check(conn, results[-1])
-        self._loaders[conn] = adapt.Transformer.from_context(conn)
+        _KNOWN.setdefault(conn, {})[self._name] = adapt.Transformer.from_context(conn)
 
 
 class Answer(Generic[R]):
