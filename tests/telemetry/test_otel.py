@@ -257,6 +257,21 @@ async def test_what_an_operator_asks_for_belongs_to_the_callers_trace(
     assert (await app.runs.get(run.id)).metadata["team"] == "growth"
 
 
+@pytest.mark.parametrize("metadata", [None, {"team": "growth"}])
+async def test_what_an_operator_triggers_belongs_to_the_callers_trace(
+    app: rota.App, spans: Spans, metadata: dict[str, str] | None
+) -> None:
+    @app.job
+    async def work() -> None: ...
+
+    await app.schedules.create("often", "work", every=3600, run_metadata=metadata)
+    with trace.get_tracer("mine").start_as_current_span("request"):
+        made = await app.schedules.by("ada").trigger("often")
+    await drain(app)
+    assert is_child(spans.one("run work"), spans.one("request"))
+    assert (await app.runs.get(made.run_id)).metadata.items() >= (metadata or {}).items()
+
+
 async def test_a_schedules_run_begins_a_trace_and_names_the_schedule(
     app: rota.App, conn: Conn, spans: Spans
 ) -> None:

@@ -13,9 +13,11 @@ from rota.admin.face import AsyncFace, SyncFace, command
 from rota.admin.schedule_reads import ScheduleReads
 from rota.config import Config
 from rota.errors import WrongState
+from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import with_new
+from rota.jobs.tracing import carrying
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
 from rota.store import calendars, schedules
 from rota.store.audit import because
@@ -219,8 +221,15 @@ class ScheduleCommands(ScheduleReads):
         self, name: str, payload: Mapping[str, Any] | None, tenant: str
     ) -> Plan[Triggered]:
         found = yield from schedules.find_schedule(name, tenant)
-        text = None if payload is None else json.dumps(self._payload(found.job, payload))
-        return (yield from schedules.trigger_schedule(name, tenant, payload=text, actor=self.actor))
+        return (
+            yield from schedules.trigger_schedule(
+                name,
+                tenant,
+                payload=_json(None if payload is None else self._payload(found.job, payload)),
+                metadata=_json(carrying(NO_OPTIONS).metadata),
+                actor=self.actor,
+            )
+        )
 
     def _with_jobs(self, plan: Plan[T]) -> Plan[T]:
         """Jobs that were declared after the database was opened can be named too."""
@@ -272,3 +281,7 @@ class SyncSchedules(ScheduleCommands, SyncFace):
         super().__init__(schedules.database, schedules.actor)
         self.registry = schedules.registry
         self.config = schedules.config
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value)

@@ -1,2 +1,2 @@
-SELECT rota.trigger_schedule(%(name)s::text, payload => %(payload)s::text::jsonb, tenant => %(tenant)s::text, actor => %(actor)s::text)
-       AS answer
+SELECT rota.trigger_schedule(%(name)s::text, payload => %(payload)s::text::jsonb, tenant => %(tenant)s::text, actor => %(actor)s::text,
+                             metadata => %(metadata)s::text::jsonb) AS answer
