@@ -52,7 +52,7 @@ class RunCommands(BulkCommands):
         limit: int = 50,
         order: TimeOrder = "newest",
         cursor: int | None = None,
-        seconds: float | None = 0.05,
+        seconds: float | None = 0.03,
         **filters: Unpack[RunFilters],
     ) -> Plan[RunPage]:
         """A part of that list, and the cursor that leads to the next. A search that takes longer

@@ -35,11 +35,11 @@ def quantiles(
     sums = list(accumulate(buckets))
     if not sums or not sums[-1]:
         return [None] * len(shares)
-    return [_quantile(sums, share * sums[-1], longest) for share in shares]
-
-
-def _quantile(sums: list[int], wanted: float, longest: float | None) -> float:
-    number = bisect_left(sums, max(wanted, 1e-9))
-    seen, low = (sums[number - 1], _EDGES[number - 1]) if number else (0, 0.0)
-    found = low + (_EDGES[number] - low) * (wanted - seen) / (sums[number] - seen)
-    return found if longest is None else min(found, longest)
+    found: list[float | None] = []
+    for share in shares:
+        wanted = share * sums[-1]
+        number = bisect_left(sums, max(wanted, 1e-9))
+        seen, low = (sums[number - 1], _EDGES[number - 1]) if number else (0, 0.0)
+        at = low + (_EDGES[number] - low) * (wanted - seen) / (sums[number] - seen)
+        found.append(at if longest is None or at < longest else longest)
+    return found

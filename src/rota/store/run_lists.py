@@ -24,7 +24,7 @@ from rota.store.plans import Ask, Plan, Rows
 _PORTION = 4_000
 _LEAST_PORTION = 2_000
 # How long a portion should take, and by how much the next one may be larger.
-_PORTION_SECONDS = 0.05
+_PORTION_SECONDS = 0.02
 _GROWTH = 4.0
 
 

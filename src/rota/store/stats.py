@@ -16,6 +16,7 @@ from rota.store.plans import Ask, Plan
 STALE_SECONDS = 15.0
 _OUTCOMES = ("attempts", "succeeded", "failed", "timed_out", "snoozed", "cancelled")
 _ADDED = (*_OUTCOMES, "duration_ms")
+_SHARES = (0.5, 0.95, 0.99)
 
 
 def read_stats(
@@ -51,14 +52,20 @@ def read_stats(
         queues=depths,
         total=_activity(_sum(series), range_.elapsed(now)),
         jobs=[JobActivity(row["job"], _activity(row, range_.elapsed(now))) for row in jobs],
-        series=[_step(row, window, steps, now) for row in series],
+        series=_steps(series, window, steps, now),
     )
 
 
-def _step(row: Mapping[str, Any], window: Window, step: int, now: datetime) -> Step:
-    at = window.since + timedelta(seconds=row["step"] * step)
-    elapsed = min(step, max(1.0, (now - at).total_seconds()))
-    return Step(at, _activity(row, elapsed))
+def _steps(
+    rows: Sequence[Mapping[str, Any]], window: Window, step: int, now: datetime
+) -> list[Step]:
+    since, length = window.since, timedelta(seconds=step)
+    steps = []
+    for row in rows:
+        at = since + row["step"] * length
+        elapsed = step if at + length <= now else max(1.0, (now - at).total_seconds())
+        steps.append(Step(at, _activity(row, elapsed)))
+    return steps
 
 
 def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -94,25 +101,23 @@ def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
     """There may be a step for every minute of a day: this is most of what Python does."""
     if not row:
         return Activity(0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
-    attempts, longest = row["attempts"], row["longest_ms"]
-    succeeded, bad = row["succeeded"], row["failed"] + row["timed_out"]
-    p50, p95, p99 = quantiles(row["buckets"], (0.5, 0.95, 0.99), longest / 1000)
+    attempts, succeeded, longest = row["attempts"], row["succeeded"], row["longest_ms"]
+    failed, timed_out = row["failed"], row["timed_out"]
+    bad = failed + timed_out
+    found = quantiles(row["buckets"], _SHARES, longest / 1000)
+    p50, p95, p99 = [None if it is None else it * 1000 for it in found]
     return Activity(
-        attempts=attempts,
-        succeeded=succeeded,
-        failed=row["failed"],
-        timed_out=row["timed_out"],
-        snoozed=row["snoozed"],
-        cancelled=row["cancelled"],
-        per_second=attempts / seconds,
-        failure_rate=bad / (bad + succeeded) if bad + succeeded else None,
-        average_ms=row["duration_ms"] / attempts if attempts else None,
-        p50_ms=_milliseconds(p50),
-        p95_ms=_milliseconds(p95),
-        p99_ms=_milliseconds(p99),
-        longest_ms=longest,
+        attempts,
+        succeeded,
+        failed,
+        timed_out,
+        row["snoozed"],
+        row["cancelled"],
+        attempts / seconds,
+        bad / (bad + succeeded) if bad + succeeded else None,
+        row["duration_ms"] / attempts if attempts else None,
+        p50,
+        p95,
+        p99,
+        longest,
     )
-
-
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1000
