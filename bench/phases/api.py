@@ -3,7 +3,6 @@ request to the last byte of the answer, through the whole application in this pr
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from bench.past import make_past
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.systems.base import System
 from rota.api import create_api
-from rota.runtime.event_loop import keep_what_is_there
+from rota.runtime.event_loop import keep_what_is_there, run
 
 _DATABASE = "rota_api"
 _TOKEN = "of the bench"
@@ -114,7 +113,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
 
     def measure(system: System) -> Mapping[str, float]:
         url = system.server.url_of(_DATABASE)
-        found = asyncio.run(_call(url, addresses(sizes.ended), sizes.calls))
+        found = run(_call(url, addresses(sizes.ended), sizes.calls))
         figures: dict[str, float] = {}
         for address, took in found.items():
             figures[f"{address}: p50 ms"] = took[len(took) // 2] * 1000
