@@ -12,10 +12,11 @@ import rota
 from rota.model.figures import AttemptFigure, Count, Figures, Health
 from rota.model.histogram import BUCKETS, bucket_of
 from rota.model.stats import QueueDepth
+from rota.runtime.counts import Counts
 from rota.runtime.rollups import Rollups
 from rota.telemetry.metrics import METRICS
 from rota.telemetry.prometheus import MOST_QUEUES, render
-from rota.testing import Clock, drain
+from rota.testing import Clock, eventually
 from tests.engine import Engine
 
 Conn = psycopg.Connection[Any]
@@ -105,7 +106,18 @@ async def test_jobs_beyond_the_limit_are_one_and_no_total_ever_falls(
     assert value(seen, name, job="(other)", queue="(other)", outcome="succeeded") == 3
 
 
-async def test_a_worker_says_what_only_it_knows(app: rota.App, conn: Conn) -> None:
+async def test_a_worker_says_what_only_it_knows(
+    app: rota.App, conn: Conn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+
+    def note(self: Counts, name: str, amount: int = 1, **labels: str) -> None:
+        noted.append(name)
+        original(self, name, amount, **labels)
+
+    original = Counts.note
+    monkeypatch.setattr(Counts, "note", note)
+
     @app.job(queue="mail")
     async def send() -> None: ...
 
@@ -113,7 +125,10 @@ async def test_a_worker_says_what_only_it_knows(app: rota.App, conn: Conn) -> No
     assert (await send.options(key="k").enqueue()).id == first.id
     with pytest.raises(rota.DuplicateKey):
         await send.options(key="k", on_conflict="raise").enqueue()
-    await drain(app)
+    async with app.worker():
+        # The run may be over before the first tick is.
+        await eventually(lambda: "ticks" in noted)
+        await eventually(lambda: Engine(conn).state(first.id) == "succeeded")
 
     found = samples(await app.stats.figures())
     assert value(found, "rota_duplicates_total") == 2
