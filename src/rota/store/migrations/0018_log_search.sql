@@ -118,7 +118,7 @@ BEGIN
                 FROM rota.log_spans s JOIN rota.log_partitions() p ON p.partition = s.partition
                 WHERE NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
                                   WHERE i.indrelid = p.relation AND c.relname = s.index_name AND i.indisvalid)
-                  AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.datname = current_database() AND b.relid = p.relation)
+                  AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index b WHERE b.relid = p.relation)
                 ORDER BY s.from_at DESC LIMIT 1 LOOP
         -- An invalid one is what a crash has left, or somebody builds it: the lock of the table tells.
         leftover := (SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %s', c.oid::regclass) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
