@@ -57,6 +57,16 @@ def ran(app: rota.App) -> list[int]:
     return ran
 
 
+async def send_one(engine: Engine, made_ready: list[LoneClaims], sent: list[ReadyClaim]) -> int:
+    """The run of a claim that went out with its call, and whose commit waits for lock 1."""
+    await eventually(lambda: bool(made_ready))
+    at_commit_of_a_claim(engine, HOLD)
+    engine.conn.execute("SELECT pg_advisory_lock(1)")
+    run = engine.enqueue("note", {"n": 1})
+    await eventually(lambda: bool(sent) and bool(waiting_backends(engine)))
+    return run
+
+
 async def test_a_call_sends_what_is_ready(
     app: rota.App,
     engine: Engine,
@@ -99,11 +109,7 @@ async def test_a_stop_right_after_the_call_loses_nothing(
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker() as worker:
-        await eventually(lambda: bool(made_ready))
-        at_commit_of_a_claim(engine, HOLD)
-        engine.conn.execute("SELECT pg_advisory_lock(1)")
-        run = engine.enqueue("note", {"n": 1})
-        await eventually(lambda: bool(sent) and bool(waiting_backends(engine)))
+        run = await send_one(engine, made_ready, sent)
         stopping = asyncio.create_task(worker.stop())
         await asyncio.sleep(0)
         engine.conn.execute("SELECT pg_advisory_unlock(1)")
@@ -120,11 +126,7 @@ async def test_a_claim_that_breaks_off_starts_nothing(
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker():
-        await eventually(lambda: bool(made_ready))
-        at_commit_of_a_claim(engine, HOLD)
-        engine.conn.execute("SELECT pg_advisory_lock(1)")
-        run = engine.enqueue("note", {"n": 1})
-        await eventually(lambda: bool(sent) and bool(waiting_backends(engine)))
+        run = await send_one(engine, made_ready, sent)
         (pid,) = waiting_backends(engine)
         engine.conn.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
         engine.conn.execute("SELECT pg_advisory_unlock(1)")
@@ -141,11 +143,7 @@ async def test_a_lost_lease_calls_it_off(
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker() as worker:
-        await eventually(lambda: bool(made_ready))
-        at_commit_of_a_claim(engine, HOLD)
-        engine.conn.execute("SELECT pg_advisory_lock(1)")
-        run = engine.enqueue("note", {"n": 1})
-        await eventually(lambda: bool(sent) and bool(waiting_backends(engine)))
+        run = await send_one(engine, made_ready, sent)
         identity = worker._identity
         assert identity is not None
         await identity.feeder.abandon()

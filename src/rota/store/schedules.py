@@ -97,9 +97,8 @@ def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> 
 def trigger_schedule(
     name: str, tenant: str, *, payload: str | None, metadata: str | None, actor: str | None
 ) -> Plan[Triggered]:
-    params = {"name": name, "tenant": tenant, "payload": payload, "metadata": metadata}
-    params["actor"] = actor
-    rows = yield Ask("schedules/trigger", params)
+    options = {"payload": payload, "metadata": metadata, "actor": actor}
+    rows = yield Ask("schedules/trigger", {"name": name, "tenant": tenant} | options)
     answer = rows[0]["answer"]
     return Triggered(answer["run_id"], answer["job"], answer["schedule"])
 
