@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import rota
+from rota.testing import eventually
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -107,6 +108,33 @@ async def test_it_runs(app: rota.App) -> None:
     async with app.worker():
         ctx = await asyncio.wait_for(seen, 20)
     assert (ctx.schedule, ctx.is_catch_up) == ("now", False)
+
+
+async def test_a_process_without_the_function_tracks_and_does_not_run_it(
+    app: rota.App, conn: Connection
+) -> None:
+    ran: list[str] = []
+
+    @app.job
+    async def note() -> None:
+        ran.append("note")
+
+    def states() -> list[tuple[Any, ...]]:
+        query = (
+            "SELECT o.decision, r.state FROM rota.occurrences o JOIN rota.runs r ON r.id = o.run_id"
+        )
+        return conn.execute(query).fetchall()
+
+    app.schedule("now", note, at=datetime.now(UTC), tenant="acme")
+    await app.database.open()
+    other = rota.App(name="other", config=app.config)
+    async with other.worker():
+        await eventually(lambda: states() == [("ran", "queued")])
+    await other.close()
+    assert ran == []
+    async with app.worker():
+        await eventually(lambda: states() == [("ran", "succeeded")])
+    assert ran == ["note"]
 
 
 async def test_what_operators_changed_wins(app: rota.App, conn: Connection) -> None:
