@@ -15,6 +15,7 @@ _FAST_MS = 5.0
 _UNHINTED_SHARE = 20
 _QUEUES_AT_ONCE = 100
 _ACTIVE_SECONDS = 2.0
+_GROWTH = 4
 
 
 class ClaimPlan:
@@ -134,7 +135,7 @@ class ClaimPlan:
             or any(taken >= request.quota for taken in by_queue.values())
         )
         if is_full and is_starved:
-            self.size = min(self.size * 2, self._most)
+            self.size = min(self.size * _GROWTH, self._most)
 
     @property
     def seconds_to_full_look(self) -> float | None:

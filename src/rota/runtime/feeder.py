@@ -208,9 +208,9 @@ class Feeder:
         if not self._may_claim:
             return None
         ready = len(self._slots.ready)
-        # Early enough that the server has work while the slots have theirs; not earlier, because a
-        # batch that is started while another is nearly whole doubles what a crash makes suspect.
-        wants_more = ready <= self._plan.size * 3 // 4
+        # As soon as the slots have begun, so that the server has work while they have theirs; not
+        # before: two whole batches would be what a crash makes suspect.
+        wants_more = ready <= self._plan.size * 5 // 6
         if self._ahead:
             if not wants_more:
                 return None

@@ -11,7 +11,7 @@ import psycopg
 from rota.model.run import Claim
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn
-from rota.store.prepared import Answer, Early, Prepared, Values
+from rota.store.prepared import Answers, Early, Question
 
 
 class ClaimRequest(NamedTuple):
@@ -49,22 +49,20 @@ class ReadyClaim:
         request: ClaimRequest,
         conn: AsyncConn,
         turn: Turn,
-        statement: Prepared,
-        values: Values,
+        question: Question[Claim],
     ) -> None:
         self.request = request
         self._conn = conn
         self._turn = turn
-        self._statement = statement
-        self._values = values
-        self._answer: Answer[Claim]
+        self._question = question
+        self._answers: Answers
 
     def send(self, early: Early[Claim]) -> bool:
         """Now, from a callback. False: the connection is not free, or gone; nothing was sent."""
         if self._conn.closed or not self._turn.take():
             return False
         try:
-            self._answer = self._statement.ask(self._conn, self._values, Claim._make, early)
+            self._answers = Answers(self._conn, [self._question], early)
         except (psycopg.Error, OSError):
             # Whoever uses the connection next is told.
             self._turn.release()
@@ -75,12 +73,13 @@ class ReadyClaim:
         """What it brought. Must be called, or `call_off`, when it was sent."""
         try:
             with translate_foreign():
-                return await self._answer.wait()
+                (claims,) = await self._answers.wait()
+                return claims
         finally:
             self._turn.release()
 
     async def call_off(self) -> None:
         try:
-            await self._answer.call_off()
+            await self._answers.call_off()
         finally:
             self._turn.release()

@@ -10,21 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from psycopg import AsyncCursor, AsyncRawCursor, errors
+from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
 from rota.model.outcome import Again, Ended, Outcome
 from rota.model.run import Claim
-from rota.store import numbered
 from rota.store.claims import ClaimRequest, ReadyClaim, Turn
 from rota.store.errors import translate_foreign
 from rota.store.pool import AsyncConn, Database
-from rota.store.prepared import Early, Prepared
+from rota.store.prepared import Early, Prepared, Question, fetch_all
 
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
-AnyCursor = AsyncCursor[Any] | AsyncRawCursor[Any]
 
 _CLOSE_SECONDS = 2.0
 
@@ -96,9 +94,10 @@ class Feed:
         # A pipeline takes the whole connection: one caller at a time.
         self._turn = Turn()
         get = database.statements.get
-        self._claim_sql, self._finish_sql = get("runs/claim"), get("runs/finish")
-        self._lone_claim = Prepared("claim", self._claim_sql)
-        self._end_sql, self._requeue_sql = get("runs/end"), get("runs/requeue")
+        self._claim = Prepared("claim", get("runs/claim"))
+        self._finish = Prepared("finish", get("runs/finish"))
+        self._end = Prepared("end", get("runs/end"))
+        self._requeue = Prepared("requeue", get("runs/requeue"))
 
     async def _connection(self) -> AsyncConn:
         if self._conn is None or self._conn.closed:
@@ -150,10 +149,9 @@ class Feed:
     def ready(self, request: ClaimRequest) -> ReadyClaim | None:
         """A claim without ends that has only to be sent; None before the first one."""
         conn = self._conn
-        if conn is None or not self._lone_claim.is_known_to(conn):
+        if conn is None or not self._claim.is_known_to(conn):
             return None
-        values = self._lone_claim.values(self._asked(request))
-        return ReadyClaim(request, conn, self._turn, self._lone_claim, values)
+        return ReadyClaim(request, conn, self._turn, self._asking(request))
 
     async def _send(
         self,
@@ -162,22 +160,15 @@ class Feed:
         request: ClaimRequest | None,
         early: Early[Claim] | None,
     ) -> tuple[bool, list[Claim]]:
-        if not ends and request is not None:
-            # On an idle worker every step here is time in which a run waits.
-            asked = self._asked(request)
-            return True, await self._lone_claim.fetch(conn, asked, Claim._make, early)
-        async with conn.pipeline():
-            written = await self._write(conn, ends)
-            claim = await self._claim(conn, request) if request else None
-        accepted = 0
-        for cursor in written:
-            accepted += (await cursor.fetchone() or (0,))[0]
-        rows = await claim.fetchall() if claim else []
+        writing = self._writing(ends)
+        asking = [self._asking(request)] if request else []
+        answers = await fetch_all(conn, [*writing, *asking], None if writing else early)
+        accepted = sum(rows[0][0] for rows in answers[: len(writing)])
         self.refused = len(ends) - accepted
-        return accepted == len(ends), list(map(Claim._make, rows))
+        return accepted == len(ends), answers[-1] if asking else []
 
-    async def _write(self, conn: AsyncConn, ends: Ends) -> list[AnyCursor]:
-        written: list[AnyCursor] = []
+    def _writing(self, ends: Ends) -> list[Question[Any]]:
+        questions: list[Question[Any]] = []
         if ends.ids:
             has_results = any(result is not None for result in ends.results)
             params = {
@@ -187,19 +178,17 @@ class Feed:
                 "durations": _array(ends.durations),
                 "results": ends.results if has_results else None,
             }
-            written.append(await numbered.execute(conn, self._finish_sql, params))
+            questions.append(self._finish.question(params, tuple))
         over = [one for one in ends.others if isinstance(one[3], Ended)]
         if over:
-            written.append(await conn.execute(self._end_sql, ended_columns(self._worker, over)))
+            questions.append(self._end.question(ended_columns(self._worker, over), tuple))
         again = [one for one in ends.others if isinstance(one[3], Again)]
         if again:
-            columns = again_columns(self._worker, again)
-            written.append(await conn.execute(self._requeue_sql, columns))
-        return written
+            questions.append(self._requeue.question(again_columns(self._worker, again), tuple))
+        return questions
 
-    async def _claim(self, conn: AsyncConn, request: ClaimRequest) -> AsyncRawCursor[Any]:
-        params = self._asked(request)
-        return await numbered.execute(conn, self._claim_sql, params, binary=True)
+    def _asking(self, request: ClaimRequest) -> Question[Claim]:
+        return self._claim.question(self._asked(request), Claim._make)
 
     def _asked(self, request: ClaimRequest) -> dict[str, Any]:
         return {
@@ -220,7 +209,9 @@ class Feed:
                 self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}
             )
             free = {row[0] for row in await cursor.fetchall()}
-            await self._write(conn, ends.only(free))
+            part = self._writing(ends.only(free))
+            if part:
+                await fetch_all(conn, part)
 
     async def still_owned(self, ids: Sequence[int]) -> set[int]:
         """Of runs whose end was sent: those it was not written for, though they are ours."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import psycopg
 from psycopg import abc, adapt, errors, generators
+from psycopg.adapt import PyFormat
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
@@ -25,12 +26,11 @@ from rota.store.statements import convert
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
-Values = Sequence[bytes | None]
-
 # What reads the answers of the statements that a connection knows, by their names: connections go
 # from hand to hand, and two who ask the same share it.
 _KNOWN: WeakKeyDictionary[AsyncConn, dict[bytes, abc.Transformer]] = WeakKeyDictionary()
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+_LISTS = adapt.Transformer()
 _CALL_OFF_SECONDS = 5.0
 
 
@@ -43,14 +43,17 @@ class Early(Protocol[R_contra]):
 
 
 class Prepared:
-    """One statement, whose parameters are texts and numbers; rows come as tuples or as what `make`
-    makes of them."""
+    """One statement, whose parameters are texts, numbers and lists of them."""
 
     def __init__(self, name: str, sql: str) -> None:
         text, self._names = convert(sql, "numeric")
         self._text = text.encode()
         # The text differs with the schema, and a caller's connection may serve two of them.
-        self._name = f"rota_{name}_{crc32(self._text):x}".encode()
+        self.name = f"rota_{name}_{crc32(self._text):x}".encode()
+
+    def question(self, parameters: Mapping[str, Any], make: Callable[[Any], R]) -> Question[R]:
+        """Ready to be sent: its rows come as what `make` makes of a tuple."""
+        return Question(self, [_encode(parameters[name]) for name in self._names], make)
 
     async def fetch(
         self,
@@ -59,73 +62,68 @@ class Prepared:
         make: Callable[[Any], R],
         early: Early[R] | None = None,
     ) -> list[R]:
-        values = self.values(parameters)
-        async with conn.lock:
-            if not self.is_known_to(conn):
-                await self._prepare(conn)
-            return await self.ask(conn, values, make, early).wait()
-
-    # In two steps, for who has nothing left to do in the moment that counts.
-
-    def values(self, parameters: Mapping[str, Any]) -> Values:
-        return [_encode(parameters[name]) for name in self._names]
+        (rows,) = await fetch_all(conn, [self.question(parameters, make)], early)
+        return rows
 
     def is_known_to(self, conn: AsyncConn) -> bool:
-        return self._name in _KNOWN.get(conn, ())
+        return self.name in _KNOWN.get(conn, ())
 
-    def ask(
-        self,
-        conn: AsyncConn,
-        values: Values,
-        make: Callable[[Any], R],
-        early: Early[R] | None = None,
-    ) -> Answer[R]:
-        """Send it now, over a connection that knows it and that nobody else uses."""
-        answer = Answer(conn, _KNOWN[conn][self._name], make, early)
-        answer.ask(self._name, values)
-        return answer
-
-    async def _prepare(self, conn: AsyncConn) -> None:
-        conn.pgconn.send_prepare(self._name, self._text)
+    async def prepare(self, conn: AsyncConn) -> None:
+        conn.pgconn.send_prepare(self.name, self._text)
         results: list[PGresult] = await conn.wait(generators.execute(conn.pgconn))
         _check(conn, results[-1])
-        _KNOWN.setdefault(conn, {})[self._name] = adapt.Transformer.from_context(conn)
+        _KNOWN.setdefault(conn, {})[self.name] = adapt.Transformer.from_context(conn)
 
 
-class Answer(Generic[R]):
-    """Of one statement. For who wants rows early, a pipeline of it alone: the server sends the
-    rows when it has them, and the end of the pipeline when their commit is flushed."""
+class Question(NamedTuple, Generic[R]):
+    statement: Prepared
+    values: Sequence[abc.Buffer | None]
+    make: Callable[[Any], R]
+
+
+async def fetch_all(
+    conn: AsyncConn, questions: Sequence[Question[Any]], early: Early[Any] | None = None
+) -> list[list[Any]]:
+    """The rows of each, in one round trip and one transaction. They have left when this waits for
+    the first time, however long others keep the event loop then."""
+    async with conn.lock:
+        for question in questions:
+            if not question.statement.is_known_to(conn):
+                await question.statement.prepare(conn)
+        return await Answers(conn, questions, early).wait()
+
+
+class Answers:
+    """Of statements that are sent now, over a connection that knows them and that nobody else
+    uses. Who wants rows early gets them when the server has them; the end of the pipeline comes
+    when their commit is flushed."""
 
     def __init__(
         self,
         conn: AsyncConn,
-        loader: abc.Transformer,
-        make: Callable[[Any], R],
-        early: Early[R] | None,
+        questions: Sequence[Question[Any]],
+        early: Early[Any] | None = None,
     ) -> None:
         self._conn = conn
         self._pgconn = conn.pgconn
-        self._loader = loader
-        self._make = make
+        self._questions = questions
         self._early = early
-        self._rows: list[R] = []
+        self._rows: list[list[Any]] = []
         self._error: Exception | None = None
-
-    def ask(self, name: bytes, values: Values) -> None:
-        if self._early is None:
+        self._pgconn.enter_pipeline_mode()
+        for question in questions:
+            name, values = question.statement.name, question.values
             self._pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
-        else:
-            self._pgconn.enter_pipeline_mode()
-            self._pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
+        if early is not None:
             self._pgconn.send_flush_request()
-            self._pgconn.pipeline_sync()
+        self._pgconn.pipeline_sync()
         # The server works already while we get ready to listen.
         is_sent = not self._pgconn.flush()
-        self._reading = Reading(self._conn, self._read)
+        self._reading = Reading(conn, self._read)
         if not is_sent:
             self._reading.send_rest()
 
-    async def wait(self) -> list[R]:
+    async def wait(self) -> list[list[Any]]:
         try:
             await self._reading.ended
         except asyncio.CancelledError:
@@ -139,16 +137,14 @@ class Answer(Generic[R]):
         while not self._pgconn.is_busy():
             result = self._pgconn.get_result()
             if result is None:
-                if self._early is None:
-                    self._reading.stop()
-                    return
-            elif result.status == ExecStatus.PIPELINE_SYNC:
+                continue  # the end of one statement's answer
+            if result.status == ExecStatus.PIPELINE_SYNC:
                 self._pgconn.exit_pipeline_mode()
                 if self._early is not None and self._error is None:
                     self._early.committed()
                 self._reading.stop()
                 return
-            else:
+            if self._error is None:
                 self._take(result)
 
     def _take(self, result: PGresult) -> None:
@@ -157,10 +153,12 @@ class Answer(Generic[R]):
         except psycopg.Error as error:
             self._error = error
             return
-        self._loader.set_pgresult(result)
-        self._rows = self._loader.load_rows(0, result.ntuples, self._make)
+        question = self._questions[len(self._rows)]
+        loader = _KNOWN[self._conn][question.statement.name]
+        loader.set_pgresult(result)
+        self._rows.append(loader.load_rows(0, result.ntuples, question.make))
         if self._early is not None:
-            self._early.rows(self._rows)
+            self._early.rows(self._rows[-1])
 
     async def call_off(self) -> None:
         """As the driver does it: nobody waits any longer, but the connection has to be left with
@@ -174,8 +172,12 @@ class Answer(Generic[R]):
             self._pgconn.finish()
 
 
-def _encode(value: Any) -> bytes | None:
-    return None if value is None else str(value).encode()
+def _encode(value: Any) -> abc.Buffer | None:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return _LISTS.get_dumper(value, PyFormat.TEXT).dump(value)
+    return str(value).encode()
 
 
 def _check(conn: AsyncConn, result: PGresult) -> None:

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request, Response
 
-from rota.api.pages import log_page
+from rota.api.pages import log_page, run_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Instant, Limit, RunId, Why, read_cursor, write_cursor
+from rota.api.schemas.values import Cursor, Instant, Limit, RunId, Why, read_cursor
 from rota.api.state import AtDesk
 
 routes = router("runs")
@@ -47,13 +47,7 @@ async def list_runs(
         schedule=schedule, since=since, until=until, dead=dead or None,
         system=system, order=order, cursor=place[0] if place else None, limit=limit,
     )  # fmt: skip
-    return {
-        "items": found.runs,
-        "next_cursor": None
-        if found.cursor is None
-        else write_cursor(f"runs {order}", found.cursor),
-        "searched_to": found.searched_to,
-    }
+    return run_page(f"runs {order}", found)
 
 
 @routes.post(
