@@ -71,13 +71,13 @@ async def test_an_end_that_comes_too_late_is_counted(app: rota.App, engine: Engi
     worker = engine.worker()
     ours, theirs = engine.enqueue(), engine.enqueue()
     feed, counts = Feed(app.database, worker, ["work"]), Counts()
-    ends = EndBuffer(feed, counts)
+    ends = EndBuffer(counts)
     claims = engine.claim(worker)
     conn_rows = "UPDATE rota.open_runs SET worker = %s WHERE id = %s"
     engine.rows(conn_rows, engine.worker(), theirs)
     for claim in claims:
         ends.succeeded(_claim(claim), 1.0, None)
-    await ends.exchange(None)
+    await ends.exchange(feed, None)
     await feed.close()
     assert engine.state(ours) == "succeeded"
     assert {name: one.amount for (name, _), one in counts.take().items()} == {"late_ends": 1}

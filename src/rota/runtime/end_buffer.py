@@ -24,25 +24,24 @@ _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError
 
 
 class EndBuffer:
-    """Takes ends from the slots, and writes them together with the next claim."""
+    """Takes ends from the slots, and writes them: with the next claim, or beside it."""
 
-    def __init__(self, feed: Feed, counts: Counts) -> None:
-        self._feed = feed
+    def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self._ends = Ends()
-        self._is_sending = False
+        self._sending: list[Ends] = []
         self._log = get_logger("worker")
 
-    def __bool__(self) -> bool:
-        return bool(self._ends)
+    def __len__(self) -> int:
+        return len(self._ends)
 
     @property
     def is_settled(self) -> bool:
         """Nothing waits to be written, and nothing is under way."""
-        return not self._ends and not self._is_sending
+        return not self._ends and not self._sending
 
     def ids(self) -> set[int]:
-        return set(self._ends.all_ids())
+        return {run_id for ends in (self._ends, *self._sending) for run_id in ends.all_ids()}
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
@@ -51,34 +50,41 @@ class EndBuffer:
         self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
 
     async def exchange(
-        self, request: ClaimRequest | None, early: Early[Claim] | None = None
+        self,
+        feed: Feed,
+        request: ClaimRequest | None,
+        early: Early[Claim] | None = None,
     ) -> tuple[list[Claim] | None, bool]:
         """One round trip. Answers the claims (None: the request was not carried out) and whether
         some run was put off until later."""
         ends, self._ends = self._ends, Ends()
-        self._is_sending = True
+        self._sending.append(ends)
         try:
-            claims = await self._send(ends, request, early)
+            claims = await self._send(feed, ends, request, early)
         except BaseException:
             self._put_back(ends)
             raise
         finally:
-            self._is_sending = False
+            self._sending.remove(ends)
         return claims, any(isinstance(one[3], Again) and one[3].delay for one in ends.others)
 
     async def _send(
-        self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None
+        self,
+        feed: Feed,
+        ends: Ends,
+        request: ClaimRequest | None,
+        early: Early[Claim] | None,
     ) -> list[Claim] | None:
         try:
-            all_accepted, claims = await self._feed.exchange(ends, request, early)
+            all_accepted, claims = await feed.exchange(ends, request, early)
         except _REFUSALS as error:
             if not ends:
                 raise
             self._log.error("the database refused a batch of ends", error=error, ends=len(ends))
-            await self._write_singly(ends)
+            await self._write_singly(feed, ends)
             return None
         if not all_accepted:
-            await self._settle_refused(ends)
+            await self._settle_refused(feed, ends)
         return claims
 
     def _put_back(self, ends: Ends) -> None:
@@ -90,11 +96,11 @@ class EndBuffer:
         ends.results += later.results
         ends.others += later.others
 
-    async def _settle_refused(self, ends: Ends) -> None:
+    async def _settle_refused(self, feed: Feed, ends: Ends) -> None:
         """Some were not written. What is still ours was locked by somebody's open transaction and
         is sent again; the rest came too late."""
-        refused = self._feed.refused
-        owned = await self._feed.still_owned(ends.all_ids())
+        refused = feed.refused
+        owned = await feed.still_owned(ends.all_ids())
         if refused > len(owned):
             self._counts.note("late_ends", refused - len(owned))
         if owned:
@@ -103,13 +109,13 @@ class EndBuffer:
         else:
             self._log.warning("ends came too late: the runs belong to others", ends=len(ends))
 
-    async def _write_singly(self, ends: Ends) -> None:
+    async def _write_singly(self, feed: Feed, ends: Ends) -> None:
         """One end that cannot be stored must not keep the others from ending. Those written are
         written again if this breaks off: they touch nothing then."""
         for end in ends.each():
             try:
-                await self._feed.exchange(end, None)
+                await feed.exchange(end, None)
             except _REFUSALS as error:
                 failure = Failure(type(error).__name__, f"the end could not be stored: {error}")
                 outcome = Ended("failed", "failed", "its end could not be stored", None, failure)
-                await self._feed.exchange(end.refused(outcome), None)
+                await feed.exchange(end.refused(outcome), None)

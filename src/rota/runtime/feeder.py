@@ -1,6 +1,7 @@
 """Keeps the slots fed and the ends written: the hot path of a worker.
 
-One round trip writes what has ended and claims what comes next; while it is under way the slots
+One round trip writes what has ended and claims what comes next, or, while claims follow one
+another, only claims: the ends then go beside it (`end_writer.py`). While it is under way the slots
 work on what the last one brought. There is no fixed pause: a claim that came back full is
 followed by the next one, ends are written as soon as no write is under way.
 """
@@ -20,6 +21,7 @@ from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.end_buffer import EndBuffer
+from rota.runtime.end_writer import EndWriter
 from rota.runtime.lone_claims import LoneClaims
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots, take_all
@@ -27,7 +29,7 @@ from rota.runtime.tasks import end_task
 from rota.runtime.unflushed import Unflushed
 from rota.runtime.waiting import Waiting
 from rota.store.claims import ClaimRequest
-from rota.store.feed import Feed
+from rota.store.feed import Ends, Feed
 from rota.telemetry.logging import get_logger
 
 _STALLED_SECONDS = 1.0
@@ -42,6 +44,7 @@ class Feeder:
         self,
         *,
         feed: Feed,
+        second: Feed,
         slots: Slots,
         plan: ClaimPlan,
         waiting: Waiting,
@@ -62,7 +65,8 @@ class Feeder:
         self._on_lost = on_lost
         self._on_later = on_later
         self._log = get_logger("worker")
-        self._ends = EndBuffer(feed, rollups.counts)
+        self._ends = EndBuffer(rollups.counts)
+        self._writer = EndWriter(self._ends, second, on_later=on_later, on_turn=self.wake)
         self._ahead: deque[Claim] = deque()
         self._ahead_batch = 0
         self._is_claiming = True
@@ -83,7 +87,7 @@ class Feeder:
         self._ends.succeeded(claim, duration_ms, result)
         self._plan.took(duration_ms)
         self._rollups.count(claim.job, claim.queue, "succeeded", duration_ms)
-        if self._waiter is not None:
+        if self._waiter is not None or self._writer.is_resting:
             self.wake()
 
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
@@ -100,6 +104,8 @@ class Feeder:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+        if self._is_rushing:
+            self._writer.call()
 
     def called(self, queue: str) -> None:
         """Somebody enqueued into this queue."""
@@ -132,6 +138,7 @@ class Feeder:
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="rota feeder")
+        self._writer.start()
 
     async def stop(self) -> None:
         """Write what has ended. Claiming must have been paused and the slots be empty."""
@@ -146,11 +153,13 @@ class Feeder:
             self.wake()
             await asyncio.sleep(0.002)
         await end_task(task)
+        await self._writer.stop()
 
     async def abandon(self) -> None:
         """The lease is lost: whatever was still to be written is not ours to write."""
         task, self._task = self._task, None
         await end_task(task)
+        await self._writer.stop()
         self._rollups.counts.note("late_ends", len(self._ends.ids()))
         await self._feed.close()
 
@@ -197,8 +206,10 @@ class Feeder:
             await self.hand_back()
         if self._has_suspects or self._is_solo:
             await self._make_room()
+        if self._ends and self._is_rushing:
+            self._writer.call()
         claim = self._next_claim()
-        if not self._ends and claim is None:
+        if claim is None and not self._has_ends:
             await self._rest()
         else:
             await self._exchange(claim() if claim else None)
@@ -209,8 +220,9 @@ class Feeder:
             return None
         ready = len(self._slots.ready)
         # As soon as the slots have begun, so that the server has work while they have theirs; not
-        # before: two whole batches would be what a crash makes suspect.
-        wants_more = ready <= self._plan.size * 5 // 6
+        # before: two whole batches would be what a crash makes suspect. And not while the ends of
+        # a whole batch wait behind a write: a crash repeats what is not written.
+        wants_more = ready <= self._plan.size * 5 // 6 and len(self._ends) <= self._plan.size
         if self._ahead:
             if not wants_more:
                 return None
@@ -218,11 +230,24 @@ class Feeder:
         is_full_look_due = self._plan.seconds_to_full_look == 0
         if not is_full_look_due and not self._waiting.is_claim_due(self._plan.may_have_more):
             return None
-        if self._plan.is_fast and self._plan.may_have_more:
+        if self._claims_ahead:
             # More than the free slots would start within a round trip: claimed ahead, so that
             # only what really starts counts as started.
             return partial(self._plan.request, is_ahead=True) if wants_more else None
         return partial(self._plan.request, free=self._slots.free) if self._slots.has_room else None
+
+    @property
+    def _is_rushing(self) -> bool:
+        """Claims follow one another: the ends go over the second connection."""
+        return self._claims_ahead and self._may_claim and self._writer.is_willing
+
+    @property
+    def _claims_ahead(self) -> bool:
+        return self._plan.is_fast and self._plan.may_have_more
+
+    @property
+    def _has_ends(self) -> bool:
+        return bool(self._ends) and not self._is_rushing
 
     @property
     def _may_claim(self) -> bool:
@@ -235,7 +260,7 @@ class Feeder:
                 await self._waiting.update()
             if not self._queues and time.monotonic() >= self._next_queues:
                 await self._find_queues()
-        if not self._ends and self._next_claim() is None:
+        if not self._has_ends and self._next_claim() is None:
             await self._sleep()
 
     async def _find_queues(self) -> None:
@@ -286,7 +311,11 @@ class Feeder:
         is_lone = request is not None and request.batch is None and not self._ends
         early = self._lone.start() if is_lone else None
         try:
-            claims, has_later = await self._ends.exchange(request, early)
+            if request is not None and self._is_rushing:
+                _, claims = await self._feed.exchange(Ends(), request)
+                has_later = False
+            else:
+                claims, has_later = await self._ends.exchange(self._feed, request, early)
         except BaseException:
             self._break_off()
             raise

@@ -69,7 +69,7 @@ class Identity:
             self.runner.running = parent.show()
         self.slots = Slots(config.worker.concurrency, self.runner.run)
         self.feed = Feed(database, worker, jobs)
-        self.feeder = self._make_feeder(registry, background, on_lost)
+        self.feeder = self._make_feeder(database, registry, background, on_lost)
         self.runner.serve(self.feeder)
         loop = asyncio.get_running_loop()
         self.lease = Lease(
@@ -83,13 +83,18 @@ class Identity:
         )
 
     def _make_feeder(
-        self, registry: Registry, background: Background, on_lost: Callable[[], None]
+        self,
+        database: Database,
+        registry: Registry,
+        background: Background,
+        on_lost: Callable[[], None],
     ) -> Feeder:
         config = self._config
         queues = served(config.queues)
         own = sorted({one.queue or "default" for one in registry})
         return Feeder(
             feed=self.feed,
+            second=Feed(database, self.worker, name="rota worker ends"),
             slots=self.slots,
             plan=ClaimPlan(
                 concurrency=config.concurrency,

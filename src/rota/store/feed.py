@@ -1,4 +1,4 @@
-"""The one connection over which a worker ends attempts and claims runs.
+"""The connection over which a worker ends attempts and claims runs.
 
 Ends and the next claim go out in one pipeline: one round trip, one transaction, ends first.
 """
@@ -36,7 +36,7 @@ class _RawJson(Loader):
         return bytes(data)[1:]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Ends:
     """Attempts that have ended and are not yet written, as the columns of their statements."""
 
@@ -83,11 +83,14 @@ class Ends:
 
 
 class Feed:
-    """Ends and claims of one worker identity."""
+    """Ends and claims of one worker identity, over one connection."""
 
-    def __init__(self, database: Database, worker: int, jobs: Sequence[str]) -> None:
+    def __init__(
+        self, database: Database, worker: int, jobs: Sequence[str] = (), name: str = "rota worker"
+    ) -> None:
         self._database = database
         self._worker = worker
+        self._name = f"{name} {worker}"
         self.set_jobs(jobs)
         self._conn: AsyncConn | None = None
         self.refused = 0  # of the last exchange: ends that were not accepted
@@ -101,7 +104,7 @@ class Feed:
 
     async def _connection(self) -> AsyncConn:
         if self._conn is None or self._conn.closed:
-            conn = await self._database.connect(f"rota worker {self._worker}")
+            conn = await self._database.connect(self._name)
             conn.adapters.register_loader("jsonb", _RawJson)
             self._conn = conn
         return self._conn
