@@ -33,12 +33,13 @@ def quantiles(
     `longest` is known exactly, and nothing was longer.
     """
     sums = list(accumulate(buckets))
-    if not sums or not sums[-1]:
+    total = sums[-1] if sums else 0
+    if not total:
         return [None] * len(shares)
     found: list[float | None] = []
     for share in shares:
-        wanted = share * sums[-1]
-        number = bisect_left(sums, max(wanted, 1e-9))
+        wanted = share * total
+        number = bisect_left(sums, wanted or 1e-9)
         seen, low = (sums[number - 1], _EDGES[number - 1]) if number else (0, 0.0)
         at = low + (_EDGES[number] - low) * (wanted - seen) / (sums[number] - seen)
         found.append(at if longest is None or at < longest else longest)

@@ -6,7 +6,7 @@ its answer. The database drives it over whichever kind of connection the caller 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
 Rows = list[dict[str, Any]]
@@ -14,10 +14,16 @@ T = TypeVar("T")
 
 
 class Ask(NamedTuple):
-    """One statement (a file such as `runs/find`) and its parameters."""
+    """One statement (a file such as `runs/find`) and its parameters.
+
+    `is_large`: its answer has numbers by the thousand, which come cheaper in their binary form.
+    `meanwhile` may be called while the server works, for what the plan needs later anyway.
+    """
 
     statement: str
     params: dict[str, Any]
+    is_large: bool = False
+    meanwhile: Callable[[], object] | None = None
 
 
 Plan = Generator[Ask, Rows, T]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import psycopg
@@ -99,7 +99,9 @@ class Database:
             ask = next(plan)
             while True:
                 cursor = conn.cursor(row_factory=dict_row)
-                await cursor.execute(self.statements.get(ask.statement), ask.params)
+                sql = self.statements.get(ask.statement)
+                executing = cursor.execute(sql, ask.params, binary=ask.is_large)
+                await (_beside(executing, ask.meanwhile) if ask.meanwhile else executing)
                 ask = plan.send(await cursor.fetchall() if cursor.description else [])
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
@@ -109,7 +111,8 @@ class Database:
             ask = next(plan)
             while True:
                 cursor = conn.cursor(row_factory=dict_row)
-                cursor.execute(self.statements.get(ask.statement), ask.params)
+                sql = self.statements.get(ask.statement)
+                cursor.execute(sql, ask.params, binary=ask.is_large)
                 ask = plan.send(cursor.fetchall() if cursor.description else [])
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
@@ -194,6 +197,16 @@ class _LentSync:
 
     def __exit__(self, *_: object) -> None:
         self._pool.putconn(self._conn)
+
+
+async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], object]) -> None:
+    """Work on something while the server works on a statement."""
+    task = asyncio.ensure_future(executing)
+    await asyncio.sleep(0)  # it is sent now
+    try:
+        work()
+    finally:
+        await task
 
 
 def _options(name: str) -> dict[str, Any]:

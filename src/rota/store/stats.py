@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from rota.errors import UnknownJob
@@ -38,9 +39,15 @@ def read_stats(
     filters = {"job": job, "queue": queue}
     depths = [QueueDepth(**row) for row in (yield Ask("stats/depths", filters))]
     ended = (yield Ask("stats/ended", filters))[0]
-    series = yield Ask("stats/series", _range(window) | {"step": steps} | filters)
+    asked = _range(window) | {"step": steps} | filters
+    rows = yield Ask("stats/series", asked, is_large=True)
+
+    @cache
+    def series() -> list[Step]:
+        return _steps(rows, window, steps, now)
+
     days = {"first_day": range_.first_day, "last_day": range_.last_day, "limit": most_jobs}
-    jobs = yield Ask("stats/jobs", _range(range_) | days | filters)
+    jobs = yield Ask("stats/jobs", _range(range_) | days | filters, is_large=True, meanwhile=series)
     return Stats(
         at=now,
         counted_at=clock["counted_at"],
@@ -50,9 +57,9 @@ def read_stats(
         states=_states(depths, ended),
         oldest_queued_seconds=_oldest(depths),
         queues=depths,
-        total=_activity(_sum(series), range_.elapsed(now)),
+        total=_activity(_sum(rows), range_.elapsed(now)),
         jobs=[JobActivity(row["job"], _activity(row, range_.elapsed(now))) for row in jobs],
-        series=_steps(series, window, steps, now),
+        series=series(),
     )
 
 
@@ -60,10 +67,12 @@ def _steps(
     rows: Sequence[Mapping[str, Any]], window: Window, step: int, now: datetime
 ) -> list[Step]:
     since, length = window.since, timedelta(seconds=step)
+    over = (now - since) // length  # steps that are whole
     steps = []
     for row in rows:
-        at = since + row["step"] * length
-        elapsed = step if at + length <= now else max(1.0, (now - at).total_seconds())
+        number = row["step"]
+        at = since + number * length
+        elapsed = step if number < over else max(1.0, (now - at).total_seconds())
         steps.append(Step(at, _activity(row, elapsed)))
     return steps
 
