@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.store.prepared import Prepared
-from rota.testing import eventually
+from rota.store.prepared import Prepared, fetch_all
+from rota.testing import eventually, eventually_sync
 
 AsyncConn = psycopg.AsyncConnection[Any]
 
@@ -153,3 +153,69 @@ async def test_two_who_ask_the_same_share_what_a_connection_knows(aconn: AsyncCo
 async def test_another_text_under_the_same_name_is_another_statement(aconn: AsyncConn) -> None:
     for n in (1, 2):
         assert await Prepared("number", f"SELECT {n}").fetch(aconn, {}, tuple) == [(n,)]
+
+
+TAKE = Prepared("take", "INSERT INTO kept SELECT unnest(%(n)s::integer[]) RETURNING n")
+
+
+async def test_several_are_one_round_trip_and_one_transaction(
+    aconn: AsyncConn, conn: psycopg.Connection[Any]
+) -> None:
+    conn.execute("CREATE TABLE kept (n integer UNIQUE)")
+    divide = DIVIDE.question({"a": 9, "b": 3}, list)
+    assert await fetch_all(aconn, [TAKE.question({"n": [1, 2]}, tuple), divide]) == [
+        [(1,), (2,)],
+        [[3, "9"]],
+    ]
+    for wrong in ({"n": [3, 1]}, {"n": "not a list"}):
+        with pytest.raises((psycopg.errors.UniqueViolation, psycopg.DataError)):
+            await fetch_all(
+                aconn, [TAKE.question({"n": [4]}, tuple), TAKE.question(wrong, tuple), divide]
+            )
+    assert conn.execute("SELECT n FROM kept ORDER BY n").fetchall() == [(1,), (2,)]
+    assert await fetch_all(aconn, []) == []
+    assert await DIVIDE.fetch(aconn, {"a": 1, "b": 1}, tuple) == [(1, "1")]
+
+
+async def test_inside_a_transaction_they_are_part_of_it(
+    aconn: AsyncConn, conn: psycopg.Connection[Any]
+) -> None:
+    conn.execute("CREATE TABLE kept (n integer UNIQUE)")
+    async with aconn.transaction(force_rollback=True):
+        assert await fetch_all(aconn, [TAKE.question({"n": [1]}, tuple)]) == [[(1,)]]
+    assert conn.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+async def test_lists_arrive_as_they_are(aconn: AsyncConn) -> None:
+    kinds: dict[str, list[Any]] = {
+        "text": ["", None, 'a"b', "c\\d", "{e,f}", "NULL", "日本", " g "],
+        "bigint": [1, None, 2**62],
+        "double precision": [0.5, None, 1e300],
+        "boolean": [True, None, False],
+    }
+    for kind, values in kinds.items():
+        echo = Prepared("echo", f"SELECT %(values)s::{kind}[]")
+        assert await echo.fetch(aconn, {"values": values}, tuple) == [(values,)]
+        assert await echo.fetch(aconn, {"values": []}, tuple) == [([],)]
+        assert await echo.fetch(aconn, {"values": [None]}, tuple) == [([None],)]
+
+
+async def test_it_has_left_before_anybody_else_gets_the_loop(
+    aconn: AsyncConn, conn: psycopg.Connection[Any]
+) -> None:
+    """However long a callback keeps the event loop, the server has its work."""
+    conn.execute("SELECT pg_advisory_lock(1)")
+    lock = Prepared("lock", "SELECT pg_advisory_lock(%(n)s::bigint)::text")
+    await lock.fetch(aconn, {"n": 2}, tuple)
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = %s"
+    pid = aconn.info.backend_pid
+    seen = []
+
+    def keep_the_loop() -> None:
+        eventually_sync(lambda: conn.execute(query, [pid]).fetchone() == (1,))
+        seen.append(True)
+        conn.execute("SELECT pg_advisory_unlock(1)")
+
+    asyncio.get_running_loop().call_soon(keep_the_loop)
+    await fetch_all(aconn, [lock.question({"n": 1}, tuple)])
+    assert seen == [True]
