@@ -129,3 +129,12 @@ async def test_settings_without_secrets_and_the_clock(api: httpx.AsyncClient) ->
 async def test_retention(api: httpx.AsyncClient) -> None:
     assert (await api.get(f"{V1}/retention/plan")).json()["is_dry_run"] is True
     assert (await api.post(f"{V1}/retention/run")).json()["is_dry_run"] is False
+
+
+async def test_retention_by_a_worker(shop: rota.App, api: httpx.AsyncClient) -> None:
+    """For who does not want to hold a request for as long as it takes."""
+    asked = await api.post(f"{V1}/schedules/rota.prune_runs/trigger")
+    run = asked.json()["run_id"]
+    async with shop.worker():
+        ended = (await api.get(f"{V1}/runs/{run}", params={"wait_seconds": 20})).json()
+    assert (ended["state"], ended["result"]["deleted_rows"]) == ("succeeded", 0)

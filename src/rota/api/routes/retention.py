@@ -32,5 +32,7 @@ async def run_retention(
         bool, Query(description="Do not rest between portions; workers at work feel it.")
     ] = False,
 ) -> Any:
-    """Remove it now instead of tonight. Answers when that is done."""
+    """Remove it now instead of tonight. Answers when that is done, which may take minutes. Who does
+    not want to wait triggers the schedules `rota.prune_runs` and `rota.prune_logs`: a worker does
+    it, and what it removed is the result of the run."""
     return await desk.retention.run(hurry=hurry)
