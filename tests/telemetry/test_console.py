@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,16 +17,11 @@ from rota.telemetry.logging import configure, print_line
 
 
 class Stream(io.StringIO):
-    """Remembers each call."""
+    """Remembers each call; there is no file behind it."""
 
-    def __init__(self, *, line_buffering: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []
-        self._is_line_buffered = line_buffering
-
-    @property
-    def line_buffering(self) -> bool:
-        return self._is_line_buffered
 
     def write(self, text: str) -> int:
         self.calls.append(text)
@@ -32,6 +29,10 @@ class Stream(io.StringIO):
 
     def flush(self) -> None:
         self.calls.append("<flush>")
+
+    @property
+    def lines(self) -> list[str]:
+        return [call for call in self.calls if call != "<flush>"]
 
 
 @pytest.fixture(autouse=True)
@@ -48,25 +49,58 @@ def say(message: object = "done", level: str = "info", job: str = "work", **fiel
     print_line(job, level, message, 7, fields, time.monotonic_ns())
 
 
-def test_one_write_for_each_line_at_once() -> None:
-    stream = Stream(line_buffering=True)
-    configure("info", stream)
-    say(n=1)
-    say("second", "warning", user="Ada Lovelace", ratio=0.5)
-    first, second = stream.calls
-    assert first[8:] == " INFO    rota.job.work  done  run=7 n=1\n"
-    assert second[8:] == " WARNING rota.job.work  second  run=7 user='Ada Lovelace' ratio=0.5\n"
+def test_one_write_for_each_line_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[bytes] = []
+    write = os.write
+
+    def note(file: int, data: bytes) -> int:
+        writes.append(data)
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", note)
+    with open(tmp_path / "console", "w", buffering=1, encoding="utf-8") as stream:
+        configure("info", stream)
+        say(n=1)
+        say("zwölf", "warning", user="Ada Lovelace", ratio=0.5)
+        first, second = (tmp_path / "console").read_bytes().splitlines(keepends=True)
+        stream.close()
+        say("nobody hears it")
+    assert writes == [first, second]
+    assert first[8:] == b" INFO    rota.job.work  done  run=7 n=1\n"
+    shown = " WARNING rota.job.work  zwölf  run=7 user='Ada Lovelace' ratio=0.5\n"
+    assert second[8:].decode() == shown
+
+
+def test_a_line_that_does_not_go_at_once_goes_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:7]))
+    with open(tmp_path / "console", "w", buffering=1, encoding="utf-8") as stream:
+        configure("info", stream)
+        say("a" * 100)
+    assert (tmp_path / "console").read_text().endswith(f"{'a' * 100}  run=7\n")
+
+
+@pytest.mark.parametrize("options", [{"buffering": 1, "encoding": "latin-1"}, {"buffering": 8192}])
+def test_what_the_stream_does_itself(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Another encoding, and lines that it would keep."""
+    with open(tmp_path / "console", "w", **options) as stream:
+        configure("info", stream)
+        say("zwölf")
+        shown = (tmp_path / "console").read_text(stream.encoding)
+    assert shown[8:] == " INFO    rota.job.work  zwölf  run=7\n"
 
 
 def test_a_stream_that_keeps_lines_is_flushed() -> None:
-    stream = Stream(line_buffering=False)
+    stream = Stream()
     configure("info", stream)
     say()
     assert [call[-5:] for call in stream.calls] == ["un=7\n", "lush>"]
 
 
 def test_the_short_way_and_that_of_logging_give_the_same_line() -> None:
-    stream = Stream(line_buffering=True)
+    stream = Stream()
     configure("info", stream)
     say("a\x1b[2Jb\ud800", n=1, text="x\ny")
     seen: list[logging.LogRecord] = []
@@ -78,14 +112,14 @@ def test_the_short_way_and_that_of_logging_give_the_same_line() -> None:
         say("a\x1b[2Jb\ud800", n=1, text="x\ny")
     finally:
         logger.removeHandler(other)
-    lines = [call for call in stream.calls if call != "<flush>"]
+    lines = stream.lines
     assert lines[0][8:] == lines[1][8:]
     assert "\x1b" not in lines[0]
     assert [record.getMessage() for record in seen] == [lines[0][32:-1]]
 
 
 def test_the_time_is_that_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Stream(line_buffering=True)
+    stream = Stream()
     configure("info", stream)
     now = [1_000_000_000.25]
     monkeypatch.setattr(time, "time", lambda: now[0])
@@ -94,13 +128,13 @@ def test_the_time_is_that_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for nanoseconds in (0, 740_000_000, 760_000_000):
         now[0] = 1_000_000_000.25 + nanoseconds / 10**9
         print_line("work", "info", "done", 7, {}, nanoseconds)
-        shown.append(stream.calls[-1][6:8])
+        shown.append(stream.lines[-1][6:8])
     assert shown[0] == shown[1]
     assert int(shown[2]) == (int(shown[1]) + 1) % 60
 
 
 def test_levels_and_a_console_that_is_gone() -> None:
-    stream = Stream(line_buffering=True)
+    stream = Stream()
     configure("warning", stream)
     say()
     assert stream.calls == []
