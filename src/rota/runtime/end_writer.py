@@ -52,8 +52,9 @@ class EndWriter:
 
     def call(self) -> None:
         """There are ends."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="rota end writer")
@@ -79,12 +80,11 @@ class EndWriter:
                 self._on_turn()
 
     async def _rest(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
         try:
-            done, _ = await asyncio.wait([self._waiter], timeout=_IDLE_SECONDS)
+            done, _ = await asyncio.wait([waiter], timeout=_IDLE_SECONDS)
             if not done:
                 await self._feed.close()
-                await self._waiter
+                await waiter
         finally:
             self._waiter = None

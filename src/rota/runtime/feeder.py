@@ -101,10 +101,10 @@ class Feeder:
         self.wake()
 
     def wake(self) -> None:
-        waiter = self._waiter
+        waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-        if self._is_rushing:
+        if self._writer.is_resting and self._is_rushing:
             self._writer.call()
 
     def called(self, queue: str) -> None:
@@ -270,18 +270,18 @@ class Feeder:
 
     async def _sleep(self) -> None:
         """Until something ends, somebody calls, or it is time to look again."""
-        self._waiter = asyncio.get_running_loop().create_future()
+        waiter = self._waiter = asyncio.get_running_loop().create_future()
         seconds = self._waiting.seconds_to_claim(self._plan.may_have_more)
         if self._slots.ready:
             seconds = min(seconds, _STALLED_SECONDS)
         full_look = self._plan.seconds_to_full_look
         if full_look is not None and self._may_claim and self._slots.has_room:
             seconds = min(seconds, full_look)
-        timer = self._waiter.get_loop().call_later(seconds, self.wake)
+        timer = waiter.get_loop().call_later(seconds, self.wake)
         if self._may_claim and self._slots.has_room and self._waiting.is_quiet:
             self._lone.make_ready(self._plan.request(free=self._slots.free))
         try:
-            await self._waiter
+            await waiter
         except asyncio.CancelledError:
             await self._lone.call_off()
             raise
