@@ -219,3 +219,21 @@ async def test_it_has_left_before_anybody_else_gets_the_loop(
     asyncio.get_running_loop().call_soon(keep_the_loop)
     await fetch_all(aconn, [lock.question({"n": 1}, tuple)])
     assert seen == [True]
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 0), (0, 2), (3, 2)])
+async def test_a_server_lost_in_the_middle_is_an_operational_error(
+    aconn: AsyncConn, conn: psycopg.Connection[Any], before: int, after: int
+) -> None:
+    conn.execute("SELECT pg_advisory_lock(1)")
+    lock = Prepared("lock", "SELECT pg_advisory_lock(%(n)s::bigint)::text")
+    divide = DIVIDE.question({"a": 1, "b": 1}, tuple)
+    asked = [*[divide] * before, lock.question({"n": 1}, tuple), *[divide] * after]
+    waiting = asyncio.create_task(fetch_all(aconn, asked))
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = %s"
+    pid = aconn.info.backend_pid
+    await eventually(lambda: conn.execute(query, [pid]).fetchone() == (1,))
+    conn.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+    with pytest.raises(psycopg.OperationalError):
+        await waiting
+    assert aconn.closed
