@@ -1,7 +1,7 @@
 """Pages of lists, which the database cuts by key.
 
 They are written as they are, and not taken apart and checked against their schemas first, which
-are made of the same dataclasses: of a page of a thousand that would be most of the time.
+are made of the same dataclasses: that took a tenth of the time of a page of a thousand.
 """
 
 from __future__ import annotations
