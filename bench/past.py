@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.server import Conn
+from rota.model.histogram import pack
 
 JOBS, QUEUES, DAYS, SCHEDULES = 50, 10, 28, 200
 _CHUNK = 500_000
@@ -92,13 +93,13 @@ _AROUND = f"""
            'it was worth another try'
     FROM generate_series(1, %(some)s::bigint) n;
 """
-# Minutes of single jobs, by one row for all workers but for the last three.
+# Minutes of single jobs, by one row for all workers but for the last two.
 _MINUTES = f"""
-    INSERT INTO rota.rollups (minute, job, queue, outcome, worker, attempts, duration_ms,
-        longest_ms, buckets)
+    INSERT INTO rota.rollup_minutes (minute, job, queue, outcome, worker, attempts, duration_ms,
+        longest_ms, histogram)
     SELECT date_trunc('minute', rota.now()) - m * interval '1 minute', 'job' || j,
            'queue' || (j - 1) %% {QUEUES}, o.name, w, 40, 40000, 2000,
-           array_fill(0, ARRAY[18]) || ARRAY[10, 10, 20] || array_fill(0, ARRAY[19])
+           %(histogram)s::numeric
     FROM generate_series(%(first)s::integer, %(last)s::integer) m, generate_series(1, {JOBS}) j,
          unnest('{{succeeded,failed,timed_out}}'::text[]) o (name),
          unnest(%(workers)s::bigint[]) w
@@ -146,8 +147,9 @@ def _make_ended(conn: Conn, given: dict[str, Any]) -> None:
 
 def _make_minutes(conn: Conn, minutes: int) -> None:
     """As workers and upkeep would: what is not folded yet is by worker."""
-    conn.execute(_MINUTES, {"first": 4, "last": minutes, "workers": [481]})
+    given = {"histogram": pack([0] * 18 + [10, 10, 20])}
+    conn.execute(_MINUTES, given | {"first": 2, "last": minutes, "workers": [481]})
     while (conn.execute("SELECT rota.fold_rollups(60)").fetchone() or (0,))[0]:
         pass
     conn.execute("SELECT rota.fold_counts()")
-    conn.execute(_MINUTES, {"first": 0, "last": 3, "workers": list(range(481, 489))})
+    conn.execute(_MINUTES, given | {"first": 0, "last": 1, "workers": list(range(481, 489))})

@@ -218,13 +218,13 @@ async def test_occurrences_and_counts_have_their_own_days(
         " 's', t, t FROM unnest(ARRAY[rota.now() - interval '120 days', rota.now()]) t"
     )
     conn.execute(
-        "INSERT INTO rota.rollups (minute, job, queue, outcome, worker, attempts, duration_ms,"
-        " longest_ms, buckets) SELECT rota.now() - d, 'w', 'q', 'succeeded', 0, 1, 1, 1,"
-        " array_fill(0, ARRAY[40]) FROM unnest(ARRAY[interval '401 days', '1 day']) d"
+        "INSERT INTO rota.rollup_minutes (minute, job, queue, outcome, worker, attempts,"
+        " duration_ms, longest_ms, histogram) SELECT rota.now() - d, 'w', 'q', 'succeeded', 0, 1,"
+        " 1, 1, 0 FROM unnest(ARRAY[interval '401 days', '1 day']) d"
     )
     await app.retention.run()
     assert conn.execute("SELECT count(*) FROM rota.ledger").fetchone() == (1,)
-    assert conn.execute("SELECT count(*) FROM rota.rollups").fetchone() == (1,)
+    assert conn.execute("SELECT count(*) FROM rota.rollup_minutes").fetchone() == (1,)
 
 
 async def test_the_audit_is_for_ever_unless_told(

@@ -97,8 +97,8 @@ async def test_folded_minutes_hours_and_days_say_the_same(
         while conn.execute("SELECT rota.fold_rollups(100)").fetchone() != (0,):
             pass
         assert _timeless(await app.stats.get(since=age)) == before
-        conn.execute("UPDATE rota.rollups SET worker = 5")
-        conn.execute("DELETE FROM rota.rollup_sums")
+        conn.execute("UPDATE rota.rollup_minutes SET worker = 5")
+        conn.execute("DELETE FROM rota.rollup_spans")
     every = await app.stats.get(since=timedelta(days=3))
     assert [(it.job, it.activity.attempts) for it in every.jobs] == [("mail", 8), ("sms", 4)]
 

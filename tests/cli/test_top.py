@@ -48,10 +48,9 @@ def busy(make_app: Any, conn: Connection) -> rota.App:
     ).fetchone()
     assert row is not None
     conn.execute("SELECT rota.claim_runs(%s, 1, '{mail}', 1, '{send}', '{}')", row)
-    buckets = "{" + ",".join(["0"] * 40) + "}"
     conn.execute(
-        "SELECT rota.add_rollups(%s, '{send}', '{mail}', '{failed}', '{5}', '{1}', '{1}', %s)",
-        [row[0], [buckets]],
+        "SELECT rota.add_tallies(%s, '{send}', '{mail}', '{failed}', '{5}', '{1}', '{1}', '{0}')",
+        row,
     )
     return app
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.model.histogram import BUCKETS, bucket_of, edge, quantiles
+from rota.model.histogram import BUCKETS, bucket_of, edge, pack, quantiles, unpack, unpack_used
 
 SECONDS = st.floats(min_value=1e-6, max_value=3600)
 
@@ -35,3 +35,23 @@ def test_they_are_at_most_a_factor_of_two_wrong(durations: list[float], share: f
     (found,) = quantiles(counted(durations), (share,), max(durations))
     assert found is not None
     assert exact / 2.01 <= found <= exact * 2.01
+
+
+COUNTS = st.lists(st.integers(0, 10**15), min_size=BUCKETS, max_size=BUCKETS)
+FEW = st.dictionaries(st.integers(0, BUCKETS - 1), st.integers(0, 10**15), max_size=3).map(
+    lambda found: [found.get(number, 0) for number in range(BUCKETS)]
+)
+
+
+@given(COUNTS | FEW, COUNTS | FEW)
+def test_packed_ones_add_up_as_numbers(one: list[int], other: list[int]) -> None:
+    added = int(pack(one)) + int(pack(other))
+    assert unpack(str(added)) == [a + b for a, b in zip(one, other, strict=True)]
+
+
+@given(COUNTS | FEW)
+def test_buckets_without_counts_change_no_quantile(buckets: list[int]) -> None:
+    number = str(int(pack(buckets)))
+    first, counts = unpack_used(number)
+    shares = (0.0, 0.5, 0.99, 1.0)
+    assert quantiles(counts, shares, first=first) == quantiles(buckets, shares)

@@ -23,9 +23,9 @@ JOBS, DAYS = 30, 5
 
 # Every job every minute, each minute by one worker: as it stands before upkeep folds it.
 MINUTES = f"""
-INSERT INTO rota.rollups
+INSERT INTO rota.rollup_minutes
 SELECT date_trunc('minute', rota.now()) - m * interval '1 minute', 'job' || j, 'q' || j % 3,
-       'succeeded', {{worker}}, 2, 10, 5, array_fill(0, ARRAY[39]) || ARRAY[2]
+       'succeeded', {{worker}}, 2, 10, 5, 2
 FROM generate_series({{first}}, {{last}}) m, generate_series(1, {JOBS}) j
 """
 
@@ -33,22 +33,22 @@ FROM generate_series({{first}}, {{last}}) m, generate_series(1, {JOBS}) j
 @pytest.fixture(scope="module")
 def long(server: Server) -> Iterator[Conn]:
     with server.fresh_database() as url, psycopg.connect(url, autocommit=True) as conn:
-        folded = MINUTES.format(worker=0, first=4, last=DAYS * 1440)
+        folded = MINUTES.format(worker=0, first=2, last=DAYS * 1440)
         conn.execute(folded.encode())
         _sum(conn)
-        conn.execute(MINUTES.format(worker=7, first=0, last=3).encode())
+        conn.execute(MINUTES.format(worker=7, first=0, last=1).encode())
         conn.execute("SELECT rota.count_depths(0)")
-        conn.execute("ANALYZE rota.rollups, rota.rollup_sums")
+        conn.execute("ANALYZE rota.rollup_minutes, rota.rollup_spans")
         yield conn
 
 
 def _sum(conn: Conn) -> None:
     """What folding has made of those minutes."""
     conn.execute(
-        """INSERT INTO rota.rollup_sums SELECT s.span, s.started_at, j.job, j.queue, r.outcome,
+        """INSERT INTO rota.rollup_spans SELECT s.span, s.started_at, j.job, j.queue, r.outcome,
            sum(r.attempts), sum(r.duration_ms), max(r.longest_ms),
-           array_fill(0::bigint, ARRAY[39]) || sum(r.buckets[40])::bigint, min(r.minute)
-           FROM rota.rollups r CROSS JOIN LATERAL rota.spans_of(r.minute) s
+           sum(r.histogram), min(r.minute)
+           FROM rota.rollup_minutes r CROSS JOIN LATERAL rota.spans_of(r.minute) s
            CROSS JOIN LATERAL (VALUES (r.job, r.queue), ('', r.queue), ('', '')) AS j (job, queue)
            WHERE s.span <> 'minute' OR j.job = ''
            GROUP BY s.span, s.started_at, j.job, j.queue, r.outcome"""
@@ -89,7 +89,7 @@ def test_stats_read_the_range_that_was_asked_for(
             ),
         )  # fmt: skip
     assert len(found.jobs) == (1 if job else JOBS)
-    read = seen.rows_read("rollups") + seen.rows_read("rollup_sums")
+    read = seen.rows_read("rollup_minutes") + seen.rows_read("rollup_spans")
     assert read <= most
     _no_run_is_read(seen)
 
@@ -99,8 +99,8 @@ def test_metrics_and_stream_read_totals(seen: Watch, plan: Any) -> None:
     for _ in range(7):
         seen.plans.clear()
         carry_out(seen, plan())
-    assert seen.rows_read("rollup_sums") <= JOBS * 2
-    assert seen.rows_read("rollups") <= JOBS * 2 * 4
+    assert seen.rows_read("rollup_spans") <= JOBS * 2
+    assert seen.rows_read("rollup_minutes") <= JOBS * 2 * 2
     _no_run_is_read(seen)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
 from rota.app import App
+from rota.model.histogram import unpack
 from rota.runtime.rollups import Rollups
 from rota.testing import Clock
 
 Conn = psycopg.Connection[Any]
 _ROWS = (
-    "SELECT job, outcome, worker, attempts, buckets FROM rota.rollups ORDER BY job, outcome, worker"
+    "SELECT job, outcome, worker, attempts, histogram::text FROM rota.rollup_minutes"
+    " ORDER BY job, outcome, worker"
 )
 
 
@@ -33,7 +36,7 @@ async def test_ends_of_a_second_become_one_row_an_outcome(app: App, conn: Conn) 
     rows = conn.execute(_ROWS).fetchall()
     assert [row[:4] for row in rows] == [("mail", "failed", 7, 1), ("mail", "succeeded", 7, 3)]
     # 2 ms is less than 2^11 microseconds.
-    assert rows[1][4][11] == 3
+    assert unpack(rows[1][4])[11] == 3
 
 
 async def test_writes_of_one_minute_add_up(app: App, conn: Conn) -> None:
@@ -42,7 +45,9 @@ async def test_writes_of_one_minute_add_up(app: App, conn: Conn) -> None:
         rollups.count("mail", "default", "succeeded", duration)
         await rollups.run_once()
 
-    row = conn.execute("SELECT attempts, duration_ms, longest_ms FROM rota.rollups").fetchone()
+    row = conn.execute(
+        "SELECT attempts, duration_ms, longest_ms FROM rota.rollup_minutes"
+    ).fetchone()
     assert row == (2, 6.0, 5.0)
 
 
@@ -59,17 +64,49 @@ async def test_closed_minutes_of_all_workers_fold_into_one_row(
     assert conn.execute("SELECT rota.fold_rollups(10)").fetchone() == (1,)
     rows = conn.execute(_ROWS).fetchall()
     assert [row[:4] for row in rows] == [("mail", "succeeded", 0, 3)]
-    assert sum(rows[0][4]) == 3
+    assert sum(unpack(rows[0][4])) == 3
+
+
+async def test_a_minute_is_closed_when_its_last_write_can_be_in(
+    app: App, conn: Conn, clock: Clock
+) -> None:
+    start = datetime(2026, 3, 1, 10, 0, 59, tzinfo=UTC)
+    clock.set(start)
+    rollups = counting(app, 7)
+    rollups.count("mail", "default", "succeeded", 1.0)
+    await rollups.run_once()
+    for seconds, folded in ((4, 0), (7, 1)):
+        clock.set(start + timedelta(seconds=seconds))
+        assert conn.execute("SELECT rota.fold_rollups(10)").fetchone() == (folded,)
+
+
+async def test_a_late_write_is_folded_too(app: App, conn: Conn, clock: Clock) -> None:
+    start = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+    rollups = counting(app, 7)
+    for _ in range(2):
+        clock.set(start)
+        rollups.count("mail", "default", "succeeded", 1.0)
+        await rollups.run_once()
+        clock.set(start + timedelta(minutes=2))
+        assert conn.execute("SELECT rota.fold_rollups(10)").fetchone() == (1,)
+    every = conn.execute(
+        "SELECT DISTINCT attempts, histogram::text FROM rota.rollup_spans"
+        " UNION SELECT attempts, histogram::text FROM rota.rollup_minutes"
+    ).fetchall()
+    assert [(attempts, sum(unpack(number))) for attempts, number in every] == [(2, 2)]
 
 
 async def test_a_failed_write_keeps_its_counts(app: App, conn: Conn) -> None:
     rollups = counting(app, 7)
     rollups.count("mail", "default", "succeeded", 1.0)
-    conn.execute("ALTER TABLE rota.rollups RENAME TO hidden")
+    conn.execute("ALTER TABLE rota.rollup_minutes RENAME TO hidden")
     with pytest.raises(psycopg.Error):
         await rollups.run_once()
     rollups.count("mail", "default", "succeeded", 3.0)
-    conn.execute("ALTER TABLE rota.hidden RENAME TO rollups")
+    conn.execute("ALTER TABLE rota.hidden RENAME TO rollup_minutes")
     await rollups.run_once()
 
-    assert conn.execute("SELECT attempts, longest_ms FROM rota.rollups").fetchone() == (2, 3.0)
+    assert conn.execute("SELECT attempts, longest_ms FROM rota.rollup_minutes").fetchone() == (
+        2,
+        3.0,
+    )

@@ -1,6 +1,8 @@
 """Durations as counts on a fixed log scale, so that minutes and workers add up.
 
-Bucket n holds what lasted less than 2^n microseconds and not less than half of that.
+Bucket n holds what lasted less than 2^n microseconds and not less than half of that. In the
+database a histogram is one number, with the count of bucket n in the n-th sixteen digits from the
+right: so the server adds histograms as it adds numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 BUCKETS = 40
+_DIGITS = 16
 
 
 def bucket_of(seconds: float) -> int:
@@ -25,12 +28,12 @@ _EDGES = tuple(edge(number) for number in range(BUCKETS))
 
 
 def quantiles(
-    buckets: Sequence[int], shares: Sequence[float], longest: float | None = None
+    buckets: Sequence[int], shares: Sequence[float], longest: float | None = None, *, first: int = 0
 ) -> list[float | None]:
     """The durations, in seconds, that these shares did not exceed; None where nothing was counted.
 
     Inside a bucket they are taken to lie evenly: at most a factor of two wrong, usually far less.
-    `longest` is known exactly, and nothing was longer.
+    `longest` is known exactly, and nothing was longer. `first`: the buckets below it are left out.
     """
     sums = list(accumulate(buckets))
     total = sums[-1] if sums else 0
@@ -40,7 +43,29 @@ def quantiles(
     for share in shares:
         wanted = share * total
         number = bisect_left(sums, wanted or 1e-9)
-        seen, low = (sums[number - 1], _EDGES[number - 1]) if number else (0, 0.0)
-        at = low + (_EDGES[number] - low) * (wanted - seen) / (sums[number] - seen)
+        seen = sums[number - 1] if number else 0
+        high = _EDGES[first + number]
+        low = _EDGES[first + number - 1] if first + number else 0.0
+        at = low + (high - low) * (wanted - seen) / (sums[number] - seen)
         found.append(at if longest is None or at < longest else longest)
     return found
+
+
+def pack(buckets: Sequence[int]) -> str:
+    """As the database keeps it."""
+    number = "".join([f"{count:0{_DIGITS}}" for count in reversed(buckets)])
+    return number.lstrip("0") or "0"
+
+
+def unpack_used(number: str) -> tuple[int, list[int]]:
+    """The first bucket in which something was counted, and the counts from there on. Usually
+    those are few; a chart has a thousand histograms."""
+    first = (len(number) - len(number.rstrip("0"))) // _DIGITS
+    end = len(number) - first * _DIGITS
+    return first, [int(number[max(0, at - _DIGITS) : at]) for at in range(end, 0, -_DIGITS)]
+
+
+def unpack(number: str) -> list[int]:
+    """The counts of all buckets, of what `pack` has packed or the server has added up."""
+    first, counts = unpack_used(number)
+    return [0] * first + counts + [0] * (BUCKETS - first - len(counts))

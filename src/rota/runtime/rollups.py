@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rota.model.histogram import BUCKETS
+from rota.model.histogram import BUCKETS, pack
 from rota.runtime.counts import Counts, columns
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
@@ -85,7 +85,7 @@ class Rollups(Loop):
             "attempts": [tally.attempts for tally in values],
             "durations": [tally.duration_ms for tally in values],
             "longests": [tally.longest_ms for tally in values],
-            "buckets": [f"{{{str(tally.buckets)[1:-1]}}}" for tally in values],
+            "histograms": [pack(tally.buckets) for tally in values],
         }
         async with self._database.connection() as conn:
             await conn.execute(self._database.statements.get("runs/tally"), params)

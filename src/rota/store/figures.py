@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rota.model.figures import AttemptFigure, Changes, Count, Deed, Figures, Health
+from rota.model.histogram import unpack
 from rota.model.stats import QueueDepth
 from rota.store.plans import Ask, Plan
 from rota.store.stats import STALE_SECONDS
@@ -21,10 +24,14 @@ def read_figures() -> Plan[Figures]:
     health = yield Ask("figures/health", {})
     return Figures(
         depths=[QueueDepth(**row) for row in depths],
-        attempts=[AttemptFigure(**row) for row in attempts],
+        attempts=[_attempts(**row) for row in attempts],
         counts=[Count(**row) for row in counts],
         health=Health(**health[0]),
     )
+
+
+def _attempts(*, histogram: str, **row: Any) -> AttemptFigure:
+    return AttemptFigure(buckets=unpack(histogram), **row)
 
 
 def read_changes(after_audit: int | None) -> Plan[Changes]:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from rota.errors import UnknownJob
-from rota.model.histogram import quantiles
+from rota.model.histogram import quantiles, unpack_used
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.window import Window, bounds, stepped, whole
 from rota.store.plans import Ask, Plan
@@ -44,7 +44,7 @@ def read_stats(
 
     @cache
     def series() -> list[Step]:
-        return _steps(rows, window, steps, now)
+        return _steps(rows, steps, now)
 
     days = {"first_day": range_.first_day, "last_day": range_.last_day, "limit": most_jobs}
     jobs = yield Ask("stats/jobs", _range(range_) | days | filters, is_large=True, meanwhile=series)
@@ -63,16 +63,12 @@ def read_stats(
     )
 
 
-def _steps(
-    rows: Sequence[Mapping[str, Any]], window: Window, step: int, now: datetime
-) -> list[Step]:
-    since, length = window.since, timedelta(seconds=step)
-    over = (now - since) // length  # steps that are whole
+def _steps(rows: Sequence[Mapping[str, Any]], step: int, now: datetime) -> list[Step]:
+    over = now - timedelta(seconds=step)
     steps = []
     for row in rows:
-        number = row["step"]
-        at = since + number * length
-        elapsed = step if number < over else max(1.0, (now - at).total_seconds())
+        at = row["at"]
+        elapsed = step if at <= over else max(1.0, (now - at).total_seconds())
         steps.append(Step(at, _activity(row, elapsed)))
     return steps
 
@@ -83,7 +79,7 @@ def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {name: sum(row[name] for row in rows) for name in _ADDED}
     found["longest_ms"] = max(row["longest_ms"] for row in rows)
-    found["buckets"] = [sum(column) for column in zip(*(it["buckets"] for it in rows), strict=True)]
+    found["histogram"] = str(sum(int(row["histogram"]) for row in rows))
     return found
 
 
@@ -113,7 +109,8 @@ def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
     attempts, succeeded, longest = row["attempts"], row["succeeded"], row["longest_ms"]
     failed, timed_out = row["failed"], row["timed_out"]
     bad = failed + timed_out
-    found = quantiles(row["buckets"], _SHARES, longest / 1000)
+    first, counts = unpack_used(row["histogram"])
+    found = quantiles(counts, _SHARES, longest / 1000, first=first)
     p50, p95, p99 = [None if it is None else it * 1000 for it in found]
     return Activity(
         attempts=attempts,

@@ -1,9 +1,9 @@
 -- How runs have ended since that is counted. A run succeeds once, by one attempt; other ends are counted themselves.
-SELECT coalesce((SELECT sum(s.attempts) FROM rota.rollup_sums s
+SELECT coalesce((SELECT sum(s.attempts) FROM rota.rollup_spans s
                  WHERE s.span = 'ever' AND s.job = coalesce(%(job)s::text, '') AND s.outcome = 'succeeded'
                    AND s.queue = CASE WHEN %(job)s::text IS NULL THEN coalesce(%(queue)s::text, '') ELSE coalesce(%(queue)s::text, s.queue) END
                 ), 0)::bigint
-       + coalesce((SELECT sum(m.attempts) FROM rota.rollups m
+       + coalesce((SELECT sum(m.attempts) FROM rota.rollup_minutes m
                    WHERE m.worker <> 0 AND m.outcome = 'succeeded' AND (%(job)s::text IS NULL OR m.job = %(job)s::text)
                      AND (%(queue)s::text IS NULL OR m.queue = %(queue)s::text)), 0)::bigint AS succeeded,
        coalesce(sum(c.amount) FILTER (WHERE c.labels ->> 'state' = 'failed'), 0)::bigint AS failed,
