@@ -149,7 +149,7 @@ def _make_minutes(conn: Conn, minutes: int) -> None:
     """As workers and upkeep would: what is not folded yet is by worker."""
     given = {"histogram": pack([0] * 18 + [10, 10, 20])}
     conn.execute(_MINUTES, given | {"first": 2, "last": minutes, "workers": [481]})
-    while (conn.execute("SELECT rota.fold_rollups(60)").fetchone() or (0,))[0]:
+    while (conn.execute("SELECT rota.fold_rollups(1)").fetchone() or (0,))[0]:
         pass
     conn.execute("SELECT rota.fold_counts()")
     conn.execute(_MINUTES, given | {"first": 0, "last": 1, "workers": list(range(481, 489))})

@@ -123,6 +123,10 @@ async def test_a_series_has_the_steps_asked_for(app: rota.App, clock: Clock) -> 
         (start, 3),
         (start + timedelta(minutes=30), 1),
     ]
+    by_minute = await app.stats.get(since=start - timedelta(hours=23), step=60)
+    assert [it.at for it in by_minute.series] == [
+        start + timedelta(minutes=m) for m in (0, 1, 2, 31)
+    ]
     assert (await app.stats.get(since=start)).step_seconds == 60
     assert (await app.stats.get(since=start - timedelta(days=30))).step_seconds == 21_600
 
