@@ -23,7 +23,7 @@ class Sizes:
     retained: int = 1_000_000
     calls: int = 200
     held_rounds: int = 10
-    retention_rounds: int = 5
+    retention_seconds: float = 100.0
     queues: int = 1_000
     warm_up: int = 2_000
     late_seconds: int = 65  # at least sixty samples
@@ -35,8 +35,8 @@ class Sizes:
 # Everything runs once, on as little as makes sense: a start of a program is what takes time here.
 QUICK = Sizes(
     runs=200, singly=50, latency_runs=10, memory_runs=200, ended=1_000, scheduled=500,
-    retained=2_000, calls=1, held_rounds=1, retention_rounds=1, queues=5, warm_up=0, late_seconds=1,
-    sustained_seconds=1, is_waiting=False, has_bases=False,
+    retained=2_000, calls=1, held_rounds=1, retention_seconds=0.0, queues=5, warm_up=0,
+    late_seconds=1, sustained_seconds=1, is_waiting=False, has_bases=False,
 )  # fmt: skip
 
 

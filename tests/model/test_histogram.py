@@ -52,6 +52,11 @@ def test_packed_ones_add_up_as_numbers(one: list[int], other: list[int]) -> None
 @given(COUNTS | FEW)
 def test_buckets_without_counts_change_no_quantile(buckets: list[int]) -> None:
     number = str(int(pack(buckets)))
-    first, counts = unpack_used(number)
+    first, counts = unpack_used(number, sum(buckets))
     shares = (0.0, 0.5, 0.99, 1.0)
     assert quantiles(counts, shares, first=first) == quantiles(buckets, shares)
+
+
+def test_a_total_that_is_wrong_reads_no_further_than_the_number() -> None:
+    assert unpack_used("0", 5) == (0, [0])
+    assert unpack_used(pack([0, 2]), 5) == (0, [0, 2])

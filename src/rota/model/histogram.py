@@ -57,15 +57,26 @@ def pack(buckets: Sequence[int]) -> str:
     return number.lstrip("0") or "0"
 
 
-def unpack_used(number: str) -> tuple[int, list[int]]:
-    """The first bucket in which something was counted, and the counts from there on. Usually
-    those are few; a chart has a thousand histograms."""
-    first = (len(number) - len(number.rstrip("0"))) // _DIGITS
-    end = len(number) - first * _DIGITS
-    return first, [int(number[max(0, at - _DIGITS) : at]) for at in range(end, 0, -_DIGITS)]
-
-
 def unpack(number: str) -> list[int]:
     """The counts of all buckets, of what `pack` has packed or the server has added up."""
-    first, counts = unpack_used(number)
-    return [0] * first + counts + [0] * (BUCKETS - first - len(counts))
+    digits = number.zfill(BUCKETS * _DIGITS)
+    starts = range((BUCKETS - 1) * _DIGITS, -1, -_DIGITS)
+    return [int(digits[start : start + _DIGITS]) for start in starts]
+
+
+def unpack_used(number: str, total: int) -> tuple[int, list[int]]:
+    """The first bucket in which something was counted, and the counts from there on.
+
+    Looks from the top until all `total` are found: usually a few buckets are used, and a chart
+    has a thousand histograms.
+    """
+    buckets = (len(number) - 1) // _DIGITS + 1
+    start, end = 0, len(number) - (buckets - 1) * _DIGITS
+    counts: list[int] = []
+    while total > 0 and len(counts) < buckets:
+        count = int(number[start:end])
+        counts.append(count)
+        total -= count
+        start, end = end, end + _DIGITS
+    counts.reverse()
+    return buckets - len(counts), counts

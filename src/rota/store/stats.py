@@ -109,7 +109,7 @@ def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
     attempts, succeeded, longest = row["attempts"], row["succeeded"], row["longest_ms"]
     failed, timed_out = row["failed"], row["timed_out"]
     bad = failed + timed_out
-    first, counts = unpack_used(row["histogram"])
+    first, counts = unpack_used(row["histogram"], attempts)
     found = quantiles(counts, _SHARES, longest / 1000, first=first)
     p50, p95, p99 = [None if it is None else it * 1000 for it in found]
     return Activity(

@@ -2,7 +2,7 @@
 -- that waits for its next attempt. Both looks are bounded.
 WITH counted AS (
     SELECT job, sum(attempts) FILTER (WHERE outcome IN ('failed', 'timed_out', 'lost'))::bigint AS failures, sum(attempts)::bigint AS attempts
-    FROM rota.rollups WHERE minute >= date_trunc('minute', rota.now() - make_interval(secs => %(seconds)s::double precision))
+    FROM rota.rollup_minutes WHERE minute >= date_trunc('minute', rota.now() - make_interval(secs => %(seconds)s::double precision))
     GROUP BY job
 ), failing AS (
     SELECT * FROM counted WHERE failures > 0 ORDER BY failures DESC, job LIMIT %(limit)s::integer
