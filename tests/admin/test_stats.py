@@ -8,11 +8,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 import rota
 from rota.model.stats import Activity, Stats
 from rota.runtime.rollups import Rollups
 from rota.testing import Clock, drain
+from tests.conftest import MakeApp
 from tests.engine import Engine
 
 Conn = psycopg.Connection[Any]
@@ -129,6 +131,23 @@ async def test_a_series_has_the_steps_asked_for(app: rota.App, clock: Clock) -> 
     ]
     assert (await app.stats.get(since=start)).step_seconds == 60
     assert (await app.stats.get(since=start - timedelta(days=30))).step_seconds == 21_600
+
+
+async def test_an_hour_that_comes_twice_is_two_hours(
+    make_app: MakeApp, clock: Clock, conn: Conn
+) -> None:
+    """In the zone of the session: rates are of real time."""
+    place = sql.Identifier(conn.info.dbname)
+    conn.execute(sql.SQL("ALTER DATABASE {} SET timezone = 'Europe/Berlin'").format(place))
+    app = make_app()
+    start = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    clock.set(start)
+    await done(app, "mail", "succeeded", *[1.0] * 3600)
+    clock.set(start + timedelta(minutes=31))
+    found = await app.stats.get(since=start, step=timedelta(minutes=30))
+    (step,) = found.series
+    assert (step.at, step.at.utcoffset()) == (start, timedelta(0))
+    assert step.activity.per_second == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

@@ -70,14 +70,29 @@ async def test_closed_minutes_of_all_workers_fold_into_one_row(
 async def test_a_minute_is_closed_when_its_last_write_can_be_in(
     app: App, conn: Conn, clock: Clock
 ) -> None:
-    start = datetime(2026, 3, 1, 10, 0, 59, tzinfo=UTC)
+    start = datetime(2026, 3, 1, 10, 0, 30, tzinfo=UTC)
     clock.set(start)
     rollups = counting(app, 7)
     rollups.count("mail", "default", "succeeded", 1.0)
     await rollups.run_once()
-    for seconds, folded in ((4, 0), (7, 1)):
+    for seconds, folded in ((32, 0), (36, 1)):
         clock.set(start + timedelta(seconds=seconds))
         assert conn.execute("SELECT rota.fold_rollups(10)").fetchone() == (folded,)
+
+
+async def test_the_first_minute_is_the_earliest_that_was_folded(
+    app: App, conn: Conn, clock: Clock
+) -> None:
+    start = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+    rollups = counting(app, 7)
+    for minutes in (5, 0):
+        clock.set(start + timedelta(minutes=minutes))
+        rollups.count("mail", "default", "succeeded", 1.0)
+        await rollups.run_once()
+        clock.set(start + timedelta(minutes=10))
+        conn.execute("SELECT rota.fold_rollups(10)")
+    first = "SELECT first_at FROM rota.rollup_spans WHERE span = 'ever' AND job = 'mail'"
+    assert conn.execute(first).fetchone() == (start,)
 
 
 async def test_a_late_write_is_folded_too(app: App, conn: Conn, clock: Clock) -> None:

@@ -142,7 +142,7 @@ def _apply(conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migra
                 conn.execute(render(one.text, schema).encode())
                 conn.execute(insert, [one.number, one.name, one.oldest_code])
             return
-        except psycopg.errors.LockNotAvailable:
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if attempt == _LOCK_TRIES:
                 raise
             time.sleep(0.1 * attempt)

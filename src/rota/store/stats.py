@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ def read_stats(
     clock = (yield Ask("stats/clock", {"job": job}))[0]
     if job is not None and not clock["is_job"]:
         raise UnknownJob(f'no job is named "{job}"')
-    now = clock["at"]
+    now = clock["at"].astimezone(UTC)
     range_ = whole(*bounds(since, until, now))
     window, steps = stepped(range_, step)
     filters = {"job": job, "queue": queue}
@@ -67,7 +67,7 @@ def _steps(rows: Sequence[Mapping[str, Any]], step: int, now: datetime) -> list[
     over = now - timedelta(seconds=step)
     steps = []
     for row in rows:
-        at = row["at"]
+        at = row["at"].astimezone(UTC)  # in a session's own zone an hour may come twice
         elapsed = step if at <= over else max(1.0, (now - at).total_seconds())
         steps.append(Step(at, _activity(row, elapsed)))
     return steps

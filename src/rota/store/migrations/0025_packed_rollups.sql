@@ -1,15 +1,15 @@
 -- Roll-ups whose histograms are numbers: the count of bucket n stands in the n-th sixteen digits from the right, so that + and sum() add
 -- histograms. As arrays they took forty sums for each row that was read, and two calls of a function for each that was written.
 
--- Readers and writers wait from the start, so that none of them is in the way later; what a worker could not write it writes again.
-LOCK TABLE rota.rollups, rota.rollup_sums IN ACCESS EXCLUSIVE MODE;
+-- No fold until this is done. What is folded changes by nothing else, so it is copied while workers write and others read.
 SELECT pg_advisory_xact_lock(hashtextextended('rota.rollups', 0));
 
 CREATE FUNCTION rota.pack_buckets(buckets bigint[]) RETURNS numeric LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT string_agg(lpad(b.count::text, 16, '0'), '' ORDER BY b.n DESC)::numeric FROM unnest(buckets) WITH ORDINALITY AS b (count, n)
 $$;
 CREATE FUNCTION rota.unpack_buckets(histogram numeric) RETURNS bigint[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT array_agg(substr(lpad(histogram::text, 640, '0'), 625 - 16 * n, 16)::bigint ORDER BY n) FROM generate_series(0, 39) AS n
+    SELECT array_agg(substr(d.digits, 625 - 16 * n, 16)::bigint ORDER BY n)
+    FROM (SELECT lpad(histogram::text, 640, '0') AS digits OFFSET 0) AS d, generate_series(0, 39) AS n
 $$;
 
 -- Attempts per minute, job, queue and outcome. Each worker writes rows of its own, so that no two of them ever wait for one another;
@@ -26,7 +26,7 @@ CREATE TABLE rota.rollup_minutes (
     histogram   numeric NOT NULL CHECK (histogram >= 0 AND scale(histogram) = 0) -- how many lasted up to 2^n microseconds, n from 0 to 39
 );
 INSERT INTO rota.rollup_minutes
-SELECT minute, job, queue, outcome, worker, attempts, duration_ms, longest_ms, rota.pack_buckets(buckets) FROM rota.rollups;
+SELECT minute, job, queue, outcome, worker, attempts, duration_ms, longest_ms, rota.pack_buckets(buckets) FROM rota.rollups WHERE worker = 0;
 ALTER TABLE rota.rollup_minutes ADD PRIMARY KEY (minute, job, queue, outcome, worker);
 CREATE INDEX rollup_minutes_job ON rota.rollup_minutes (job, minute);
 CREATE INDEX rollup_minutes_unfolded ON rota.rollup_minutes (minute) WHERE worker <> 0;
@@ -48,7 +48,9 @@ CREATE TABLE rota.rollup_spans (
 INSERT INTO rota.rollup_spans
 SELECT span, started_at, job, queue, outcome, attempts, duration_ms, longest_ms, rota.pack_buckets(buckets), first_at FROM rota.rollup_sums;
 ALTER TABLE rota.rollup_spans ADD PRIMARY KEY (span, started_at, job, queue, outcome);
-CREATE INDEX rollup_spans_job ON rota.rollup_spans (span, job, queue, started_at);
+-- Of one job, whichever queue; of one queue, and of everything.
+CREATE INDEX rollup_spans_job ON rota.rollup_spans (span, job, started_at);
+CREATE INDEX rollup_spans_queue ON rota.rollup_spans (span, job, queue, started_at);
 
 -- Adds what a worker has counted since it last wrote. Sorted, like every writer of many rows.
 CREATE FUNCTION rota.add_tallies(
@@ -104,7 +106,8 @@ BEGIN
             attempts = t.attempts + excluded.attempts,
             duration_ms = t.duration_ms + excluded.duration_ms,
             longest_ms = greatest(t.longest_ms, excluded.longest_ms),
-            histogram = t.histogram + excluded.histogram;
+            histogram = t.histogram + excluded.histogram,
+            first_at = least(t.first_at, excluded.first_at);
         folded := folded + 1;
     END LOOP;
     RETURN folded;
@@ -137,6 +140,7 @@ BEGIN
     RETURN removed;
 END $$;
 
+-- From here on others wait. The view first, and the tables in the order of their readers: nobody who holds one of them waits for another.
 CREATE OR REPLACE VIEW rota.job_status AS
 SELECT j.name, j.queue, j.is_enabled AS enabled,
        CASE WHEN j.is_enabled THEN 'active' ELSE 'disabled' END AS state,
@@ -178,6 +182,9 @@ LEFT JOIN LATERAL (
     ) o WHERE o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
 ) r ON true;
 
+LOCK TABLE rota.rollup_sums, rota.rollups IN ACCESS EXCLUSIVE MODE;
+INSERT INTO rota.rollup_minutes
+SELECT minute, job, queue, outcome, worker, attempts, duration_ms, longest_ms, rota.pack_buckets(buckets) FROM rota.rollups WHERE worker <> 0;
 DROP TABLE rota.rollups, rota.rollup_sums;
 DROP AGGREGATE rota.sum_buckets(integer[]);
 DROP FUNCTION rota.add_buckets(integer[], integer[]);
