@@ -12,7 +12,9 @@ WITH counted AS (
      ORDER BY finished_at DESC LIMIT 500)
     UNION ALL
     (SELECT job, '-infinity', last_error FROM rota.open_runs WHERE is_future ORDER BY run_at LIMIT 500)
+), last AS MATERIALIZED (
+    -- Once, and not for each job that fails.
+    SELECT DISTINCT ON (job) job, last_error FROM errors WHERE last_error IS NOT NULL ORDER BY job, at DESC
 )
-SELECT f.job, f.failures, f.attempts,
-       (SELECT e.last_error FROM errors e WHERE e.job = f.job AND e.last_error IS NOT NULL ORDER BY e.at DESC LIMIT 1) AS last_error
-FROM failing f ORDER BY f.failures DESC, f.job
+SELECT f.job, f.failures, f.attempts, l.last_error
+FROM failing f LEFT JOIN last l ON l.job = f.job ORDER BY f.failures DESC, f.job
