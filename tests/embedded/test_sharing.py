@@ -126,3 +126,33 @@ def test_a_deleted_directory_does_not_keep_its_server(data: Path) -> None:
     user.end()
     eventually(lambda: not is_alive(pid), "the server stops")
     eventually(lambda: not sockets.exists(), "its socket directory is removed")
+
+
+def test_a_server_that_was_killed_leaves_no_socket_and_is_followed_by_another(data: Path) -> None:
+    user = User(data)
+    assert answers(user.url)
+    killed, sockets = server_pid(data), socket_dir(data)
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: not sockets.exists(), "its socket directory is removed")
+    other = User(data)
+    assert answers(other.url)
+    pid = server_pid(data)
+    assert pid != killed
+    user.end()
+    other.end()
+    eventually(lambda: not is_alive(pid), "the other one stops")
+    eventually(lambda: not sockets.exists(), "so is its own")
+
+
+def test_a_directory_that_was_made_again_keeps_the_sockets_of_its_new_server(data: Path) -> None:
+    user = User(data)
+    assert answers(user.url)
+    pid, watchdog = server_pid(data), watchdog_of(data).pid
+    data.rename(data.with_name("gone"))
+    other = User(data)
+    assert other.url.rpartition("@")[2] == user.url.rpartition("@")[2]
+    os.kill(pid, signal.SIGKILL)
+    user.end()
+    eventually(lambda: not is_alive(watchdog), "the old watchdog ends")
+    assert answers(other.url)
+    other.end()

@@ -60,29 +60,23 @@ def watch(home: str, socket_dir: str, server: int) -> None:
     """Returns when the server has ended, because we stopped it or by itself."""
     # A second watchdog waits here and takes over if the first one is killed.
     acquire(home, "watchdog")
-    ended, stopping = threading.Event(), threading.Event()
-    arguments = (home, socket_dir, server, ended, stopping)
-    stopper = threading.Thread(target=stop_after_last_user, args=arguments, daemon=True)
-    stopper.start()
-    acquire(home, "running")
+    ended = threading.Event()
+    threading.Thread(target=stop_after_last_user, args=(home, server, ended), daemon=True).start()
+    running = acquire(home, "running")
     ended.set()
-    if stopping.is_set():
-        stopper.join()
-    elif not os.path.exists(os.path.join(home, "cluster")):
-        remove(socket_dir)  # a server dies of the loss of its data, and no other will come
+    # Nobody starts another server while we hold that lock, unless the directory was deleted and
+    # made again: then the sockets are those of its new server.
+    if not is_replaced(home, "running", running):
+        remove(socket_dir)
 
 
-def stop_after_last_user(
-    home: str, socket_dir: str, server: int, ended: threading.Event, stopping: threading.Event
-) -> None:
+def stop_after_last_user(home: str, server: int, ended: threading.Event) -> None:
     with contextlib.suppress(OSError):  # the whole directory was deleted: stop all the same
         wait_for_last_user(home)
-    stopping.set()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not ended.is_set():
         ask_to_stop(home, server, signal.SIGINT if time.monotonic() < deadline else signal.SIGQUIT)
         ended.wait(0.5)
-    remove(socket_dir)
 
 
 def wait_for_last_user(home: str) -> None:
@@ -109,10 +103,25 @@ def acquire(home: str, name: str, flags: int = 0) -> int:
     return descriptor
 
 
+def is_replaced(home: str, name: str, descriptor: int) -> bool:
+    """Whether another file than the one that we hold the lock of has its name now."""
+    try:
+        there = os.stat(os.path.join(home, f"{name}.lock"))
+    except OSError:
+        return False
+    return not os.path.samestat(there, os.fstat(descriptor))
+
+
 def ask_to_stop(home: str, server: int, number: signal.Signals) -> None:
-    # Only a watchdog that came later has to look the number up.
-    with contextlib.suppress(OSError, ValueError):
-        os.kill(server or recorded_pid(home), number)
+    # It may be another than the one that we started: one that a user started after that was killed.
+    # Of a deleted directory we know only our own.
+    try:
+        pid = recorded_pid(home)
+    except (OSError, ValueError):
+        pid = server
+    with contextlib.suppress(OSError):
+        if pid:
+            os.kill(pid, number)
 
 
 def recorded_pid(home: str) -> int:
