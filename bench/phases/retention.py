@@ -10,10 +10,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bench.phases.base import Case, Measure, Phase, Sizes, only_rota
-from bench.systems.base import ROOT, Drain, System
+from bench.systems.base import ROOT, Drain, System, WarmWorkers
 
 _CHUNK = 250_000
 _SAMPLE = 1_000
@@ -50,13 +50,16 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def figures(found: list[Drain]) -> dict[str, float]:
         return {"runs/s": sum(one.runs for one in found) / sum(one.seconds for one in found)}
 
+    def drains(workers: WarmWorkers, goes_on: Callable[[], bool]) -> list[Drain]:
+        found = [workers.drain(sizes.runs)]
+        while goes_on():
+            found.append(workers.drain(sizes.runs))
+        return found
+
     def alone(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
             until = time.monotonic() + sizes.retention_seconds
-            found = [workers.drain(sizes.runs)]
-            while time.monotonic() < until:
-                found.append(workers.drain(sizes.runs))
-        return figures(found)
+            return figures(drains(workers, lambda: time.monotonic() < until))
 
     def beside(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
@@ -64,9 +67,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
             env = system.environment({"ROTA_DATABASE_URL": system.server.url_of(system.database)})
             command = [sys.executable, "-m", "rota", "retention", "run"]
             with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL) as work:
-                found = [workers.drain(sizes.runs)]
-                while work.poll() is None:
-                    found.append(workers.drain(sizes.runs))
+                found = drains(workers, lambda: work.poll() is None)
             if work.returncode:
                 raise RuntimeError(f"retention ended with {work.returncode}")
         seconds = time.monotonic() - started

@@ -116,16 +116,20 @@ def test_a_migration_that_waits_is_in_nobodys_way(
         with psycopg.connect(old, autocommit=True, application_name="other") as theirs:
             other(theirs)
 
-    def is_waiting() -> bool:
-        query = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE application_name = %s"
-        return conn.execute(query, ["rota migrate"]).fetchone() == (True,)
+    def is_waiting(name: str) -> bool:
+        found = conn.execute(
+            "SELECT wait_event_type = 'Lock' FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = %s",
+            [name],
+        ).fetchone()
+        return found == (True,)
 
     with psycopg.connect(old) as writer:
         add(writer, 5, "mail", "sms")
         migration = started(lambda: migrate.migrate(old, "rota"))
-        eventually_sync(is_waiting)
+        eventually_sync(lambda: is_waiting("rota migrate"))
         threads = [migration, started(meanwhile)]
-        eventually_sync(lambda: not threads[1].is_alive() or is_waiting())
+        eventually_sync(lambda: not threads[1].is_alive() or is_waiting("other"))
         writer.commit()
     for thread in threads:
         thread.join()

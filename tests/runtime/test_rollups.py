@@ -121,7 +121,5 @@ async def test_a_failed_write_keeps_its_counts(app: App, conn: Conn) -> None:
     conn.execute("ALTER TABLE rota.hidden RENAME TO rollup_minutes")
     await rollups.run_once()
 
-    assert conn.execute("SELECT attempts, longest_ms FROM rota.rollup_minutes").fetchone() == (
-        2,
-        3.0,
-    )
+    row = conn.execute("SELECT attempts, longest_ms FROM rota.rollup_minutes").fetchone()
+    assert row == (2, 3.0)
