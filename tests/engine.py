@@ -191,7 +191,16 @@ class Engine:
     def promote(self, limit: int = 1000) -> int:
         return int(self.one("SELECT promoted FROM rota.promote_runs(%s)", limit))
 
+    def count_depths(self) -> None:
+        """Now, however lately that was done."""
+        self.conn.execute("UPDATE rota.depth_marks SET counted_at = '-infinity'")
+        self.conn.execute("SELECT rota.count_depths(0)")
+
     def park(self) -> int:
+        self.count_depths()
+        return self.park_counted()
+
+    def park_counted(self) -> int:
         return int(self.one("SELECT rota.park_unknown_runs(1000)"))
 
     def free(self) -> int:

@@ -83,6 +83,38 @@ def test_promote(engine: Engine) -> None:
     assert seen.rows_read("open_runs") < FEW
 
 
+@pytest.fixture
+def unknown(engine: Engine) -> Iterator[Engine]:
+    """A job that no live worker knows, as each removed job is one; another worker is there."""
+    engine.conn.execute("INSERT INTO rota.jobs (name) VALUES ('removed') ON CONFLICT DO NOTHING")
+    engine.worker()
+    engine.conn.execute("SET statement_timeout = '60s'")  # it would take hours, not seconds
+    yield engine
+    engine.conn.execute("DELETE FROM rota.open_runs WHERE job = 'removed'")
+    engine.conn.execute("DELETE FROM rota.workers WHERE 'removed' = ANY (jobs)")
+
+
+def test_parking_reads_no_backlog_of_others(unknown: Engine) -> None:
+    unknown.count_depths()
+    seen = watch(unknown)
+    assert unknown.park_counted() == 0
+    assert seen.rows_read("open_runs") == 0
+
+
+def test_parking_reads_the_backlog_once_and_freeing_what_it_frees(unknown: Engine) -> None:
+    run = unknown.enqueue("removed")
+    unknown.count_depths()
+    seen = watch(unknown)
+    assert unknown.park_counted() == 1
+    assert seen.rows_read("open_runs") < 1_010_000
+    unknown.worker("removed")
+    seen.plans.clear()
+    assert unknown.free() == 1
+    assert seen.indexes("open_runs") == {"open_runs_held", "Tid Scan"}
+    assert seen.rows_read("open_runs") < 20
+    assert unknown.run(run)["held_by"] is None
+
+
 def test_enqueue_with_a_key_and_cancel(engine: Engine) -> None:
     seen = watch(engine)
     run = engine.enqueue(key="k")

@@ -31,7 +31,7 @@ def working(large: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]
     """Three runs are running; the last count is a moment old."""
     engine = Engine(large)
     claims = engine.claim(worker := engine.worker(), 3, ["mail"])
-    large.execute("SELECT rota.count_depths(0)")
+    engine.count_depths()
     # Else it is time to count again after so many times what the counting took.
     large.execute("UPDATE rota.depth_marks SET took_ms = 1000000000")
     yield large

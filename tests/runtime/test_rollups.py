@@ -15,7 +15,7 @@ from rota.testing import Clock
 
 Conn = psycopg.Connection[Any]
 _ROWS = (
-    "SELECT job, outcome, worker, attempts, histogram::text FROM rota.rollup_minutes"
+    "SELECT job, outcome, worker, attempts, numeric_send(histogram) FROM rota.rollup_minutes"
     " ORDER BY job, outcome, worker"
 )
 
@@ -105,8 +105,8 @@ async def test_a_late_write_is_folded_too(app: App, conn: Conn, clock: Clock) ->
         clock.set(start + timedelta(minutes=2))
         assert conn.execute("SELECT rota.fold_rollups(10)").fetchone() == (1,)
     every = conn.execute(
-        "SELECT DISTINCT attempts, histogram::text FROM rota.rollup_spans"
-        " UNION SELECT attempts, histogram::text FROM rota.rollup_minutes"
+        "SELECT DISTINCT attempts, numeric_send(histogram) FROM rota.rollup_spans"
+        " UNION SELECT attempts, numeric_send(histogram) FROM rota.rollup_minutes"
     ).fetchall()
     assert [(attempts, sum(unpack(number))) for attempts, number in every] == [(2, 2)]
 

@@ -2,17 +2,23 @@
 
 Bucket n holds what lasted less than 2^n microseconds and not less than half of that. In the
 database a histogram is one number, with the count of bucket n in the n-th sixteen digits from the
-right: so the server adds histograms as it adds numbers.
+right: so the server adds histograms as it adds numbers. It is read as `numeric_send` sends it,
+which leaves out the zeros of empty buckets at both ends.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from struct import Struct
 
 BUCKETS = 40
 _DIGITS = 16
+# The server sends four digits at a time, after a head of eight bytes: how many of these groups,
+# the place of the first one, sign, scale.
+_GROUP = 10**4
+_GROUPS = _DIGITS // 4
+_HEAD = 8
 
 
 def bucket_of(seconds: float) -> int:
@@ -28,55 +34,59 @@ _EDGES = tuple(edge(number) for number in range(BUCKETS))
 
 
 def quantiles(
-    buckets: Sequence[int], shares: Sequence[float], longest: float | None = None, *, first: int = 0
+    sent: bytes, total: int, shares: Sequence[float], longest: float
 ) -> list[float | None]:
-    """The durations, in seconds, that these shares did not exceed; None where nothing was counted.
+    """The durations, in seconds, that these shares of `total` did not exceed; None where nothing
+    was counted. Shares are above 0, the largest first.
 
     Inside a bucket they are taken to lie evenly: at most a factor of two wrong, usually far less.
-    `longest` is known exactly, and nothing was longer. `first`: the buckets below it are left out.
+    `longest` is known exactly, and nothing was longer. A chart has a thousand histograms: nothing
+    is read below the last share.
     """
-    sums = list(accumulate(buckets))
-    total = sums[-1] if sums else 0
-    if not total:
-        return [None] * len(shares)
+    wanted = [share * total for share in shares]
     found: list[float | None] = []
-    for share in shares:
-        wanted = share * total
-        number = bisect_left(sums, wanted or 1e-9)
-        seen = sums[number - 1] if number else 0
-        high = _EDGES[first + number]
-        low = _EDGES[first + number - 1] if first + number else 0.0
-        at = low + (high - low) * (wanted - seen) / (sums[number] - seen)
-        found.append(at if longest is None or at < longest else longest)
-    return found
+    for bucket, count in _from_top(sent):
+        below = total - count
+        while count and wanted[len(found)] > below:
+            high, low = _EDGES[bucket], _EDGES[bucket - 1] if bucket else 0.0
+            at = low + (high - low) * (wanted[len(found)] - below) / count
+            found.append(at if at < longest else longest)
+            if len(found) == len(wanted):
+                return found
+        total = below
+    return found + [None] * (len(wanted) - len(found))
 
 
 def pack(buckets: Sequence[int]) -> str:
-    """As the database keeps it."""
+    """As the database takes it."""
     number = "".join([f"{count:0{_DIGITS}}" for count in reversed(buckets)])
     return number.lstrip("0") or "0"
 
 
-def unpack(number: str) -> list[int]:
-    """The counts of all buckets, of what `pack` has packed or the server has added up."""
-    digits = number.zfill(BUCKETS * _DIGITS)
-    starts = range((BUCKETS - 1) * _DIGITS, -1, -_DIGITS)
-    return [int(digits[start : start + _DIGITS]) for start in starts]
+def unpack(sent: bytes) -> list[int]:
+    """The counts of all buckets."""
+    counts = [0] * BUCKETS
+    for bucket, count in _from_top(sent):
+        counts[bucket] = count
+    return counts
 
 
-def unpack_used(number: str, total: int) -> tuple[int, list[int]]:
-    """The first bucket in which something was counted, and the counts from there on.
+def _from_top(sent: bytes) -> Iterator[tuple[int, int]]:
+    """Buckets and their counts, from the highest one in which something was counted."""
+    groups = (len(sent) - _HEAD) // 2
+    bucket, left = divmod(int.from_bytes(sent[2:4], "big"), _GROUPS)
+    count = 0
+    for group in _reader(groups)(sent, _HEAD):
+        count = count * _GROUP + group
+        if left:
+            left -= 1
+        else:
+            yield bucket, count
+            bucket, left, count = bucket - 1, _GROUPS - 1, 0
+    if count:
+        yield bucket, count * _GROUP ** (left + 1)
 
-    Looks from the top until all `total` are found: usually a few buckets are used, and a chart
-    has a thousand histograms.
-    """
-    buckets = (len(number) - 1) // _DIGITS + 1
-    start, end = 0, len(number) - (buckets - 1) * _DIGITS
-    counts: list[int] = []
-    while total > 0 and len(counts) < buckets:
-        count = int(number[start:end])
-        counts.append(count)
-        total -= count
-        start, end = end, end + _DIGITS
-    counts.reverse()
-    return buckets - len(counts), counts
+
+@cache
+def _reader(groups: int) -> Callable[[bytes, int], tuple[int, ...]]:
+    return Struct(f"!{groups}H").unpack_from

@@ -35,6 +35,7 @@ class Upkeep(Loop):
         if self._is_due("counts", _COUNT_SECONDS):
             await self._call("upkeep/count_runs")
         await self._repeat("upkeep/free")
+        await self._call("upkeep/count_depths", seconds=_PERIOD / 2)  # says what could be parked
         await self._park()
         await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)
         await self._repeat("upkeep/sweep")
@@ -42,7 +43,6 @@ class Upkeep(Loop):
             await self._repeat("upkeep/sweep_answers")
         await self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
         await self._call("upkeep/fold_counts")
-        await self._call("upkeep/count_depths", seconds=_PERIOD / 2)
         return _PERIOD
 
     def _is_due(self, duty: str, seconds: float) -> bool:
@@ -53,7 +53,7 @@ class Upkeep(Loop):
         return True
 
     async def _park(self) -> None:
-        """Looking for runs that nobody knows reads the whole backlog: at most 2 % of the time."""
+        """Finding runs of unknown jobs, if any wait, reads the backlog: at most 2 % of the time."""
         started = time.monotonic()
         if started < self._next_park:
             return

@@ -30,7 +30,7 @@ def read_figures() -> Plan[Figures]:
     )
 
 
-def _attempts(*, histogram: str, **row: Any) -> AttemptFigure:
+def _attempts(*, histogram: bytes, **row: Any) -> AttemptFigure:
     return AttemptFigure(buckets=unpack(histogram), **row)
 
 

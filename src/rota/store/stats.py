@@ -8,16 +8,14 @@ from functools import cache
 from typing import Any
 
 from rota.errors import UnknownJob
-from rota.model.histogram import quantiles, unpack_used
+from rota.model.histogram import quantiles
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.window import Window, bounds, stepped, whole
 from rota.store.plans import Ask, Plan
 
 # While a worker lives it counts every few seconds; without one, whoever asks does.
 STALE_SECONDS = 15.0
-_OUTCOMES = ("attempts", "succeeded", "failed", "timed_out", "snoozed", "cancelled")
-_ADDED = (*_OUTCOMES, "duration_ms")
-_SHARES = (0.5, 0.95, 0.99)
+_SHARES = (0.99, 0.95, 0.5)
 
 
 def read_stats(
@@ -40,7 +38,7 @@ def read_stats(
     depths = [QueueDepth(**row) for row in (yield Ask("stats/depths", filters))]
     ended = (yield Ask("stats/ended", filters))[0]
     asked = _range(window) | {"step": steps} | filters
-    rows = yield Ask("stats/series", asked, is_large=True)
+    total, *rows = yield Ask("stats/series", asked, is_large=True)
 
     @cache
     def series() -> list[Step]:
@@ -57,7 +55,7 @@ def read_stats(
         states=_states(depths, ended),
         oldest_queued_seconds=_oldest(depths),
         queues=depths,
-        total=_activity(_sum(rows), range_.elapsed(now)),
+        total=_activity(total, range_.elapsed(now)),
         jobs=[JobActivity(row["job"], _activity(row, range_.elapsed(now))) for row in jobs],
         series=series(),
     )
@@ -71,16 +69,6 @@ def _steps(rows: Sequence[Mapping[str, Any]], step: int, now: datetime) -> list[
         elapsed = step if at <= over else max(1.0, (now - at).total_seconds())
         steps.append(Step(at, _activity(row, elapsed)))
     return steps
-
-
-def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The steps as one."""
-    if not rows:
-        return {}
-    found: dict[str, Any] = {name: sum(row[name] for row in rows) for name in _ADDED}
-    found["longest_ms"] = max(row["longest_ms"] for row in rows)
-    found["histogram"] = str(sum(int(row["histogram"]) for row in rows))
-    return found
 
 
 def _oldest(depths: Sequence[QueueDepth]) -> float | None:
@@ -104,26 +92,24 @@ def _states(depths: Sequence[QueueDepth], ended: Mapping[str, int]) -> StateCoun
 
 def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
     """There may be a step for every minute of a day: this is most of what Python does."""
-    if not row:
-        return Activity(0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
     attempts, succeeded, longest = row["attempts"], row["succeeded"], row["longest_ms"]
+    if not attempts:
+        return Activity(0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
     failed, timed_out = row["failed"], row["timed_out"]
     bad = failed + timed_out
-    first, counts = unpack_used(row["histogram"], attempts)
-    found = quantiles(counts, _SHARES, longest / 1000, first=first)
-    p50, p95, p99 = [None if it is None else it * 1000 for it in found]
+    p99, p95, p50 = quantiles(row["histogram"], attempts, _SHARES, longest / 1000)
     return Activity(
-        attempts=attempts,
-        succeeded=succeeded,
-        failed=failed,
-        timed_out=timed_out,
-        snoozed=row["snoozed"],
-        cancelled=row["cancelled"],
-        per_second=attempts / seconds,
-        failure_rate=bad / (bad + succeeded) if bad + succeeded else None,
-        average_ms=row["duration_ms"] / attempts if attempts else None,
-        p50_ms=p50,
-        p95_ms=p95,
-        p99_ms=p99,
-        longest_ms=longest,
+        attempts,
+        succeeded,
+        failed,
+        timed_out,
+        row["snoozed"],
+        row["cancelled"],
+        attempts / seconds,
+        bad / (bad + succeeded) if bad + succeeded else None,
+        row["duration_ms"] / attempts,
+        None if p50 is None else p50 * 1000,
+        None if p95 is None else p95 * 1000,
+        None if p99 is None else p99 * 1000,
+        longest,
     )

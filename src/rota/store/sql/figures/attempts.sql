@@ -11,6 +11,6 @@ WITH r AS (
 )
 SELECT coalesce(n.job, '(other)') AS job, coalesce(n.queue, '(other)') AS queue, r.outcome,
        sum(r.attempts)::bigint AS attempts, sum(r.duration_ms) / 1000 AS seconds,
-       sum(r.histogram)::text AS histogram
+       numeric_send(sum(r.histogram)) AS histogram
 FROM r LEFT JOIN named n ON n.job = r.job AND n.queue = r.queue
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3

@@ -27,7 +27,7 @@ SELECT r.job, sum(r.attempts)::bigint AS attempts,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'snoozed'), 0)::bigint AS snoozed,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'cancelled'), 0)::bigint AS cancelled,
        sum(r.duration_ms) AS duration_ms, max(r.longest_ms)::double precision AS longest_ms,
-       sum(r.histogram)::text AS histogram
+       numeric_send(sum(r.histogram)) AS histogram
 FROM r
 WHERE (%(job)s::text IS NULL OR r.job = %(job)s::text) AND (%(queue)s::text IS NULL OR r.queue = %(queue)s::text)
 GROUP BY r.job ORDER BY attempts DESC, r.job LIMIT %(limit)s::integer

@@ -1,5 +1,5 @@
--- What was done in each step between two times; steps in which nothing ended are left out. All jobs together have
--- rows of their own (job ''), and all queues too (queue ''), so that many cost no more than one.
+-- What was done between two times, first in all (without a time), then in each step; steps in which nothing ended are left
+-- out. All jobs together have rows of their own (job ''), and all queues too (queue ''), so that many cost no more than one.
 WITH r AS (
     SELECT s.started_at AS at, s.queue, s.outcome, s.attempts, s.duration_ms, s.longest_ms, s.histogram
     FROM rota.rollup_spans s
@@ -25,6 +25,6 @@ SELECT date_bin(make_interval(secs => %(step)s::integer), r.at, %(since)s::times
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'snoozed'), 0)::bigint AS snoozed,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'cancelled'), 0)::bigint AS cancelled,
        sum(r.duration_ms) AS duration_ms, max(r.longest_ms)::double precision AS longest_ms,
-       sum(r.histogram)::text AS histogram
+       numeric_send(sum(r.histogram)) AS histogram
 FROM r WHERE %(queue)s::text IS NULL OR r.queue = %(queue)s::text
-GROUP BY 1 ORDER BY 1
+GROUP BY GROUPING SETS ((), (1)) ORDER BY 1 NULLS FIRST
