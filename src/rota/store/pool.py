@@ -12,11 +12,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from rota.store.errors import translate
 from rota.store.plans import Plan
+from rota.store.rows import Adapters, named_row
 from rota.store.statements import Statements
 
 AsyncConn = psycopg.AsyncConnection[Any]
@@ -25,6 +25,7 @@ Conn = psycopg.Connection[Any]
 T = TypeVar("T")
 
 _POOL_SIZE = 10
+_ADAPTERS = Adapters()
 
 
 class Database:
@@ -98,7 +99,7 @@ class Database:
         try:
             ask = next(plan)
             while True:
-                cursor = conn.cursor(row_factory=dict_row)
+                cursor = conn.cursor(row_factory=named_row)
                 sql = self.statements.get(ask.statement)
                 executing = cursor.execute(sql, ask.params, binary=ask.is_large)
                 await (_beside(executing, ask.meanwhile) if ask.meanwhile else executing)
@@ -110,7 +111,7 @@ class Database:
         try:
             ask = next(plan)
             while True:
-                cursor = conn.cursor(row_factory=dict_row)
+                cursor = conn.cursor(row_factory=named_row)
                 sql = self.statements.get(ask.statement)
                 cursor.execute(sql, ask.params, binary=ask.is_large)
                 ask = plan.send(cursor.fetchall() if cursor.description else [])
@@ -214,6 +215,7 @@ def _options(name: str) -> dict[str, Any]:
     # the minutes that the kernel would wait.
     return {
         "autocommit": True,
+        "context": _ADAPTERS,
         "application_name": name,
         "connect_timeout": 10,
         "tcp_user_timeout": 10_000,

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from rota.store.errors import translate
 from rota.store.plans import Ask, Rows
 from rota.store.pool import Database
+from rota.store.rows import named_row
 
 T = TypeVar("T")
 OnProgress = Callable[[int], None]
@@ -63,7 +63,7 @@ async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> 
                         await asyncio.sleep(step.seconds)
                         step = steps.send([])
                         continue
-                    cursor = conn.cursor(row_factory=dict_row)
+                    cursor = conn.cursor(row_factory=named_row)
                     try:
                         await cursor.execute(*_read(database, step))
                     except psycopg.Error as error:
@@ -83,7 +83,7 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
                     time.sleep(step.seconds)
                     step = steps.send([])
                     continue
-                cursor = conn.cursor(row_factory=dict_row)
+                cursor = conn.cursor(row_factory=named_row)
                 try:
                     cursor.execute(*_read(database, step))
                 except psycopg.Error as error:
