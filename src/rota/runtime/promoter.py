@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import time
+from math import inf
+
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
 
 _BATCH = 1000
+# So much later than the next run is due one looks that came too late the last time.
+_BEHIND_SECONDS = (0.05, 0.1)
 
 
 class Promoter(Loop):
-    """Sleeps until the next run is due, at most for the poll interval."""
+    """Sleeps until the next run is due, at most for the poll interval. Every worker has one, and
+    all know the same time: whoever finds that another was faster stays behind, and steps in where
+    nobody does it."""
 
     name = "promoter"
 
@@ -18,13 +26,31 @@ class Promoter(Loop):
         self._database = database
         self._poll = poll_seconds
         self._sql = database.statements.get("runs/promote")
+        self._is_behind = False
+        self._due = inf
 
     async def run_once(self) -> float:
-        # Each batch is its own commit, so that a million due at once do not come in one.
+        was_due = time.monotonic() >= self._due
+        is_first, next_due = await self._promote()
+        if is_first:
+            self._is_behind = False
+        elif was_due or (next_due is not None and next_due <= 0):
+            self._is_behind = True
+        if next_due is None:
+            self._due = inf
+            return self._poll
+        self._due = time.monotonic() + next_due
+        behind = random.uniform(*_BEHIND_SECONDS) if self._is_behind else 0.0
+        return min(max(next_due, 0.0) + behind, self._poll)
+
+    async def _promote(self) -> tuple[bool, float | None]:
+        """Whether there was anything left to do, and the seconds until there is again. Each batch
+        is its own commit, so that a million due at once do not come in one."""
+        is_first = False
         while True:
             async with self._database.connection() as conn:
                 cursor = await conn.execute(self._sql, {"limit": _BATCH})
                 promoted, next_due = await cursor.fetchone() or (0, None)
+            is_first = is_first or promoted > 0
             if promoted < _BATCH:
-                break
-        return self._poll if next_due is None else min(max(next_due, 0.0), self._poll)
+                return is_first, next_due

@@ -44,14 +44,16 @@ class Waiting:
         self._is_called = True
 
     def called(self) -> bool:
-        """Somebody enqueued. False while polling anyway: no need to hurry."""
+        """Somebody enqueued. False while polling anyway: no need to hurry. The call that makes it
+        poll is still one to answer: until then it sleeps as if others would follow."""
         now = time.monotonic()
+        was_busy = now < self._busy_until
         self._calls += 1
         if now - self._calls_since >= 1.0:
             self._calls, self._calls_since = 1, now
         if self._calls > _BUSY_CALLS_PER_SECOND:
             self._busy_until = now + _QUIET_SECONDS
-        if now < self._busy_until:
+        if was_busy:
             return False
         self._is_called = True
         return True
