@@ -41,6 +41,7 @@ def test_what_runs_or_waits_for_its_time_is_not_parked(engine: Engine) -> None:
 def test_parked_for_long_enough_it_fails(engine: Engine) -> None:
     run = engine.enqueue(key="a")
     engine.park()
+    engine.count_depths()
     assert engine.rows("SELECT rota.fail_unknown_runs(%s, 100)", DAY) == []
     engine.advance(DAY + 1)
     engine.rows("SELECT rota.fail_unknown_runs(%s, 100)", DAY)
@@ -56,6 +57,7 @@ def test_the_time_counts_from_the_parking(engine: Engine) -> None:
     run = engine.enqueue()
     engine.advance(2 * DAY)
     engine.park()
+    engine.count_depths()
     engine.rows("SELECT rota.fail_unknown_runs(%s, 100)", DAY)
     assert engine.state(run) == "queued"
 

@@ -115,6 +115,19 @@ def test_parking_reads_the_backlog_once_and_freeing_what_it_frees(unknown: Engin
     assert unknown.run(run)["held_by"] is None
 
 
+def test_failing_what_is_parked_reads_what_is_parked_for_long(unknown: Engine) -> None:
+    for _ in range(2):
+        for _ in range(10):
+            unknown.enqueue("removed")
+        assert unknown.park() == 10
+        unknown.advance(100)
+    unknown.count_depths()
+    seen = watch(unknown)
+    assert len(unknown.rows("SELECT rota.fail_unknown_runs(150, 1000)")) == 10
+    assert seen.indexes("open_runs") <= {"open_runs_held", "open_runs_pkey"}
+    assert seen.rows_read("open_runs") <= 20
+
+
 def test_enqueue_with_a_key_and_cancel(engine: Engine) -> None:
     seen = watch(engine)
     run = engine.enqueue(key="k")

@@ -39,3 +39,18 @@ BEGIN
     PERFORM rota.wake(coalesce(touched, '{}'));
     RETURN freed;
 END $$;
+
+-- Parked for longer than this: nobody will come (0006). Every worker asks every few seconds, and a million may be parked: the index leads to
+-- the oldest of each job.
+DROP INDEX rota.open_runs_held;
+CREATE INDEX open_runs_held ON rota.open_runs (held_by, job, held_at) WHERE held_by IS NOT NULL;
+
+CREATE OR REPLACE FUNCTION rota.fail_unknown_runs(after_seconds double precision, max_runs integer) RETURNS SETOF bigint
+LANGUAGE sql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT rota.end_waiting_runs(
+        ARRAY(SELECT o.id FROM rota.open_runs o
+              WHERE o.held_by = 'no_worker' AND o.job = ANY (ARRAY(SELECT DISTINCT d.job FROM rota.depths d WHERE d.held > 0))
+                AND o.held_at <= rota.now() - make_interval(secs => after_seconds)
+              LIMIT max_runs FOR UPDATE SKIP LOCKED),
+        'failed', 'unknown job', 'JobUnavailable', format('no live worker knew the job for %s s', after_seconds))
+$$;
