@@ -107,6 +107,9 @@ def test_parking_reads_the_backlog_once_and_freeing_what_it_frees(unknown: Engin
     seen = watch(unknown)
     assert unknown.park_counted() == 1
     assert seen.rows_read("open_runs") < 1_010_000
+    seen.plans.clear()
+    assert unknown.park_counted() == 0
+    assert seen.rows_read("open_runs") == 0  # not before it was counted again
     unknown.worker("removed")
     seen.plans.clear()
     assert unknown.free() == 1

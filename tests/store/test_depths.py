@@ -45,6 +45,22 @@ async def test_many_are_counted_now_and_then(app: rota.App, engine: Engine) -> N
     assert found.jobs[0].queued == 21_000
 
 
+@pytest.mark.parametrize(
+    ("counted", "is_counted"),
+    [("- 200 s", False), ("- 400 s", True), ("+ 30 s", False), ("+ 1 hour", True)],
+    ids=["lately", "long ago", "while others did", "before the clock was set back"],
+)
+def test_one_that_took_an_hour_is_no_reason_to_wait_for_a_day(
+    engine: Engine, counted: str, is_counted: bool
+) -> None:
+    sign, interval = counted.split(" ", 1)
+    engine.conn.execute(
+        f"UPDATE rota.depth_marks SET took_ms = 3600000,"
+        f" counted_at = clock_timestamp() {sign} interval '{interval}'".encode()
+    )
+    assert engine.one("SELECT rota.count_depths(2)") is is_counted
+
+
 async def test_what_runs_among_many_is_found_at_the_front(app: rota.App, engine: Engine) -> None:
     engine.conn.execute(MANY, [1, 21_000])
     worker = engine.worker()

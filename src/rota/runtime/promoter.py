@@ -10,8 +10,10 @@ from rota.runtime.loop import Loop
 from rota.store.pool import Database
 
 _BATCH = 1000
-# So much later than the next run is due one looks that came too late the last time.
-_BEHIND_SECONDS = (0.05, 0.1)
+# So much later than the next run is due one looks that has come too late this often in a row; once
+# may be chance: a run that was cancelled before its time, a look a moment too early.
+_BEHIND_SECONDS = (0.01, 0.03)
+_MISSES = 2
 
 
 class Promoter(Loop):
@@ -26,21 +28,21 @@ class Promoter(Loop):
         self._database = database
         self._poll = poll_seconds
         self._sql = database.statements.get("runs/promote")
-        self._is_behind = False
+        self._misses = 0
         self._due = inf
 
     async def run_once(self) -> float:
         was_due = time.monotonic() >= self._due
         is_first, next_due = await self._promote()
         if is_first:
-            self._is_behind = False
+            self._misses = 0
         elif was_due or (next_due is not None and next_due <= 0):
-            self._is_behind = True
+            self._misses += 1
         if next_due is None:
             self._due = inf
             return self._poll
         self._due = time.monotonic() + next_due
-        behind = random.uniform(*_BEHIND_SECONDS) if self._is_behind else 0.0
+        behind = random.uniform(*_BEHIND_SECONDS) if self._misses >= _MISSES else 0.0
         return min(max(next_due, 0.0) + behind, self._poll)
 
     async def _promote(self) -> tuple[bool, float | None]:

@@ -10,6 +10,8 @@ from rota.store.pool import Database
 
 _PERIOD = 5.0
 _BATCH = 1000
+# Each batch reads the backlog from its front: few large ones.
+_PARK_BATCH = 20_000
 _FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
@@ -53,21 +55,22 @@ class Upkeep(Loop):
         return True
 
     async def _park(self) -> None:
-        """Finding runs of unknown jobs, if any wait, reads the backlog: at most 2 % of the time."""
+        """Finding runs of unknown jobs, if any wait, reads the backlog. Where all of it has been
+        read, the next time is not before fifty times as long has passed."""
         started = time.monotonic()
         if started < self._next_park:
             return
-        parked = await self._repeat("upkeep/park")
+        parked = await self._repeat("upkeep/park", _PARK_BATCH)
         if parked:
             self._log.warning("runs wait for a worker that knows their job", parked=parked)
         self._next_park = started + 50 * (time.monotonic() - started)
 
-    async def _repeat(self, statement: str) -> int:
+    async def _repeat(self, statement: str, limit: int = _BATCH) -> int:
         total = 0
         while True:
-            moved = int(await self._call(statement, limit=_BATCH) or 0)
+            moved = int(await self._call(statement, limit=limit) or 0)
             total += moved
-            if moved < _BATCH:
+            if moved < limit:
                 return total
 
     async def _call(self, statement: str, **params: Any) -> Any:
