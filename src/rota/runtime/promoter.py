@@ -33,26 +33,23 @@ class Promoter(Loop):
 
     async def run_once(self) -> float:
         was_due = time.monotonic() >= self._due
-        is_first, next_due = await self._promote()
-        if is_first:
+        has_promoted, next_due = await self._promote()
+        if has_promoted:
             self._misses = 0
-        elif was_due or (next_due is not None and next_due <= 0):
+        elif was_due or next_due <= 0:
             self._misses += 1
-        if next_due is None:
-            self._due = inf
-            return self._poll
         self._due = time.monotonic() + next_due
         behind = random.uniform(*_BEHIND_SECONDS) if self._misses >= _MISSES else 0.0
         return min(max(next_due, 0.0) + behind, self._poll)
 
-    async def _promote(self) -> tuple[bool, float | None]:
-        """Whether there was anything left to do, and the seconds until there is again. Each batch
-        is its own commit, so that a million due at once do not come in one."""
-        is_first = False
+    async def _promote(self) -> tuple[bool, float]:
+        """Whether there was anything to do, and the seconds until there is again. Each batch is
+        its own commit, so that a million due at once do not come in one."""
+        has_promoted = False
         while True:
             async with self._database.connection() as conn:
                 cursor = await conn.execute(self._sql, {"limit": _BATCH})
                 promoted, next_due = await cursor.fetchone() or (0, None)
-            is_first = is_first or promoted > 0
+            has_promoted = has_promoted or promoted > 0
             if promoted < _BATCH:
-                return is_first, next_due
+                return has_promoted, inf if next_due is None else next_due

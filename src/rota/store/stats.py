@@ -97,19 +97,20 @@ def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
         return Activity(0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
     failed, timed_out = row["failed"], row["timed_out"]
     bad = failed + timed_out
-    p99, p95, p50 = quantiles(row["histogram"], attempts, _SHARES, longest / 1000)
+    found = quantiles(row["histogram"], attempts, _SHARES, longest / 1000)
+    p99, p95, p50 = [None if it is None else it * 1000 for it in found]
     return Activity(
-        attempts,
-        succeeded,
-        failed,
-        timed_out,
-        row["snoozed"],
-        row["cancelled"],
-        attempts / seconds,
-        bad / (bad + succeeded) if bad + succeeded else None,
-        row["duration_ms"] / attempts,
-        None if p50 is None else p50 * 1000,
-        None if p95 is None else p95 * 1000,
-        None if p99 is None else p99 * 1000,
-        longest,
+        attempts=attempts,
+        succeeded=succeeded,
+        failed=failed,
+        timed_out=timed_out,
+        snoozed=row["snoozed"],
+        cancelled=row["cancelled"],
+        per_second=attempts / seconds,
+        failure_rate=bad / (bad + succeeded) if bad + succeeded else None,
+        average_ms=row["duration_ms"] / attempts,
+        p50_ms=p50,
+        p95_ms=p95,
+        p99_ms=p99,
+        longest_ms=longest,
     )
