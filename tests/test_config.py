@@ -5,17 +5,53 @@ import pickle
 import re
 import stat
 import tomllib
+import traceback
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rota
 from rota import config
 from rota.config import Config, RunSettings
 from rota.config.catalogue import SECTIONS
 from rota.errors import ConfigError, UnknownOption
 from rota.model.backoff import Backoff
+
+# Whoever shows what the driver says of these shows the password, or a part of it.
+MALFORMED_URLS = (
+    "postgresql://ada:hunter2%zz@h/d",
+    "postgresql://ada:hunter2%00@h/d",
+    "postgresql://ada:hunter2 x@h/d",
+    "postgressql://ada:hunter2@h/d",
+    "ada:hunter2@h/d",
+    "hunter2",
+    "postgresql://ada:x@hunter2@h/d",
+    "postgresql://ada:x@/hunter2@h/d",
+    "postgresql://ada:x/hunter2@h/d",
+    "postgresql://ada:1/hunter2@h/d",
+    "postgresql://ada:x@h:hunter2/d",
+    "postgresql://ada:x@h:5432,g:hunter2/d",
+    "postgresql://ada:x@h/d?hunter2=1",
+    "postgresql://ada:x@h/d?port=hunter2",
+    "host=h password=hunter2 ada",
+    "host=h hunter2=1",
+    "password='hunter2",
+    "host=h port=hunter2",
+    "host=h password=hunter2\x00",
+    "host=h password=hunter2\ud800",
+)
+WELL_FORMED_URLS = (
+    "postgresql://",
+    "postgres://ada:p%40ss%2F@h:5433/d?sslmode=require&options=-c%20a@b",
+    "postgresql://ada@h1:1,h2/d?target_session_attrs=read-write",
+    "postgresql://ada:x@[::1]:5432/d",
+    "postgresql:///d?host=/run/postgresql&port=5432",
+    "postgresql://ada:x@%2Frun%2Fpostgresql/d",
+    "host=h port=1,2 password='p@ s s' dbname=a@b",
+    "service=mine",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -282,9 +318,36 @@ class TestBadValues:
 
     def test_a_bad_secret_is_not_told(self, project: Path) -> None:
         write(project / "rota.toml", "database_url = ['postgresql://u:hunter2@h/d']")
-        with pytest.raises(ConfigError, match=r"database_url must be text, not \*\*\*") as raised:
+        with pytest.raises(
+            ConfigError, match=r"database_url must be text: .*, not \*\*\*"
+        ) as raised:
             load()
         assert "hunter2" not in str(raised.value)
+
+    @pytest.mark.parametrize("url", MALFORMED_URLS)
+    def test_of_a_malformed_url_nothing_but_the_setting_is_told(self, url: str) -> None:
+        for refused in (
+            lambda: load(database_url=url),
+            lambda: load(env={"ROTA_DATABASE_URL": url}),
+            lambda: rota.App(url),
+            lambda: load().override({"database_url": url}),
+        ):
+            with pytest.raises(ConfigError, match=r"database_url must be .*, not \*\*\*") as raised:
+                refused()
+            shown = "".join(traceback.format_exception(raised.value, limit=0))
+            assert not re.search("hunter2|ada", shown)
+            assert "percent" in shown
+
+    @pytest.mark.parametrize("url", WELL_FORMED_URLS)
+    def test_what_libpq_takes_is_taken(self, url: str) -> None:
+        assert load(database_url=url).database_url == url
+
+    @pytest.mark.parametrize(
+        "token", ["0123456789abcdef\n", " 0123456789abcdef", "0123456789\x1babcdef"]
+    )
+    def test_a_token_that_no_header_can_carry_is_refused(self, token: str) -> None:
+        with pytest.raises(ConfigError, match=r"server.token must be .*, not \*\*\*"):
+            load(server={"token": token})
 
 
 class TestConfig:

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.test_config import MALFORMED_URLS as ALL_MALFORMED_URLS
+
+# A file cannot hold halves of characters.
+MALFORMED_URLS = [one for one in ALL_MALFORMED_URLS if "\ud800" not in one]
 
 
 def test_set_get_unset(bare_cli: Cli, here: Path) -> None:
@@ -70,3 +78,41 @@ def test_a_broken_file_is_named(bare_cli: Cli, here: Path) -> None:
     result = bare_cli("config", "list")
     assert result.code == 2
     assert str(here / "rota.toml") in result.err
+
+
+SECRET = "postgresql://ada:hunter2@h/d"
+
+
+def test_a_secret_from_standard_input_is_seen_by_nobody(bare_cli: Cli, here: Path) -> None:
+    """Neither in the list of processes, nor in the answer, nor in the file, by others."""
+    result = bare_cli.done("config", "set", "database_url", "-", stdin=f"{SECRET}\n")
+    assert "hunter2" not in result.out + result.err
+    assert bare_cli.done("config", "get", "database_url", "--reveal").out == f"{SECRET}\n"
+    file = here / "rota.toml"
+    assert file.stat().st_mode & 0o077 == 0
+    assert "chmod" not in result.err
+    file.chmod(0o644)
+    assert "chmod 600" in bare_cli.done("config", "set", "database_url", SECRET).err
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("url", MALFORMED_URLS)
+def test_no_command_shows_a_malformed_url(
+    bare_cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("ROTA_DEBUG", "1")
+    (here / "rota.toml").write_text(f"database_url = {json.dumps(url)}")
+    (here / "jobs.py").write_text("import rota\napp = rota.App()\n")
+    for words in (("runs", "list"), ("config", "list", "--json"), ("worker", "--app", "jobs.py")):
+        result = bare_cli(*words)
+        assert result.code in (1, 2)
+        assert "database_url must be" in result.err
+        assert not re.search("hunter2|ada", result.out + result.err.replace(str(here), ""))
+
+
+def test_the_line_for_psql_holds_no_secret() -> None:
+    from rota.cli.dev import _psql
+
+    url = f"{SECRET}?sslpassword=hunter3&application_name=x"
+    app: Any = SimpleNamespace(database=SimpleNamespace(url=url), embedded_home=None)
+    assert _psql(app) == 'psql "user=ada dbname=d host=h application_name=x"'

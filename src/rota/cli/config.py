@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -79,21 +80,27 @@ def get(
 @commands.command("set")
 def set_setting(
     key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Lists as a,b.")],
+    value: Annotated[
+        str,
+        typer.Argument(metavar="VALUE", help="Lists as a,b; -: from standard input, as secrets."),
+    ],
     file: File = None,
     json: Json = False,
 ) -> None:
     """Check a value and write it to the file; its comments stay."""
     from rota.config import set_value
-    from rota.config.catalogue import find_setting
+    from rota.config.catalogue import MASK, find_setting
 
     path = _file(file)
-    set_value(path, key, value)
     setting = find_setting(key)
-    shown = "***" if setting.is_secret else value
+    text = sys.stdin.readline() if value == "-" else value
+    set_value(path, key, text)
+    shown = MASK if setting.is_secret else text.strip()
     tell(json, f"{key} = {shown} in {path}", key=key, value=shown, file=str(path), action="set")
     if os.environ.get(setting.env, "").strip():
         remark(f"hint: {setting.env} is set, and wins over the file")
+    if setting.is_secret and path.stat().st_mode & 0o077:
+        remark(f"hint: others may read {path}: chmod 600 it")
 
 
 @commands.command("unset")

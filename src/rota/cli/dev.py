@@ -106,10 +106,15 @@ def _database(app: App, applied: list[Migration]) -> str:
 
 def _psql(app: App) -> str:
     """A line to copy. The password stays in its file, or with whoever configured it."""
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg import pq
+    from psycopg.conninfo import make_conninfo
 
-    known = conninfo_to_dict(app.database.url)
-    known.pop("password", None)
+    # libpq marks what must not be shown: passwords, of keys too, and secrets.
+    known = {
+        one.keyword.decode(): one.val.decode()
+        for one in pq.Conninfo.parse(app.database.url.encode())
+        if one.val is not None and one.dispchar != b"*"
+    }
     password = (
         f"PGPASSWORD=$(cat {_short(app.embedded_home)}/password) " if app.embedded_home else ""
     )

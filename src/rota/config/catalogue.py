@@ -49,6 +49,7 @@ class Setting:
     env: str
     example: Any = None
     is_secret: bool = False
+    hint: str | None = None
     kind: Any = field(default=str, repr=False)
     adapter: TypeAdapter[Any] | None = field(default=None, repr=False, compare=False)
 
@@ -146,7 +147,8 @@ def _validate(setting: Setting, value: Any, given: Any, where: str, *, strict: b
     except ValidationError:
         pass
     shown = MASK if setting.is_secret else repr(given)
-    raise ConfigError(f"{setting.key} must be {setting.expects}, not {shown} ({where})") from None
+    text = f"{setting.key} must be {setting.expects}, not {shown} ({where})"
+    raise ConfigError(text, hint=setting.hint) from None
 
 
 @cache
@@ -179,6 +181,7 @@ def _setting(key: str, entry: Field[Any], hint: Any) -> Setting:
         env="ROTA_" + key.replace(".", "_").upper(),
         example=(info.examples or [default])[0],
         is_secret=shown.is_secret,
+        hint=shown.hint,
         kind=kind,
         adapter=TypeAdapter(hint),
     )

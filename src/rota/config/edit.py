@@ -43,11 +43,11 @@ def template() -> str:
     return "\n".join(parts)
 
 
-def set_value(path: str | Path, key: str, text: str) -> Any:
+def set_value(path: str | Path, key: str, given: str) -> Any:
     """Check a value given as text and write it, typed; returns what was written."""
     target = Path(path)
     setting = find_setting(key)
-    value = parse_text(setting, text, "argument")
+    value = parse_text(setting, given, "argument")
     document = _read(target) if target.exists() else tomlkit.document()
     before = tomlkit.dumps(document)
     table: MutableMapping[str, Any] = document
@@ -56,7 +56,8 @@ def set_value(path: str | Path, key: str, text: str) -> Any:
     table[setting.name] = _plain(value)
     after = tomlkit.dumps(document)
     line = f"{setting.name} = {_toml(value)}\n"
-    _write(target, _below_its_comment(before, after, target, setting, line))
+    text = _below_its_comment(before, after, target, setting, line)
+    _write(target, text, is_private=setting.is_secret)
     return value
 
 
@@ -142,12 +143,13 @@ def _read(path: Path) -> TOMLDocument:
         raise ConfigError(f"{path} cannot be edited: {error}") from None
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step: a crash leaves the old one or the new one, never half."""
+def _write(path: Path, text: str, *, is_private: bool = False) -> None:
+    """Replace the file in one step: a crash leaves the old one or the new one, never half. A new
+    one that holds a secret is for its owner only."""
     target = path.resolve()  # through a link, to the file it stands for
     new = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with new.open("xb") as file:
+        with open(new, "xb", opener=_private if is_private or target.exists() else None) as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
@@ -157,3 +159,7 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         new.unlink(missing_ok=True)
         raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from rota.config import secrets
 from rota.model.backoff import Backoff, Kind
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
@@ -31,6 +32,7 @@ class Shown:
     default: str | None = None
     range: str | None = None
     is_secret: bool = False
+    hint: str | None = None
 
 
 def default_concurrency() -> int:
@@ -259,7 +261,8 @@ class ServerSettings:
             description="The admin token. Nothing but `/health` and `/ready` answers without it.",
             examples=["at-least-16-characters-long"],
         ),
-        Shown(is_secret=True, range="at least 16 characters"),
+        AfterValidator(secrets.token),
+        Shown(is_secret=True, range="at least 16 visible characters"),
     ] = field(default=None, repr=False)
     public_metrics: Annotated[
         bool, Field(description="Whether `/metrics` answers without a token.")
@@ -296,7 +299,12 @@ class Settings:
             description="Where the database is. Not set: the embedded Postgres.",
             examples=["postgresql://user@host/database"],
         ),
-        Shown(is_secret=True),
+        AfterValidator(secrets.database_url),
+        Shown(
+            is_secret=True,
+            range="postgresql://user:password@host:port/database, or key=value pairs",
+            hint="in a URL, @ : / % and spaces of a password are percent-encoded: @ is %40",
+        ),
     ] = field(default=None, repr=False)
     schema: Annotated[
         str,

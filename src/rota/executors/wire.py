@@ -35,6 +35,9 @@ class Work(msgspec.Struct, array_like=True, frozen=True):
     # The level of the worker's root logger, if what the handler logs is to be stored.
     captured_level: int | None = None
 
+    def __repr__(self) -> str:
+        return f"Work(run {self.claim.id}, attempt {self.claim.attempt})"  # the URL is a secret
+
 
 class Hello(msgspec.Struct, array_like=True, tag="hello"):
     """First to every child: where the worker finds its modules, so that the child finds them."""
