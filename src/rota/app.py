@@ -8,8 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Unpack
 
-import psycopg
-
 from rota.admin.audit import Audit
 from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
@@ -40,6 +38,7 @@ from rota.store import migrate
 from rota.store.errors import translate
 from rota.store.migrate import Migration
 from rota.store.pool import Conn, Database
+from rota.store.sessions import Session, own
 
 
 def release() -> str:
@@ -192,7 +191,7 @@ class App:
 
     def pending_migrations(self) -> list[Migration]:
         """What `migrate` would apply."""
-        with translate(), psycopg.connect(self._server_url(), autocommit=True) as conn:
+        with translate(), Session.connect(self._server_url(), **own("rota")) as conn:
             return migrate.pending(conn, self.config.schema)
 
     def check_schema(self) -> None:
@@ -206,7 +205,7 @@ class App:
         if self._server is not None:
             # It is ours alone: nobody else decides when it is upgraded.
             migrate.migrate(url, self.config.schema)
-        with psycopg.connect(url, autocommit=True) as conn:
+        with Session.connect(url, **own("rota")) as conn:
             migrate.check(migrate.installed(conn, self.config.schema), self.config.schema)
         return url
 

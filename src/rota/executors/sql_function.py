@@ -25,6 +25,7 @@ from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
 from rota.store.feed import again_columns, ended_columns
+from rota.store.sessions import lent
 from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
@@ -80,15 +81,9 @@ class SqlFunctionCall:
     async def run(self, decide: Callable[[Answer], Outcome]) -> SqlEnd:
         """Call it, and end the run by what `decide` makes of its answer. What the function raised
         is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
-        conn = await AsyncConnection.connect(
-            self._url,
-            autocommit=True,
-            prepare_threshold=None,
-            # Rescue ends the backend of a lost worker by this name.
-            application_name=f"rota run {self._claim.id} worker {self._worker}",
-            connect_timeout=10,
-            tcp_user_timeout=10_000,
-        )
+        # Rescue ends the backend of a lost worker by this name.
+        name = f"rota run {self._claim.id} worker {self._worker}"
+        conn = await AsyncConnection.connect(self._url, prepare_threshold=None, **lent(name))
         conn.add_notice_handler(self._hear)
         conn.adapters.register_loader("jsonb", _Text)
         canceller = asyncio.create_task(self._cancel_when_told(conn))

@@ -19,6 +19,7 @@ from psycopg.errors import LockNotAvailable
 
 from rota.errors import JobError, LeaseLost
 from rota.model.run import Claim
+from rota.store.sessions import lent
 from rota.store.statements import Statements
 
 # A deferred constraint would otherwise fail in COMMIT, after a finish that looked successful.
@@ -48,7 +49,8 @@ class AttemptTransaction:
         self._finish_sql = Statements(schema).get("runs/finish")
         # Rescue ends the backend of a lost worker by its name. Where it may not, the server
         # itself ends what a stopped process left open.
-        self._set_up = [f"rota run {claim.id} worker {worker}", f"{int(lease_seconds * 10)}s"]
+        self._name = f"rota run {claim.id} worker {worker}"
+        self._set_up = [self._name, f"{int(lease_seconds * 10)}s"]
         self._conn: AsyncConnection[Any] | None = None
         self._sync_conn: Connection[Any] | None = None
         self._open = AsyncExitStack()
@@ -59,9 +61,7 @@ class AttemptTransaction:
         if self._sync_conn is not None:
             raise JobError("this attempt already uses transaction_sync(); use one of the two")
         if self._conn is None:
-            conn = await AsyncConnection.connect(
-                self._url, autocommit=True, tcp_user_timeout=10_000
-            )
+            conn = await AsyncConnection.connect(self._url, **lent(self._name))
             self._conn = conn
             await self._open.enter_async_context(conn.transaction())
             await conn.execute(_SET_UP, self._set_up)
@@ -73,7 +73,7 @@ class AttemptTransaction:
         if self._conn is not None:
             raise JobError("this attempt already uses transaction(); use one of the two")
         if self._sync_conn is None:
-            conn = psycopg.connect(self._url, autocommit=True, tcp_user_timeout=10_000)
+            conn = psycopg.connect(self._url, **lent(self._name))
             self._sync_conn = conn
             self._open_sync.enter_context(conn.transaction())
             conn.execute(_SET_UP, self._set_up)

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from rota.errors import SchemaError
+from rota.store.sessions import Session, own
 from rota.store.statements import render
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
@@ -103,7 +104,7 @@ def pending(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> list[M
 
 def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration]:
     """Apply what is missing and return it. Any number of processes may call this at once."""
-    with psycopg.connect(url, autocommit=True, application_name="rota migrate") as conn:
+    with Session.connect(url, **own("rota migrate")) as conn:
         conn.execute(_LOCK, [schema])
         try:
             _prepare(conn, schema)

@@ -16,7 +16,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from rota.store.errors import translate
 from rota.store.plans import Plan
-from rota.store.rows import Adapters, named_row
+from rota.store.rows import named_row
+from rota.store.sessions import AsyncSession, Session, own
 from rota.store.statements import Statements
 
 AsyncConn = psycopg.AsyncConnection[Any]
@@ -25,7 +26,6 @@ Conn = psycopg.Connection[Any]
 T = TypeVar("T")
 
 _POOL_SIZE = 10
-_ADAPTERS = Adapters()
 
 
 class Database:
@@ -68,7 +68,7 @@ class Database:
             if self._url is None:
                 with translate():
                     url = self._prepare()
-                    with psycopg.connect(url, **_options("rota")) as conn:
+                    with Session.connect(url, **own("rota")) as conn:
                         self._on_open(conn)
                 self._url = url
             return self._url
@@ -120,10 +120,10 @@ class Database:
 
     async def connect(self, name: str) -> AsyncConn:
         """A connection of one's own, outside the pool."""
-        return await psycopg.AsyncConnection.connect(await self.open(), **_options(name))
+        return await AsyncSession.connect(await self.open(), **own(name))
 
     def connect_sync(self, name: str) -> Conn:
-        return psycopg.connect(self.url, **_options(name))
+        return Session.connect(self.url, **own(name))
 
     async def async_pool(self) -> AsyncConnectionPool[AsyncConn]:
         loop = asyncio.get_running_loop()
@@ -137,7 +137,12 @@ class Database:
         async with self._pool_opening:
             if self._pool is None:
                 pool: AsyncConnectionPool[AsyncConn] = AsyncConnectionPool(
-                    url, min_size=1, max_size=_POOL_SIZE, kwargs=_options("rota"), open=False
+                    url,
+                    connection_class=AsyncSession,
+                    min_size=1,
+                    max_size=_POOL_SIZE,
+                    kwargs=own("rota"),
+                    open=False,
                 )
                 await pool.open()
                 self._pool = pool
@@ -150,7 +155,12 @@ class Database:
         with self._opening:
             if self._sync_pool is None:
                 self._sync_pool = ConnectionPool(
-                    url, min_size=1, max_size=_POOL_SIZE, kwargs=_options("rota"), open=True
+                    url,
+                    connection_class=Session,
+                    min_size=1,
+                    max_size=_POOL_SIZE,
+                    kwargs=own("rota"),
+                    open=True,
                 )
             return self._sync_pool
 
@@ -208,15 +218,3 @@ async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], obj
         work()
     finally:
         await task
-
-
-def _options(name: str) -> dict[str, Any]:
-    # tcp_user_timeout: a server that vanished without a word must not hold a heartbeat for
-    # the minutes that the kernel would wait.
-    return {
-        "autocommit": True,
-        "context": _ADAPTERS,
-        "application_name": name,
-        "connect_timeout": 10,
-        "tcp_user_timeout": 10_000,
-    }

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from statistics import quantiles
 
-import psycopg
 from psycopg import sql
 
 from rota.app import App
 from rota.config import Config
+from rota.store.sessions import Session, own
 from rota.trial import floor
 from rota.trial.figures import Figure, middle
 
@@ -40,7 +40,7 @@ async def try_out(
 
 
 def _drop(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as conn:
+    with Session.connect(url, **own("rota bench")) as conn:
         conn.execute("SET client_min_messages = warning")
         conn.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(SCHEMA)))
 
