@@ -74,7 +74,7 @@ async def _call(url: str, wanted: Sequence[Address], calls: int) -> dict[str, li
         config=rota.Config.load(
             env={},
             database_url=url,
-            unchecked={"server.token": _TOKEN, "server.requests_per_second": 1_000_000},
+            unchecked={"server.token": _TOKEN, "server.failures_per_second": 1_000_000},
         )
     )
     transport = httpx.ASGITransport(create_api(app))

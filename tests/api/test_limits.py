@@ -19,6 +19,7 @@ from tests.conftest import MakeApp
 
 JSON = {"Content-Type": "application/json"}
 RUNS = "/api/v1/runs"
+CONFIG = "/api/v1/config"
 
 
 async def test_large_bodies_are_refused(make_app: MakeApp) -> None:
@@ -63,18 +64,100 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     assert raised.value.status_code == 408
 
 
-async def test_too_many_requests_are_told_to_wait(make_app: MakeApp) -> None:
-    app = make_app(**{"server.token": TOKEN, "server.requests_per_second": 1.0})
-    async with client_of(create_api(app), **HEADERS) as api:
-        answers = [await api.get("/api/v1/config") for _ in range(10)]
-        late = next(one for one in answers if one.status_code == 429)
+@pytest.fixture
+def slow_app(make_app: MakeApp) -> rota.App:
+    """One failure a second, and two at once."""
+    return make_app(**{"server.token": TOKEN, "server.failures_per_second": 1.0})
+
+
+def guesser_of(api: Any, address: str, **headers: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(api, client=(address, 1234))
+    return httpx.AsyncClient(transport=transport, base_url="http://rota.test", headers=headers)
+
+
+async def guesses(client: httpx.AsyncClient, count: int = 4, **headers: str) -> list[int]:
+    answers = [await client.get(CONFIG, headers=headers) for _ in range(count)]
+    return [one.status_code for one in answers]
+
+
+async def test_only_failures_are_limited_and_the_token_always_passes(slow_app: rota.App) -> None:
+    """From one address: strangers do not lock out whoever has the token."""
+    api = create_api(slow_app)
+    async with guesser_of(api, "192.0.2.7") as client:
+        assert await guesses(client, Authorization="Bearer wrong") == [401, 401, 429, 429]
+        late = await client.get(CONFIG)
         problem(late, 429, "too_many_requests")
         assert int(late.headers["retry-after"]) >= 1
-        assert (await api.get("/health")).status_code == 200
-    async with client_of(create_api(app), Authorization="Bearer wrong") as guesser:
-        codes = [(await guesser.get("/api/v1/config")).status_code for _ in range(10)]
-        assert codes[0] == 401
-        assert codes[-1] == 429
+        assert await guesses(client, 20, **HEADERS) == [200] * 20
+        assert (await client.get("/health")).status_code == 200
+    async with guesser_of(api, "192.0.2.8") as other:
+        assert await guesses(other, 1) == [401]
+
+
+async def test_a_forged_header_is_not_believed(slow_app: rota.App) -> None:
+    """Neither from elsewhere nor from this machine."""
+    api = create_api(slow_app)
+    for address in ("192.0.2.7", "127.0.0.1", "::1"):
+        async with guesser_of(api, address) as client:
+            names = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
+            codes = [
+                (await client.get(CONFIG, headers=dict.fromkeys(names, f"198.51.100.{number}")))
+                for number in range(4)
+            ]
+            assert [one.status_code for one in codes] == [401, 401, 429, 429]
+
+
+async def test_trusted_proxies_say_who_asks(make_app: MakeApp) -> None:
+    app = make_app(
+        **{
+            "server.token": TOKEN,
+            "server.failures_per_second": 1.0,
+            "server.trusted_proxies": ["10.0.0.0/8"],
+        }
+    )
+    async with guesser_of(create_api(app), "10.1.1.1") as proxy:
+        assert await guesses(proxy, **{"X-Forwarded-For": "192.0.2.7"}) == [401, 401, 429, 429]
+        assert await guesses(proxy, 1, **{"X-Forwarded-For": "192.0.2.8"}) == [401]
+        # What the client has written stands to the left of what the proxy wrote.
+        assert await guesses(proxy, 1, **{"X-Forwarded-For": "192.0.2.9, 192.0.2.7"}) == [429]
+
+
+async def test_no_authorization_header_is_an_error(slow_app: rota.App) -> None:
+    api = create_api(slow_app)
+    right = f"Bearer {TOKEN}".encode()
+    for number, given in enumerate(ODD_AUTHORIZATION):
+        async with guesser_of(api, f"192.0.2.{number}") as client:
+            headers: list[tuple[bytes, bytes]] = [(b"Authorization", one) for one in given]
+            response = await client.get(CONFIG, headers=headers)
+            assert response.status_code == (200 if given == [right] else 401), given
+
+
+ODD_AUTHORIZATION: list[list[bytes]] = [
+    [],
+    [b""],
+    [b" "],
+    [b"Bearer"],
+    [b"Bearer "],
+    [b"bearer  "],
+    [b"Bearer\t" + TOKEN.encode()],
+    [b"Bearer \xff\xfe"],
+    [b"\xff\xfe " + TOKEN.encode()],
+    [b"Basic " + TOKEN.encode()],
+    [TOKEN.encode()],
+    [b"Bearer " + TOKEN.encode() + b"\x00"],
+    [b"Bearer " + TOKEN.encode() * 1000],
+    [f"Bearer {TOKEN}, Bearer {TOKEN}".encode()],
+    [f"Bearer {TOKEN}".encode(), b"Bearer wrong"],
+    [b"Bearer wrong", f"Bearer {TOKEN}".encode()],
+    [f"Bearer {TOKEN}".encode()],
+]
+
+
+async def test_a_token_may_hold_any_letter(make_app: MakeApp) -> None:
+    token = "zwölf Boxkämpfer"
+    async with client_of(create_api(make_app(**{"server.token": token}))) as client:
+        headers: Any = [(b"Authorization", f"Bearer {token}".encode())]
+        assert (await client.get(CONFIG, headers=headers)).status_code == 200
 
 
 def test_buckets_refill_and_do_not_pile_up() -> None:

@@ -21,7 +21,7 @@ CONFIG = Path(__file__).with_name("schemathesis.toml")
 @pytest.fixture
 def shop(database_url: str) -> rota.App:
     """What the examples of the description speak of, as far as it can be there beforehand."""
-    settings = {"server.token": TOKEN, "server.requests_per_second": 1e6}
+    settings = {"server.token": TOKEN, "server.failures_per_second": 1e6}
     app = rota.App(config=load_config(database_url, settings))
 
     @app.job(queue="mail")

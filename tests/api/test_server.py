@@ -99,6 +99,19 @@ def test_it_serves_whoever_has_the_token_and_ends_in_order(
     assert TOKEN not in server.output
 
 
+def test_strangers_lock_nobody_out(serve: Callable[..., Served]) -> None:
+    """Over a real socket from this machine, whose word uvicorn believes unless told otherwise."""
+    server = serve("server", "--port", "0", ROTA_SERVER_TOKEN=TOKEN)
+    jobs = f"{server.url}/api/v1/jobs"
+    with httpx.Client(timeout=60) as client:
+        codes = [
+            client.get(jobs, headers={"X-Forwarded-For": f"192.0.2.{number}"}).status_code
+            for number in range(60)
+        ]
+        assert set(codes) == {401, 429}
+        assert client.get(jobs, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
 def _end(server: Served, client: httpx.Client) -> None:
     """With somebody at each stream. Whoever is cut off because the time to end in has passed hears
     of an error; whose stream is ended, does not."""

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from rota.admin.answers import Answers
 from rota.api import errors, openapi
+from rota.api.addresses import Addresses
 from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
 from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
@@ -107,7 +108,8 @@ def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_loc
     api.add_middleware(
         Access,
         authenticate=authenticate or (developer if is_local else _token_check(app)),
-        rate=RateLimit(server.requests_per_second),
+        failures=RateLimit(server.failures_per_second),
+        addresses=Addresses(server.trusted_proxies),
         open_paths={"/metrics"} if server.public_metrics else set(),
     )
     if is_local:

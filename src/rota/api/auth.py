@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rota.api.addresses import Addresses
 from rota.api.errors import ProblemError
 from rota.api.limits import RateLimit
 
@@ -31,17 +32,20 @@ class TokenCheck:
     """One token for everything. Digests are compared, so that time tells nothing of its length."""
 
     def __init__(self, token: str) -> None:
-        self._digest = _digest(token)
+        self._digest = _digest(token.encode())
 
     def __call__(self, request: Request) -> str | None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not given:
+        given = [value for name, value in request.scope["headers"] if name == b"authorization"]
+        if len(given) != 1:
             return None
-        return ADMIN if hmac.compare_digest(_digest(given.strip()), self._digest) else None
+        scheme, _, token = given[0].partition(b" ")
+        if scheme.lower() != b"bearer":
+            return None
+        return ADMIN if hmac.compare_digest(_digest(token.strip()), self._digest) else None
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
 
 
 def developer(_: Request) -> str:
@@ -50,14 +54,22 @@ def developer(_: Request) -> str:
 
 
 class Access:
-    """Lets in who is known to `authenticate`, at the pace that one client may have."""
+    """Lets in who is known to `authenticate`. Only failures are counted against an address, and
+    only after a look at who asks: strangers cannot use up what others behind it have."""
 
     def __init__(
-        self, app: ASGIApp, *, authenticate: Authenticate, rate: RateLimit, open_paths: set[str]
+        self,
+        app: ASGIApp,
+        *,
+        authenticate: Authenticate,
+        failures: RateLimit,
+        addresses: Addresses,
+        open_paths: set[str],
     ) -> None:
         self._app = app
         self._authenticate = authenticate
-        self._rate = rate
+        self._failures = failures
+        self._addresses = addresses
         self._open = open_paths | OPEN_PATHS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,16 +78,12 @@ class Access:
         await self._app(scope, receive, send)
 
     async def _actor(self, request: Request) -> str:
-        address = f"address {request.client.host if request.client else ''}"
-        # Whoever guesses is slowed down before the guess is looked at.
-        self._rate.check(address)
         answer = self._authenticate(request)
         actor = await answer if inspect.isawaitable(answer) else answer
-        if not actor:
-            self._rate.take(address)
-            raise self._stranger()
-        self._rate.take(f"actor {actor}")
-        return actor
+        if actor:
+            return actor
+        self._failures.take(self._addresses.of(request.scope))
+        raise self._stranger()
 
     def _stranger(self) -> ProblemError:
         """Whoever authenticates in another way knows best what is missing."""

@@ -1,4 +1,4 @@
-"""How much one client may ask, and how large a question may be."""
+"""How often one client may fail, and how large a question may be."""
 
 from __future__ import annotations
 
@@ -32,19 +32,12 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str) -> None:
-        """One request; a ProblemError if there is none left."""
+        """One failure; a ProblemError if there is none left."""
         left = self._left(client)
-        if left >= 1:
-            left -= 1
+        if left < 1:
             self._keep(client, left)
-            return
-        self._keep(client, left)
-        self._refuse(left)
-
-    def check(self, client: str) -> None:
-        """Whether there is one left, without taking it."""
-        if client in self._buckets and (left := self._left(client)) < 1:
             self._refuse(left)
+        self._keep(client, left - 1)
 
     def _left(self, client: str) -> float:
         left, at = self._buckets.get(client, (self._size, self._now()))
@@ -61,7 +54,7 @@ class RateLimit:
         raise ProblemError(
             429,
             "too_many_requests",
-            f"more than {self._rate:g} requests a second",
+            f"more than {self._rate:g} failed requests a second from this address",
             headers={"Retry-After": str(seconds)},
         )
 

@@ -79,6 +79,8 @@ class ApiServer:
                 log_config=None,
                 log_level="warning",
                 access_log=False,
+                # `server.trusted_proxies` says whom to believe; uvicorn believes this machine.
+                proxy_headers=False,
                 lifespan="off",
                 ws="none",
                 server_header=False,

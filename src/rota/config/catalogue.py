@@ -32,7 +32,6 @@ TYPE_TEXTS: dict[Any, str] = {
     bool: "true or false",
     str: "text",
     Path: "path",
-    tuple: "list of names",
 }
 
 
@@ -173,7 +172,7 @@ def _setting(key: str, entry: Field[Any], hint: Any) -> Setting:
     kind = _kind(annotation)
     return Setting(
         key=key,
-        type_text="choice" if get_origin(kind) is Literal else TYPE_TEXTS[kind],
+        type_text=_type_text(kind, shown),
         default=default,
         default_text=shown.default or value_text(default),
         range_text=shown.range or _range_text(kind, info),
@@ -192,6 +191,12 @@ def _kind(annotation: Any) -> Any:
     if get_origin(annotation) in (Union, types.UnionType):
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     return tuple if get_origin(annotation) is tuple else annotation
+
+
+def _type_text(kind: Any, shown: Shown) -> str:
+    if kind is tuple:
+        return f"list of {shown.items}"
+    return "choice" if get_origin(kind) is Literal else TYPE_TEXTS[kind]
 
 
 def _range_text(kind: Any, info: FieldInfo) -> str:

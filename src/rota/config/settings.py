@@ -7,6 +7,7 @@ a model has no room for a field named `schema`.)
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class Shown:
     range: str | None = None
     is_secret: bool = False
     hint: str | None = None
+    items: str = "names"
 
 
 def default_concurrency() -> int:
@@ -43,6 +45,11 @@ def _not_reserved(name: str) -> str:
     if name.startswith("pg_"):
         raise ValueError("Postgres keeps names that start with pg_ for itself")
     return name
+
+
+def _network(text: str) -> str:
+    ipaddress.ip_network(text, strict=False)
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,10 +274,24 @@ class ServerSettings:
     public_metrics: Annotated[
         bool, Field(description="Whether `/metrics` answers without a token.")
     ] = False
-    requests_per_second: Annotated[
+    failures_per_second: Annotated[
         float,
-        Field(ge=1, le=1_000_000, description="Most requests a second of one client, on average."),
-    ] = 100.0
+        Field(
+            ge=1,
+            le=1_000_000,
+            description="Most requests a second from one address that are refused for want of a"
+            " token, on average; what has the token is not counted.",
+        ),
+    ] = 10.0
+    trusted_proxies: Annotated[
+        tuple[Annotated[str, AfterValidator(_network)], ...],
+        Field(
+            description="Addresses or networks of proxies whose `X-Forwarded-For` is believed."
+            " Empty: nobody's.",
+            examples=[("10.0.0.0/8",)],
+        ),
+        Shown(items="addresses"),
+    ] = ()
     body_bytes: Annotated[
         int, Field(ge=KIB, le=64 * MIB, description="Largest body of a request.")
     ] = 2 * MIB

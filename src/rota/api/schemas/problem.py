@@ -70,7 +70,11 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
         "a body is application/json, not 'text/plain'",
     ),
     422: ("invalid", "A value does not fit.", "priority: Input should be less than or equal to 9"),
-    429: ("too_many_requests", "Too many requests.", "more than 100 requests a second"),
+    429: (
+        "too_many_requests",
+        "Too many failed requests.",
+        "more than 10 failed requests a second",
+    ),
     500: (
         "internal",
         "Something went wrong here.",
