@@ -30,7 +30,7 @@ class Code:
         self.app.database.open_sync()
         return self
 
-    def work(self) -> int:
+    def work(self, *, is_new: bool = True) -> int:
         """A worker starts."""
         self.open()
         worker = int(
@@ -39,7 +39,7 @@ class Code:
                 self.app.registry.names(),
             )
         )
-        params = whole(self.app.registry, self.app.config, worker=worker) | {"is_new": True}
+        params = whole(self.app.registry, self.app.config, worker=worker) | {"is_new": is_new}
         get = self.app.database.statements.get
         self.conn.execute(get("workers/start"), params)
         self.conn.execute(get("jobs/register"), params)
@@ -53,11 +53,19 @@ class Code:
         self.conn.execute(self.app.database.statements.get("jobs/register"), params)
         return True
 
-    def end(self, worker: int) -> None:
+    def end(self, worker: int, *, state: str = "gone", ago: str = "1 hour") -> None:
+        """It ended so long ago that nobody waits for its return."""
         self.conn.execute(
-            "UPDATE rota.workers SET state = 'gone', ended_at = clock_timestamp() WHERE id = %s",
-            [worker],
+            "UPDATE rota.workers SET state = %s, ended_at = clock_timestamp() - %s::interval"
+            " WHERE id = %s",
+            [state, ago, worker],
         )
+
+    def sync(self) -> None:
+        """`rota jobs sync`, where no worker runs."""
+        self.open()
+        params = whole(self.app.registry, self.app.config)
+        self.conn.execute(self.app.database.statements.get("jobs/register"), params)
 
     def job(self, name: str) -> dict[str, Any]:
         return self.rows("SELECT * FROM rota.jobs WHERE name = %s", name)[0]

@@ -159,14 +159,3 @@ def test_many_processes_start_at_once(code: MakeCode, database_url: str) -> None
         counted = conn.execute("SELECT count(*), count(DISTINCT build) FROM rota.builds").fetchone()
         assert counted == (1, 1)
         assert conn.execute("SELECT count(*) FROM rota.job_applications").fetchone() == (20,)
-
-
-def test_schedules_of_a_deleted_job_are_skipped(code: MakeCode) -> None:
-    old = code(a={}, b={})
-    old.end(old.work())
-    old.rows("INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('s', 'b', 60)")
-    code(a={}).work()
-    (row,) = old.rows(
-        "SELECT is_job_enabled FROM rota.take_due_schedules(10, 1) WHERE schedule ->> 'name' = 's'"
-    )
-    assert row == {"is_job_enabled": False}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import AsyncMock
+
+import pytest
 
 import rota
+from rota.runtime import definitions as module
 from rota.runtime.definitions import Definitions
 from rota.testing import eventually
 from tests.conftest import MakeApp
@@ -50,8 +54,8 @@ async def test_a_backoff_written_past_the_edge_is_ignored(app: rota.App, engine:
     await app.database.open()
     engine.conn.execute("ALTER TABLE rota.jobs DISABLE TRIGGER jobs_check")
     engine.conn.execute("UPDATE rota.jobs SET backoff = '{\"kind\": \"cubic\"}' WHERE name = 'job'")
-    definitions = Definitions(app.database, app.config, app.registry)
-    await definitions.announce(engine.worker("job"))
+    definitions = Definitions(app.database, app.config, app.registry, on_declared=AsyncMock())
+    await definitions.announce(engine.worker("job"), app.registry.version)
     assert definitions.current["job"].backoff is None
 
 
@@ -74,3 +78,77 @@ async def test_a_worker_takes_over_when_newer_code_is_gone(
             assert engine.one(priority) == 4
         await worker._definitions.run_once()
         assert engine.one(priority) == 3
+
+
+@pytest.fixture
+def _only_when_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker would hear of by looking now and then comes too late for the test."""
+    monkeypatch.setattr(module, "_PERIOD", 3600.0)
+
+
+@pytest.mark.usefixtures("_only_when_called")
+async def test_a_job_declared_after_the_start_is_run(app: rota.App, engine: Engine) -> None:
+    async with app.worker() as worker:
+
+        @app.job(queue="late")
+        async def late() -> str:
+            return "done"
+
+        assert await (await late.enqueue()).wait(timeout=30) == "done"
+        jobs = "SELECT 'late' = ANY (jobs) FROM rota.workers WHERE id = %s"
+        assert engine.one(jobs, worker.id)
+        assert (
+            engine.one("SELECT count(*) FROM rota.workers w JOIN rota.builds b USING (build)") == 1
+        )
+
+
+@pytest.mark.usefixtures("_only_when_called")
+async def test_a_job_declared_in_another_thread(app: rota.App) -> None:
+    def late() -> str:
+        return "done"
+
+    async with app.worker():
+        job = await asyncio.to_thread(app.job, late)
+        assert await (await job.enqueue()).wait(timeout=30) == "done"
+
+
+@pytest.mark.usefixtures("_only_when_called")
+async def test_what_waited_for_a_job_is_run_when_it_is_declared(
+    app: rota.App, make_app: MakeApp, engine: Engine
+) -> None:
+    other = make_app()
+
+    @other.job(name="late", queue="q")
+    async def elsewhere() -> None: ...
+
+    run = await elsewhere.enqueue()
+    async with app.worker():
+        await eventually(lambda: engine.run(run.id)["held_by"] == "no_worker")
+
+        @app.job(name="late", queue="q")
+        async def late() -> None: ...
+
+        await eventually(lambda: engine.state(run.id) == "succeeded")
+
+
+@pytest.mark.usefixtures("_only_when_called")
+async def test_a_job_declared_while_the_worker_takes_a_new_identity(app: rota.App) -> None:
+    async with app.worker() as worker:
+        first = worker.id
+        worker._lost()
+
+        @app.job
+        async def late() -> None: ...
+
+        await (await late.enqueue()).wait(timeout=30)
+        assert worker.id != first
+
+
+async def test_a_worker_that_has_stopped_watches_no_declarations(app: rota.App) -> None:
+    async with app.worker():
+        pass
+
+    @app.job
+    async def late() -> None: ...
+
+    assert app.registry._watchers == []

@@ -274,12 +274,12 @@ def test_a_calendar_without_an_open_day_skips() -> None:
 @pytest.mark.parametrize(
     ("fields", "due", "reason"),
     [
-        ({}, {"is_job_enabled": False}, "job_disabled"),
+        ({}, {"job_refusal": "job_disabled"}, "job_disabled"),
         ({}, {"unmet": ("a", "b")}, "requirement"),
         ({"is_shadow": True}, {}, "shadow"),
         ({"is_shadow": True}, {"unfinished": 1}, "overlap"),
-        ({"max_runs": 3, "run_count": 3}, {"is_job_enabled": False}, "max_runs"),
-        ({}, {"is_job_enabled": False, "unmet": ("a",)}, "job_disabled"),
+        ({"max_runs": 3, "run_count": 3}, {"job_refusal": "job_disabled"}, "max_runs"),
+        ({}, {"job_refusal": "job_disabled", "unmet": ("a",)}, "job_disabled"),
     ],
 )
 def test_reasons(fields: dict[str, Any], due: dict[str, Any], reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 
 from rota.errors import JobError, UnknownJob
@@ -16,6 +16,8 @@ class Registry:
         self.application = application
         self._by_name: dict[str, JobDefinition] = {}
         self._new: dict[str, JobDefinition] = {}
+        self._watchers: list[Callable[[], object]] = []
+        self.version = 0  # grows with every declaration
 
     def add(self, definition: JobDefinition) -> None:
         """A second function under a name is an error; the same one, imported again, takes over."""
@@ -28,6 +30,14 @@ class Registry:
             )
         self._by_name[definition.name] = definition
         self._new[definition.name] = definition
+        self.version += 1
+        for watcher in list(self._watchers):
+            watcher()
+
+    def watch(self, watcher: Callable[[], object]) -> Callable[[], None]:
+        """Calls after each declaration, in the thread that declares; answers how to end that."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
 
     def get(self, name: str) -> JobDefinition:
         try:

@@ -32,7 +32,7 @@ class Background:
         database: Database,
         jobs: Callable[[], Sequence[str]],
         on_suspects: Callable[[], None],
-        on_sql_jobs: Callable[[], Awaitable[None]],
+        on_sql_jobs: Callable[[], Awaitable[object]],
         on_order: Callable[[Order], Awaitable[None]],
     ) -> None:
         worker, logs = config.worker, config.logs

@@ -1,5 +1,5 @@
-"""What this process declares, as the database knows it: announced at the start of a worker, looked
-at again every few seconds.
+"""What this process declares, as the database knows it: announced at the start of a worker and
+when something is declared later, looked at again every few seconds.
 
 Operators change timeouts and backoffs in the database; the next attempt uses them. And code comes
 and goes: when the workers of newer code have left, this one's definitions count again.
@@ -7,7 +7,7 @@ and goes: when the workers of newer code have left, this one's definitions count
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +24,23 @@ _PERIOD = 5.0
 
 
 class Definitions(Loop):
-    """`current` is shared with the runner: an entry is exchanged when an operator changes it."""
+    """`current` is shared with the runner: an entry is exchanged when an operator changes it.
+
+    `on_declared` tells the worker that there is more to run; it answers whether it could say so.
+    """
 
     name = "definitions"
 
-    def __init__(self, database: Database, config: Config, registry: Registry) -> None:
+    def __init__(
+        self,
+        database: Database,
+        config: Config,
+        registry: Registry,
+        on_declared: Callable[[], Awaitable[bool]],
+    ) -> None:
         super().__init__()
+        self._on_declared = on_declared
+        self._told = 0  # the version of the registry that the database knows
         self._database = database
         self._config = config
         self._registry = registry
@@ -38,10 +49,10 @@ class Definitions(Loop):
         self._overrides: Mapping[str, Any] = {}
         self.current: dict[str, JobDefinition] = {}
 
-    async def announce(self, worker: int) -> None:
-        """A worker has registered: say whose it is and what it runs, and run what waits for a
-        start. One that comes back after it lost its lease is no start."""
-        self._worker = worker
+    async def announce(self, worker: int, version: int) -> None:
+        """A worker has registered with this version: say whose it is and what it runs, and run what
+        waits for a start. One that comes back after it lost its lease is no start."""
+        self._worker, self._told = worker, version
         self._apply({})
         params = self._whole() | {"is_new": self._is_new}
         get = self._database.statements.get
@@ -54,11 +65,25 @@ class Definitions(Loop):
         self._is_new = False
 
     async def run_once(self) -> float:
+        if self._registry.version != self._told:
+            await self._tell()
         async with self._database.connection() as conn:
             if await self._look(conn):
                 statement = self._database.statements.get("jobs/register")
                 await conn.execute(statement, self._whole())
         return _PERIOD
+
+    async def _tell(self) -> None:
+        """Something was declared after the start. First what runs it, then who may claim it."""
+        version = self._registry.version
+        self._apply(self._overrides)
+        params = self._whole() | {"is_new": False}
+        get = self._database.statements.get
+        async with self._database.connection() as conn:
+            await conn.execute(get("workers/start"), params)
+            await conn.execute(get("jobs/register"), params)
+        if await self._on_declared():
+            self._told = version
 
     def _whole(self) -> dict[str, Any]:
         return whole(self._registry, self._config, worker=self._worker)

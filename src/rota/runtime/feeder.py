@@ -118,6 +118,7 @@ class Feeder:
     def know(self, jobs: Sequence[str]) -> None:
         """What it can run has changed: there may be runs of it already."""
         self._feed.set_jobs(jobs)
+        self._next_queues = 0.0
         self._waiting.look_now()
         self.wake()
 

@@ -101,14 +101,14 @@ class Scheduler(Loop):
 
     async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> tuple[Schedule, Tick] | None:
         """One bad schedule is parked with its error and stops no other."""
-        stored, clock, unfinished, is_job_enabled, calendar = row
+        stored, clock, unfinished, job_refusal, calendar = row
         try:
             schedule = Schedule.read(stored)
             due = Due(
                 schedule,
                 clock,
                 unfinished,
-                is_job_enabled,
+                job_refusal,
                 _calendar(schedule, calendar),
                 await self._unmet(conn, schedule, clock),
             )

@@ -57,7 +57,7 @@ class SqlJobs(Loop):
 
     name = "sql jobs"
 
-    def __init__(self, database: Database, on_change: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, database: Database, on_change: Callable[[], Awaitable[object]]) -> None:
         super().__init__()
         self._database = database
         self._on_change = on_change

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import time
+from collections.abc import Callable
 
 from rota.config import Config
 from rota.errors import RotaError
@@ -56,7 +57,8 @@ class Worker:
         self._background: Background
         self._listener: Listener
         self._threads = ThreadExecutor()
-        self._definitions = Definitions(database, config, registry)
+        self._definitions = Definitions(database, config, registry, self._jobs_changed)
+        self._unwatch: Callable[[], None] = lambda: None
         self._built_in = BuiltInJobs(database, config)
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
@@ -99,7 +101,7 @@ class Worker:
             database=self._database,
             jobs=self._known_jobs,
             on_suspects=self._suspects_wait,
-            on_sql_jobs=self._sql_jobs_changed,
+            on_sql_jobs=self._jobs_changed,
             on_order=self._obey,
         )
         self._listener = Listener(
@@ -108,9 +110,16 @@ class Worker:
         await self._built_in.prepare()
         await self._take_identity()
         self._background.start()
+        self._watch_declarations()
         self._definitions.start()
         self._listener.start()
         self._ticker = asyncio.create_task(self._tick(), name="rota ticker")
+
+    def _watch_declarations(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._unwatch = self._registry.watch(
+            lambda: loop.call_soon_threadsafe(self._definitions.wake)
+        )
 
     async def stop(self) -> None:
         """Stop claiming, hand back, let the running finish until the limit, cut off the rest,
@@ -141,9 +150,9 @@ class Worker:
     async def _take_identity(self) -> None:
         config = self._config.worker
         await self._background.sql_jobs.refresh()
-        jobs = self._known_jobs()
+        version, jobs = self._registry.version, self._known_jobs()
         worker = await self._register(jobs)
-        await self._definitions.announce(worker)
+        await self._definitions.announce(worker, version)
         identity = Identity(
             worker,
             config=self._config,
@@ -247,10 +256,13 @@ class Worker:
         own = self._built_in.names
         return sorted({*self._registry.names(), *self._background.sql_jobs.names, *own})
 
-    async def _sql_jobs_changed(self) -> None:
-        if self._identity is not None:
-            await self._identity.know(self._known_jobs())
-            self._background.upkeep.wake()
+    async def _jobs_changed(self) -> bool:
+        """There is more to run, or less; answers whether there is an identity to say so."""
+        if self._identity is None:
+            return False
+        await self._identity.know(self._known_jobs())
+        self._background.upkeep.wake()
+        return True
 
     def _suspects_wait(self) -> None:
         if self._identity is not None:
@@ -350,6 +362,7 @@ class Worker:
         if self._renewal is not None:
             await asyncio.gather(self._renewal, return_exceptions=True)
         identity = self._identity
+        self._unwatch()
         await self._background.stop_ticking()
         await self._definitions.stop()
         await self._listener.stop()

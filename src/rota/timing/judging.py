@@ -39,7 +39,7 @@ class Due(msgspec.Struct, frozen=True):
     schedule: Schedule
     clock: datetime
     unfinished: int = 0
-    is_job_enabled: bool = True
+    job_refusal: str | None = None  # why its job starts nothing
     calendar: Calendar | None = None
     unmet: tuple[str, ...] = ()
 
@@ -87,8 +87,8 @@ class Judge:
         due, schedule = self._due, self._schedule
         if self.is_used_up:
             return "max_runs"
-        if not due.is_job_enabled:
-            return "job_disabled"
+        if due.job_refusal:
+            return due.job_refusal
         if due.unmet:
             return "requirement"
         if self._is_crowded and not self._may_wait:

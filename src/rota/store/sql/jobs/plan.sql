@@ -19,7 +19,7 @@ WITH wanted AS MATERIALIZED (
     SELECT 'job', j.name, j.name, NULL, 'revived', NULL, NULL, NULL, j.deleted_from_code_at
     FROM wanted w JOIN rota.jobs j ON j.name = w.name WHERE j.deleted_from_code_at IS NOT NULL
     UNION ALL
-    SELECT 'job', g, g, NULL, 'gone', NULL, NULL, NULL, NULL FROM rota.gone_jobs(%(application)s::text, %(names)s::text[]) g
+    SELECT 'job', g, g, NULL, 'gone', NULL, NULL, NULL, NULL FROM rota.gone_jobs(%(application)s::text, %(names)s::text[], true) g
     UNION ALL
     SELECT 'schedule', w.name, w.job, NULL, CASE WHEN d.name IS NULL THEN 'new' ELSE 'deleted' END, NULL, NULL, d.dropped_by, d.dropped_at
     FROM schedules w LEFT JOIN rota.dropped_schedules d ON d.tenant = '' AND d.name = w.name
