@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import uvloop
 
 import rota
 from rota.telemetry import logging as console
 from rota.testing import Clock
-from tests.database import PLACE, Server, make_place, remove_place
-from tests.workers import WorkerProcess
+from tests.database import PLACE, Databases, Server, make_place, remove_place
+from tests.distribution import Distribution, distribution, find_distribution
+from tests.proxy import Proxy
+from tests.workers import Loop, WorkerProcess
 
 _place: Path | None = None
 
@@ -23,6 +27,9 @@ _place: Path | None = None
 SHORT = {"worker.lease_seconds": 1.5, "worker.poll_seconds": 0.1, "logs.flush_seconds": 0.1}
 # A worker inside a test is not to be lost because the machine was busy for a moment.
 PATIENT = SHORT | {"worker.lease_seconds": 4.5}
+
+# What is tested in these runs in `rota worker` and `rota server`.
+_OUR_PROGRAMS = {"runtime", "api", "executors", "telemetry", "chaos", "concurrency"}
 
 MakeApp = Callable[..., rota.App]
 
@@ -38,8 +45,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         remove_place(_place)
 
 
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], Any]]:
+    """The loop of our own programs where workers and the API are tested, else that of `asyncio`,
+    which most users' programs have. Tests marked `both_loops` run on each."""
+    loops = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+    if item.get_closest_marker("both_loops") is not None:
+        return loops
+    chosen = "uvloop" if item.path.parent.name in _OUR_PROGRAMS else "asyncio"
+    return {chosen: loops[chosen]}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first: at the end no runner waits for another's last test."""
+    for item in items:
+        if item.get_closest_marker("distribution") is not None:
+            item.add_marker(pytest.mark.xdist_group("distribution"))  # one runner starts it
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
@@ -62,11 +82,43 @@ def server() -> Iterator[Server]:
     server.close()
 
 
+@pytest.fixture(scope="session")
+def distribution_server() -> Iterator[Distribution]:
+    place = find_distribution()
+    if place is None:
+        pytest.skip("no PostgreSQL 15 or newer of this machine's packages (apt install postgresql)")
+    with distribution(place) as server:
+        yield server
+
+
 @pytest.fixture
-def database_url(server: Server) -> Iterator[str]:
-    """A migrated database that no other test sees."""
+def database_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A migrated database that no other test sees, by TCP. It is on the distribution's server in
+    tests marked `distribution`."""
+    is_distribution = request.node.get_closest_marker("distribution") is not None
+    server: Databases = request.getfixturevalue(
+        "distribution_server" if is_distribution else "server"
+    )
     with server.fresh_database() as url:
         yield url
+
+
+@pytest.fixture
+def proxy(database_url: str) -> Iterator[Proxy]:
+    """A test that names it has its applications, workers, commands and API behind it; what looks
+    at the database itself (`conn`, `engine`) is not."""
+    proxy = Proxy(database_url)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def app_url(request: pytest.FixtureRequest, database_url: str) -> str:
+    """Where programs find the test's database."""
+    if "proxy" in request.fixturenames:
+        proxy: Proxy = request.getfixturevalue("proxy")
+        return proxy.url
+    return database_url
 
 
 @pytest.fixture
@@ -102,12 +154,12 @@ def load_config(database_url: str, settings: dict[str, Any]) -> rota.Config:
 
 
 @pytest.fixture
-async def make_app(database_url: str) -> AsyncIterator[MakeApp]:
+async def make_app(app_url: str) -> AsyncIterator[MakeApp]:
     """Applications on the test's database, with short leases."""
     made: list[rota.App] = []
 
     def make(**settings: Any) -> rota.App:
-        app = rota.App(config=load_config(database_url, settings))
+        app = rota.App(config=load_config(app_url, settings))
         made.append(app)
         return app
 
@@ -128,12 +180,14 @@ def clock(app: rota.App) -> Clock:
 
 
 @pytest.fixture
-def worker_process(database_url: str) -> Iterator[Callable[..., WorkerProcess]]:
+def worker_process(database_url: str, app_url: str) -> Iterator[Callable[..., WorkerProcess]]:
     """Starts real workers: `worker_process("tests.apps.basic:app")`, with settings by key."""
     started: list[WorkerProcess] = []
 
-    def start(app: str, *, wait: bool = True, **settings: Any) -> WorkerProcess:
-        worker = WorkerProcess(database_url, app, SHORT | settings)
+    def start(
+        app: str, *, wait: bool = True, loop: Loop = "uvloop", **settings: Any
+    ) -> WorkerProcess:
+        worker = WorkerProcess(app_url, app, SHORT | settings, loop=loop, looking_at=database_url)
         started.append(worker)
         if wait:
             worker.wait_ready()

@@ -11,14 +11,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import psutil
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from rota.embedded import EmbeddedPostgres
 from rota.store.migrate import migrate
+from tests.ports import free_port
+
+Connection = psycopg.Connection[Any]
 
 PLACE = "ROTA_TESTS_PLACE"
 TEMPLATE = "rota_tests_template"
@@ -76,32 +81,30 @@ def _wait_gone(data: Path) -> None:
         time.sleep(0.01)
 
 
-class Server:
-    """This runner's share of the server: it ends by itself with its last user."""
+class Databases:
+    """A fresh database for every test, on a server that is reached as users reach theirs: by TCP,
+    with a password. `owner` is the role that the tests have."""
 
-    def __init__(self) -> None:
-        place = Path(os.environ[PLACE])
-        self._server = EmbeddedPostgres(place / "data", durable=False, settings=_SETTINGS)
-        with _locked(place / "lock"):
-            self._server.start()
-            self.admin = self._connect("postgres")
-            self._ensure_template()
+    make = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"
 
-    @property
-    def url(self) -> str:
-        return self._server.url
+    def __init__(self, owner: str, password: str, port: int) -> None:
+        self._login = f"{quote(owner)}:{quote(password, safe='')}@127.0.0.1:{port}"
+        self.admin = self.open_admin("postgres")
 
-    def _connect(self, database: str) -> psycopg.Connection[tuple[object, ...]]:
-        return psycopg.connect(make_conninfo(self.url, dbname=database), autocommit=True)
+    def url(self, database: str) -> str:
+        return f"postgresql://{self._login}/{database}"
 
-    def _ensure_template(self) -> None:
+    def open_admin(self, database: str) -> Connection:
+        return psycopg.connect(self.url(database), autocommit=True)
+
+    def ensure_template(self) -> None:
         found = self.admin.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE])
         if found.fetchone() is None:
             # Left by a runner that failed here: its error shall be seen again, not this one.
             self.admin.execute("DROP DATABASE IF EXISTS rota_tests_making WITH (FORCE)")
-            self.admin.execute("CREATE DATABASE rota_tests_making")
-            migrate(make_conninfo(self.url, dbname="rota_tests_making"), "rota")
-            with self._connect("rota_tests_making") as conn:
+            self._retry(self.make, "rota_tests_making", "template1")
+            migrate(self.url("rota_tests_making"), "rota")
+            with self.open_admin("rota_tests_making") as conn:
                 # Tests jump over nights; those of retention call it themselves.
                 conn.execute("UPDATE rota.schedules SET is_enabled = false WHERE is_system")
                 conn.execute("TRUNCATE rota.audit")
@@ -111,9 +114,9 @@ class Server:
     def fresh_database(self, template: str = TEMPLATE) -> Iterator[str]:
         """The URL of a migrated database of one's own."""
         name = f"test_{os.getpid()}_{next(_numbers)}"
-        self._retry("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", name, template)
+        self._retry(self.make, name, template)
         try:
-            yield _with_database(self.url, name)
+            yield self.url(name)
         finally:
             self._retry("DROP DATABASE {} WITH (FORCE)", name)
 
@@ -129,14 +132,23 @@ class Server:
                     raise
                 time.sleep(0.02)
 
+
+class Server(Databases):
+    """This runner's share of the embedded server: it ends by itself with its last user."""
+
+    def __init__(self) -> None:
+        place = Path(os.environ[PLACE])
+        settings = _SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(free_port())}
+        self._server = EmbeddedPostgres(place / "data", durable=False, settings=settings)
+        with _locked(place / "lock"):
+            self._server.start()
+            account = conninfo_to_dict(self._server.url)
+            super().__init__(account["user"], account["password"], int(account["port"]))
+            self.ensure_template()
+
     def close(self) -> None:
         self.admin.close()
         self._server.stop()
-
-
-def _with_database(url: str, name: str) -> str:
-    before, after = url.split("@/rota?", 1)
-    return f"{before}@/{name}?{after}"
 
 
 @contextmanager

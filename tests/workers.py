@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 
@@ -18,23 +18,45 @@ from rota.testing import eventually_sync
 
 _ROOT = Path(__file__).parents[1]
 
+Loop = Literal["uvloop", "asyncio"]
+
+
+def environment(database_url: str, settings: Mapping[str, Any], loop: Loop) -> dict[str, str]:
+    """What a process of ours finds, with an application of `tests.apps`."""
+    path = [_ROOT / "src", _ROOT]
+    if loop == "asyncio":
+        path.insert(0, _ROOT / "tests" / "apps" / "without_uvloop")
+    return {
+        **os.environ,
+        "ROTA_TEST_DATABASE": database_url,
+        "ROTA_TEST_SETTINGS": json.dumps(dict(settings)),
+        "PYTHONPATH": ":".join(map(str, path)),
+    }
+
 
 class WorkerProcess:
-    """`python -m tests.apps.run module:attribute`, with its output in a file."""
+    """`rota worker --app module:attribute`, with its output in a file.
 
-    def __init__(self, database_url: str, app: str, settings: Mapping[str, Any]) -> None:
-        self._url = database_url
+    `looking_at` is how the test itself reaches the database, where the worker has a proxy.
+    """
+
+    def __init__(
+        self,
+        database_url: str,
+        app: str,
+        settings: Mapping[str, Any],
+        *,
+        loop: Loop = "uvloop",
+        looking_at: str | None = None,
+    ) -> None:
+        self._url = looking_at or database_url
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.apps.run", app, json.dumps(dict(settings))],
+            [sys.executable, "-P", "-m", "rota", "worker", "--app", app],
             cwd=_ROOT,
             stdout=self._output,
             stderr=subprocess.STDOUT,
-            env={
-                **os.environ,
-                "ROTA_TEST_DATABASE": database_url,
-                "PYTHONPATH": f"{_ROOT}/src:{_ROOT}",
-            },
+            env=environment(database_url, settings, loop),
         )
 
     @property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.apps.run import make_app
+import asyncio
+
+from tests.apps.making import make_app
 
 app = make_app()
 
@@ -10,3 +12,8 @@ app = make_app()
 @app.job
 async def add(a: int, b: int) -> int:
     return a + b
+
+
+@app.job
+async def which_loop() -> str:
+    return type(asyncio.get_running_loop()).__module__

@@ -10,7 +10,7 @@ import structlog
 
 import rota
 from rota.telemetry.logging import configure
-from tests.apps.run import make_app
+from tests.apps.making import make_app
 
 if "rota.executors.child" not in sys.modules:
     configure("info")

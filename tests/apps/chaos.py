@@ -14,7 +14,7 @@ import rota
 from rota.executors.transaction import AttemptTransaction
 from rota.runtime.runner import Runner
 from rota.store.feed import Feed
-from tests.apps.run import make_app
+from tests.apps.making import make_app
 
 app = make_app()
 

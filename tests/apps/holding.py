@@ -6,7 +6,7 @@ import asyncio
 import ctypes
 import os
 
-from tests.apps.run import make_app
+from tests.apps.making import make_app
 
 app = make_app()
 

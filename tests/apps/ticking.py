@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from rota.runtime.scheduler import Scheduler
-from tests.apps.run import make_app
+from tests.apps.making import make_app
 
 app = make_app()
 

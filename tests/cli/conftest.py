@@ -72,6 +72,6 @@ def bare_cli(
 
 
 @pytest.fixture
-def cli(bare_cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.setenv("ROTA_DATABASE_URL", database_url)
+def cli(bare_cli: Cli, app_url: str, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.setenv("ROTA_DATABASE_URL", app_url)
     return bare_cli

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -16,9 +15,9 @@ import pytest
 
 from rota.testing import eventually_sync as eventually
 from tests.conftest import SHORT
+from tests.workers import environment
 
 _APP = "tests.apps.holding:app"
-_ROOT = Path(__file__).parents[2]
 # A beat of the supervisor may be late on a busy machine; a lease must bear that.
 _SETTINGS = SHORT | {"worker.lease_seconds": 3.0, "worker.processes": 2, "worker.concurrency": 4}
 
@@ -33,11 +32,10 @@ class Supervised:
         self.settings = _SETTINGS | settings
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.apps.supervise", _APP, json.dumps(self.settings)],
-            cwd=_ROOT,
+            [sys.executable, "-P", "-m", "rota", "worker", "--app", _APP],
             stdout=self._output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "ROTA_TEST_DATABASE": url, "PYTHONPATH": str(_ROOT)},
+            env=environment(url, self.settings, "uvloop"),
         )
 
     @property

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 from urllib.parse import quote
 
 import psycopg
@@ -18,7 +19,7 @@ from rota.embedded.binaries import find_binaries
 from rota.embedded.cluster import USER, ensure_cluster, read_password
 from rota.embedded.launch import Launch, launch, log_error, start_watchdog
 from rota.embedded.locks import FileLock
-from rota.embedded.paths import PORT, Home, open_home
+from rota.embedded.paths import Home, open_home
 from rota.errors import EmbeddedError
 
 _DATABASE = "rota"
@@ -158,21 +159,26 @@ def _is_running(home: Home) -> bool:
 def _ready_url(home: Home, launched: Launch | None) -> str | None:
     if not _is_running(home):
         return None
-    socket_dir = _ready_socket(home)
+    ready = _ready_socket(home)
     # Another socket than the one that we gave belongs to a server that is in the way of ours.
-    if socket_dir is None or (launched is not None and socket_dir != launched.socket_dir):
+    if ready is None or (launched is not None and ready.directory != launched.socket_dir):
         return None
-    host = quote(str(socket_dir), safe="")
-    url = f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={PORT}"
+    host = quote(str(ready.directory), safe="")
+    url = f"postgresql://{USER}:{read_password(home)}@/{_DATABASE}?host={host}&port={ready.port}"
     return url if _answers(url) else None
 
 
-def _ready_socket(home: Home) -> Path | None:
-    # Asked of the server, not worked out: TMPDIR may differ between its users.
+class _Socket(NamedTuple):
+    directory: Path
+    port: int
+
+
+def _ready_socket(home: Home) -> _Socket | None:
+    # Asked of the server, not worked out: TMPDIR and the port may differ between its users.
     try:
         lines = home.postmaster_file.read_text().split("\n")
-        return Path(lines[4]) if lines[7].strip() == "ready" else None
-    except (OSError, IndexError):
+        return _Socket(Path(lines[4]), int(lines[3])) if lines[7].strip() == "ready" else None
+    except (OSError, IndexError, ValueError):
         return None
 
 
@@ -184,9 +190,9 @@ def _answers(url: str) -> bool:
 def _ensure_watchdog(home: Home) -> None:
     with home.lock("watchdog") as lock:
         is_missing = lock.try_exclusive()
-    socket_dir = _ready_socket(home)
-    if is_missing and socket_dir is not None:
-        start_watchdog(home, socket_dir)
+    ready = _ready_socket(home)
+    if is_missing and ready is not None:
+        start_watchdog(home, ready.directory)
 
 
 def _ensure_database(url: str) -> None:
