@@ -267,10 +267,10 @@ def _portions(app: rota.App, *, hurry: bool) -> list[object]:
 
 
 async def test_one_pass_at_a_time(app: rota.App, past: Past, conn: Connection) -> None:
-    conn.execute("SELECT pg_advisory_lock(hashtextextended('rota.prune_runs', 0))")
-    with pytest.raises(rota.WrongState, match="at work"):
-        await app.retention.run()
-    conn.execute("SELECT pg_advisory_unlock_all()")
+    with conn.transaction():
+        conn.execute("LOCK TABLE rota.pruning_runs IN EXCLUSIVE MODE")
+        with pytest.raises(rota.WrongState, match="at work"):
+            await app.retention.run()
     await app.retention.run()
 
 

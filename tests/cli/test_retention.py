@@ -25,7 +25,7 @@ def test_a_dry_run_and_a_run(cli: Cli, opened: rota.App) -> None:
 
 def test_another_pass_and_wrong_use(cli: Cli, opened: rota.App, database_url: str) -> None:
     with psycopg.connect(database_url) as other:
-        other.execute("SELECT pg_advisory_lock(hashtextextended('rota.prune_runs', 0))")
+        other.execute("LOCK TABLE rota.pruning_runs IN EXCLUSIVE MODE")
         result = cli("retention", "run")
     assert result.code == 1
     assert "at work already" in result.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -86,7 +87,7 @@ def test_any_number_of_processes_may_migrate_at_once(empty_url: str) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert applied == list(migrate.known())
+    assert sorted(applied, key=lambda one: one.number) == list(migrate.known())
 
 
 def test_a_migration_that_fails_leaves_nothing(
@@ -194,3 +195,15 @@ def test_two_installations_in_one_database(database_url: str) -> None:
 
 def test_the_url_may_name_the_database_in_words(database_url: str) -> None:
     assert migrate.migrate(make_conninfo(database_url), "rota") == []
+
+
+def test_no_lock_can_be_taken_by_who_may_only_connect(conn: psycopg.Connection[Any]) -> None:
+    """Advisory locks belong to everybody; those of the schema are its own rows and relations."""
+    found = conn.execute(
+        "SELECT p.oid::regprocedure::text FROM pg_proc p"
+        " WHERE p.pronamespace = 'rota'::regnamespace AND p.prosrc ~ 'advisory'"
+    ).fetchall()
+    assert found == []
+    package = Path(rota.__file__).parent
+    texts = [*package.rglob("*.py"), *package.glob("store/sql/**/*.sql")]
+    assert not [path for path in texts if "pg_advisory" in path.read_text(encoding="utf-8")]

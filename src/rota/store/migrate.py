@@ -1,4 +1,4 @@
-"""Numbered SQL files, applied forward, each in its own transaction, under one lock.
+"""Numbered SQL files, applied forward, each in its own transaction, by one process at a time.
 
 A file may carry a line `-- oldest-code: N`: from it on, releases that know no file above N - 1
 can no longer work with the schema. Without the line a file only adds, and the releases before
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,9 +23,13 @@ from rota.store.statements import render
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
 _OLDEST = re.compile(r"^-- oldest-code: (\d+)$", re.MULTILINE)
-_LOCK = "SELECT pg_advisory_lock(hashtextextended('rota.migrate ' || %s, 0))"
-_UNLOCK = "SELECT pg_advisory_unlock(hashtextextended('rota.migrate ' || %s, 0))"
 _LOCK_TRIES = 10
+# Somebody was faster by a moment: what was to be made is there.
+_MADE_MEANWHILE = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DuplicateSchema,
+    psycopg.errors.DuplicateTable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,47 +108,54 @@ def pending(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> list[M
 
 
 def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration]:
-    """Apply what is missing and return it. Any number of processes may call this at once."""
+    """Apply what is missing and return it. Any number of processes may call this at once: each
+    file is applied by one of them, and the others wait for it."""
     with Session.connect(url, **own("rota migrate")) as conn:
-        conn.execute(_LOCK, [schema])
-        try:
-            _prepare(conn, schema)
-            todo = [one for one in pending(conn, schema) if upto is None or one.number <= upto]
-            for one in todo:
-                _apply(conn, schema, one)
-            return todo
-        finally:
-            conn.execute(_UNLOCK, [schema])
+        _prepare(conn, schema)
+        todo = [one for one in pending(conn, schema) if upto is None or one.number <= upto]
+        return [one for one in todo if _apply(conn, schema, one)]
 
 
 def _prepare(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
-    if installed(conn, schema):
-        return
-    with conn.transaction():
-        conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-        conn.execute(
-            sql.SQL(
-                "CREATE TABLE IF NOT EXISTS {} (number integer PRIMARY KEY, name text NOT NULL, "
-                "oldest_code integer NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
-            ).format(sql.Identifier(schema, "migrations"))
-        )
+    while not installed(conn, schema):
+        with suppress(*_MADE_MEANWHILE), conn.transaction():
+            conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+            conn.execute(
+                sql.SQL(
+                    "CREATE TABLE IF NOT EXISTS {} (number integer PRIMARY KEY, name text NOT NULL,"
+                    " oldest_code integer NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+                ).format(sql.Identifier(schema, "migrations"))
+            )
 
 
-def _apply(conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migration) -> None:
-    """One file, one transaction. Waits for locks in short tries, so that a migration which
-    cannot get a table does not make everybody queue behind it."""
-    insert = sql.SQL("INSERT INTO {} (number, name, oldest_code) VALUES (%s, %s, %s)").format(
-        sql.Identifier(schema, "migrations")
-    )
+def _apply(conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migration) -> bool:
+    """One file, one transaction; False if another process has applied it. Waits for locks in short
+    tries, so that a migration which cannot get a table does not make everybody queue behind it."""
     for attempt in range(1, _LOCK_TRIES + 1):
         try:
             with conn.transaction():
-                conn.execute("SET LOCAL lock_timeout = '2s'")
                 conn.execute("SET LOCAL client_min_messages = warning")
-                conn.execute(render(one.text, schema).encode())
-                conn.execute(insert, [one.number, one.name, one.oldest_code])
-            return
+                return _apply_locked(conn, schema, one)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if attempt == _LOCK_TRIES:
                 raise
             time.sleep(0.1 * attempt)
+    return False
+
+
+def _apply_locked(
+    conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migration
+) -> bool:
+    """The lock is one of the table that says what is applied: who may not change that, cannot keep
+    others from migrating."""
+    table = sql.Identifier(schema, "migrations")
+    conn.execute("SET LOCAL lock_timeout = '60s'")  # somebody may be at a long one
+    conn.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(table))
+    query = sql.SQL("SELECT FROM {} WHERE number = %s").format(table)
+    if conn.execute(query, [one.number]).fetchone() is not None:
+        return False
+    conn.execute("SET LOCAL lock_timeout = '2s'")
+    conn.execute(render(one.text, schema).encode())
+    insert = sql.SQL("INSERT INTO {} (number, name, oldest_code) VALUES (%s, %s, %s)")
+    conn.execute(insert.format(table), [one.number, one.name, one.oldest_code])
+    return True

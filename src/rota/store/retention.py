@@ -20,7 +20,7 @@ from rota.model.retention import Retention, RetentionItem, RetentionResult
 from rota.store.log_retention import LogPruning
 from rota.store.plans import Ask, Rows
 from rota.store.retention_parts import BATCH, Drops, Part, note_parts
-from rota.store.steps import Steps, gently
+from rota.store.steps import Hold, Refused, Steps, gently
 
 FAILED, OTHERS = ["failed"], ["succeeded", "cancelled"]
 _OUTCOMES = {"failed": FAILED, "succeeded or cancelled": OTHERS}
@@ -64,9 +64,7 @@ def retain(
     """Remove what is past its time. WrongState if somebody is at it."""
     yield from configure(settings)
     if not dry_run:
-        (lock,) = yield Ask("retention/lock", {"runs": runs, "logs": logs})
-        if not lock["is_ours"]:
-            raise WrongState("retention is at work already", hint="wait for the other pass to end")
+        yield from _hold(runs=runs, logs=logs)
     told = on_progress or (lambda count: None)
     (clock,) = yield Ask("clock/now", {})
     rows = yield Ask("retention/jobs", {"is_all": settings.failed_run_days is not None})
@@ -78,6 +76,18 @@ def retain(
     if runs:
         yield from RunPruning(work).run()
     return RetentionResult(dry_run, work.items)
+
+
+def _hold(*, runs: bool, logs: bool) -> Steps[None]:
+    """One pass at a time, for runs and for lines."""
+    try:
+        if runs:
+            yield Hold("retention/hold_runs")
+        if logs:
+            yield Hold("retention/hold_logs")
+    except Refused as error:
+        hint = "wait for the other pass to end"
+        raise WrongState("retention is at work already", hint=hint) from error
 
 
 class RunPruning:

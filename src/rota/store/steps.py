@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -25,8 +26,15 @@ class Write(NamedTuple):
     text: str
 
 
+class Hold(NamedTuple):
+    """A statement that begins a transaction beside the plan, for the locks that it takes: they are
+    held until the plan ends, which needs many transactions itself."""
+
+    statement: str
+
+
 class Refused(Exception):
-    """The database did not carry out a `Write`; the plan decides what that means."""
+    """The database did not carry out a `Write` or a `Hold`; the plan decides what that means."""
 
 
 class Pause(NamedTuple):
@@ -35,7 +43,7 @@ class Pause(NamedTuple):
     seconds: float
 
 
-Step = Ask | Write | Pause
+Step = Ask | Write | Hold | Pause
 Steps = Generator[Step, Rows, T]
 
 # Of the time, what gentle work takes of the server; and the longest pause.
@@ -53,9 +61,10 @@ def gently(ask: Ask) -> Steps[Rows]:
 
 
 async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> T:
-    """On a connection of its own, so that locks of the session end with it."""
+    """On a connection of its own; another one for what is held meanwhile."""
     with translate():
-        async with await database.connect(name) as conn:
+        async with AsyncExitStack() as stack:
+            conn = await stack.enter_async_context(await database.connect(name))
             try:
                 step = next(steps)
                 while True:
@@ -63,7 +72,10 @@ async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> 
                         await asyncio.sleep(step.seconds)
                         step = steps.send([])
                         continue
-                    cursor = conn.cursor(row_factory=named_row)
+                    at = conn
+                    if isinstance(step, Hold):
+                        at = await stack.enter_async_context(await database.connect(name))
+                    cursor = at.cursor(row_factory=named_row)
                     try:
                         await cursor.execute(*_read(database, step))
                     except psycopg.Error as error:
@@ -75,7 +87,8 @@ async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> 
 
 
 def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T:
-    with translate(), database.connect_sync(name) as conn:
+    with translate(), ExitStack() as stack:
+        conn = stack.enter_context(database.connect_sync(name))
         try:
             step = next(steps)
             while True:
@@ -83,7 +96,10 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
                     time.sleep(step.seconds)
                     step = steps.send([])
                     continue
-                cursor = conn.cursor(row_factory=named_row)
+                at = conn
+                if isinstance(step, Hold):
+                    at = stack.enter_context(database.connect_sync(name))
+                cursor = at.cursor(row_factory=named_row)
                 try:
                     cursor.execute(*_read(database, step))
                 except psycopg.Error as error:
@@ -94,13 +110,16 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
             return done.value  # type: ignore[no-any-return]
 
 
-def _read(database: Database, step: Ask | Write) -> tuple[Any, dict[str, Any] | None]:
-    if isinstance(step, Write):
-        return sql.SQL(step.text), None
+def _read(database: Database, step: Ask | Write | Hold) -> tuple[Any, dict[str, Any] | None]:
+    match step:
+        case Write(text):
+            return sql.SQL(text), None
+        case Hold(statement):
+            return database.statements.get(statement), None
     return database.statements.get(step.statement), step.params
 
 
-def _refuse(steps: Steps[T], step: Ask | Write, error: psycopg.Error) -> Step:
+def _refuse(steps: Steps[T], step: Ask | Write | Hold, error: psycopg.Error) -> Step:
     if isinstance(step, Ask):
         raise error
     return steps.throw(Refused(str(error).strip()))
