@@ -12,7 +12,7 @@ from rota.errors import SearchError
 from rota.model.log import LogKey, LogLine, LogPage
 from rota.model.log_question import LogQuestion
 from rota.store.plans import Ask, Plan, Rows
-from rota.store.runs import find_run
+from rota.store.runs import find_run, oldest_trace
 
 BUDGET_SECONDS = 0.15
 _TICK = timedelta(microseconds=1)
@@ -182,11 +182,11 @@ def read_run_logs(
     run_id: int, *, attempt: int | None, limit: int, after: LogKey | None
 ) -> Plan[LogPage]:
     """All lines of a run, the oldest first. RunNotFound if there is none."""
-    run = yield from find_run(run_id)
+    low = yield from oldest_trace((yield from find_run(run_id)))
     place = {
         "run": run_id,
         "attempt": attempt,
-        "low": run.created_at,
+        "low": low,
         "of_attempt": after.attempt if after else 0,
         "seq": after.seq if after else 0,
         "limit": limit,
@@ -194,7 +194,7 @@ def read_run_logs(
     rows = yield Ask("logs/first_of_run", place)
     lines = [LogLine(**row) for row in rows]
     is_full = len(lines) == limit
-    return LogPage(lines, run.created_at, str(lines[-1].key) if is_full else None)
+    return LogPage(lines, low, str(lines[-1].key) if is_full else None)
 
 
 def recent_logs(question: LogQuestion, *, seconds: float, limit: int) -> Plan[list[LogLine]]:

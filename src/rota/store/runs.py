@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rota.errors import RunNotFound
@@ -39,7 +39,8 @@ def find_run(run_id: int) -> Plan[RunInfo]:
 
 def find_attempts(run: RunInfo) -> Plan[list[AttemptInfo]]:
     """All attempts of a run, the first one first."""
-    rows = yield Ask("runs/attempts", {"id": run.id, "since": run.created_at})
+    since = yield from oldest_trace(run)
+    rows = yield Ask("runs/attempts", {"id": run.id, "since": since})
     return [AttemptInfo(**row) for row in rows]
 
 
@@ -47,9 +48,16 @@ def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:
     """A run with all of its attempts and its last log lines, the oldest first."""
     run = yield from find_run(run_id)
     attempts = yield from find_attempts(run)
-    params = {"id": run.id, "since": run.created_at, "limit": log_lines}
+    since = yield from oldest_trace(run)
+    params = {"id": run.id, "since": since, "limit": log_lines}
     rows = yield Ask("logs/of_run", params)
     return RunDetails(run, attempts, [LogLine(**row) for row in reversed(rows)])
+
+
+def oldest_trace(run: RunInfo) -> Plan[datetime]:
+    """Nothing about the run is older. It may have been created while the clock was ahead."""
+    (mark,) = yield Ask("runs/created_after", {"id": run.id})
+    return run.created_at if mark["since"] is None else min(mark["since"], run.created_at)
 
 
 def still_open(ids: Sequence[int]) -> Plan[set[int]]:
