@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,58 +13,10 @@ import psycopg
 import pytest
 
 from rota.testing import eventually_sync
-from tests.cli.conftest import Cli, here
+from tests.api.programs import TOKEN, Served, here, serve
+from tests.cli.conftest import Cli
 
-__all__ = ["here"]
-TOKEN = "a token for tests"
-
-
-class Served:
-    """A started program, and where it listens."""
-
-    def __init__(self, place: Path, *arguments: str, **env: str) -> None:
-        self._output = (place / "output").open("wb")
-        self._path = place / "output"
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rota", *arguments],
-            cwd=place, stdout=self._output, stderr=subprocess.STDOUT, env=os.environ | env,
-        )  # fmt: skip
-
-    @property
-    def output(self) -> str:
-        return self._path.read_text()
-
-    @property
-    def url(self) -> str:
-        def listening() -> str:
-            found = re.search(r"http://[\d.]+:\d+", self.output)
-            assert found, self.output
-            return found[0]
-
-        return eventually_sync(listening, 30)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(30)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(30)
-        self._output.close()
-
-
-@pytest.fixture
-def serve(here: Path, database_url: str) -> Iterator[Callable[..., Served]]:
-    started: list[Served] = []
-
-    def start(*arguments: str, **env: str) -> Served:
-        started.append(Served(here, *arguments, ROTA_DATABASE_URL=database_url, **env))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.close()
+__all__ = ["here", "serve"]
 
 
 def test_it_serves_whoever_has_the_token_and_ends_in_order(

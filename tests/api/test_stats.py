@@ -9,7 +9,7 @@ import pytest
 
 import rota
 from rota.api import create_api
-from rota.api.scrapes import Scrapes
+from rota.api.shared import Shared
 from rota.model.figures import Figures
 from tests.api.conftest import client_of, problem
 
@@ -67,7 +67,7 @@ async def test_metrics_may_be_opened(make_app: Any) -> None:
 
 async def test_figures_are_read_at_most_once_a_second() -> None:
     reads, now = [], [100.0]
-    scrapes = Scrapes(now=lambda: now[0])
+    scrapes: Shared[Figures] = Shared(1.0, now=lambda: now[0])
 
     async def read() -> Figures:
         reads.append(now[0])

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
+from starlette.requests import ClientDisconnect
 
 import rota
 from rota.api import create_api
 from rota.api import stream as streams
+from rota.api.errors import ProblemError
 from rota.api.serve import ApiServer, address, listen
+from rota.api.slots import EventStream, Slots
 from rota.api.stream import Hub, Listener, Sent, events_of
 from rota.errors import DatabaseError
 from rota.model.figures import Changes
@@ -157,7 +160,7 @@ async def test_a_tail_shows_lines_as_they_are_stored(served: Served, shop: rota.
         assert line.data["fields"] == {"loud": True}
         served.server.stop()
         assert [it async for it in lines] == []
-    await eventually(lambda: served.api.state.rota.tails == 0)
+    await eventually(lambda: served.api.state.rota.tails.taken == 0)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/stream", "/api/v1/logs/tail"])
@@ -179,11 +182,41 @@ async def test_questions_that_make_no_sense(api: httpx.AsyncClient, path: str, c
     problem(await api.get(path), 422, code)
 
 
-async def test_too_many_listeners(api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST_LISTENERS", 0)
-    monkeypatch.setattr("rota.api.routes.stream.MOST_TAILS", 0)
+async def test_no_more_streams_than_there_may_be(served: Served) -> None:
+    """Also of those who ask at once; and each one that ends makes room."""
+    state = served.api.state.rota
+    state.listeners.most = state.tails.most = 5
+
+    async def try_to_open(path: str, stack: AsyncExitStack) -> int:
+        stream = served.client.stream("GET", path)
+        return (await stack.enter_async_context(stream)).status_code
+
     for path in ("/api/v1/stream", "/api/v1/logs/tail"):
-        problem(await api.get(path), 503, "too_many_streams")
+        for _ in range(2):
+            async with AsyncExitStack() as stack:
+                opened = await asyncio.gather(*[try_to_open(path, stack) for _ in range(15)])
+                assert sorted(opened) == [200] * 5 + [503] * 10
+            await eventually(lambda: state.listeners.taken + state.tails.taken == 0)
+    assert not state.hub._listeners
+
+
+async def test_a_stream_that_nobody_reads_leaves_nothing_behind() -> None:
+    slots, started = Slots(1, "are open"), []
+
+    async def source() -> AsyncGenerator[bytes]:
+        started.append(True)
+        yield b""
+
+    async def gone(*_: Any) -> Any:
+        raise OSError
+
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+    with pytest.raises(ClientDisconnect):
+        await EventStream(source(), slots)(scope, gone, gone)
+    assert (slots.taken, started) == (0, [])
+    with slots.take(), pytest.raises(ProblemError):
+        await EventStream(source(), slots)(scope, gone, gone)
+    assert slots.taken == 0
 
 
 # The parts, without a server.

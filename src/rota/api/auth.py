@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import inspect
+import re
 import secrets
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,7 +19,8 @@ from rota.api.limits import RateLimit
 Authenticate = Callable[[Request], "str | Awaitable[str | None] | None"]
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# A page of another site can have any name point here, but not make a browser send an address.
+_LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 ADMIN = "api:admin"
 DEVELOPER = "api:dev"
 
@@ -110,7 +111,7 @@ class LocalOnly:
         await self._app(scope, receive, send)
 
     def _check(self, request: Request) -> None:
-        if urlsplit(f"//{request.headers.get('host', '')}").hostname not in LOOPBACK:
+        if _LOOPBACK.fullmatch(request.headers.get("host", "")) is None:
             raise ProblemError(403, "wrong_host", "ask for localhost: this API is open to it only")
         origin = request.headers.get("origin")
         is_foreign = origin is not None and origin != f"http://{request.headers['host']}"

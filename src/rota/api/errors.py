@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-import structlog
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from rota import errors
+from rota.telemetry.logging import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -66,7 +65,7 @@ _TEXTS = {
     "database_unavailable": "the database cannot be reached",
     "refused_by_database": "the database refuses this; the server's log says by which rule",
 }
-_log = structlog.get_logger("rota.api")
+_log = get_logger("api")
 
 
 class ProblemError(HTTPException):
@@ -140,8 +139,7 @@ def _of_database(error: errors.DatabaseError) -> ProblemError:
 
 def internal(error: BaseException) -> ProblemError:
     """What nobody foresaw: the log says what, the caller only that."""
-    # As text: a pretty traceback shows local variables, and the token is one of them.
-    _log.error("request failed", traceback="".join(traceback.format_exception(error)))
+    _log.error("request failed", exc_info=error)
     return ProblemError(500, "internal", "something went wrong here; the server's log says what")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NoReturn
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
@@ -15,6 +16,10 @@ from rota.api.errors import ProblemError, of_any
 
 # Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
 _SLASH = "\uf8f0"
+
+
+_HEADER_BYTES = 32 * 1024
+_NO_BYTE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class StrictRequest(Request):
@@ -124,10 +129,28 @@ class Paths:
 
 def _checked(scope: Scope) -> Scope:
     raw: bytes = scope.get("raw_path") or b""
-    if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
-        raise ProblemError(400, "malformed", "an address cannot hold a NUL character")
+    _check_address(raw.partition(b"?")[0])
+    _check_address(scope.get("query_string", b""))
+    if "\0" in scope["path"]:
+        _refuse("an address cannot hold a NUL character")
+    if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > _HEADER_BYTES:
+        raise ProblemError(431, "headers_too_large", f"headers have at most {_HEADER_BYTES} bytes")
     if b"%2f" in raw.lower():
         parts = raw.partition(b"?")[0].decode("latin-1").split("/")
         path = "/".join(unquote(it).replace("/", _SLASH) for it in parts)
         return {**scope, "path": path}
     return scope
+
+
+def _check_address(raw: bytes) -> None:
+    """Read leniently, what is no text would stand for another name."""
+    if b"%" not in raw:
+        return
+    if _NO_BYTE.search(raw):
+        _refuse("an address has a % that no two hexadecimal digits follow")
+    try:
+        text = unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        _refuse("an address is UTF-8")
+    if "\0" in text:
+        _refuse("an address cannot hold a NUL character")

@@ -7,14 +7,17 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from rota.api.connections import Connection, Room, find_places
 from rota.errors import ConfigError
 
 _GRACE_SECONDS = 10
+_UNREAD_SECONDS = 30
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -25,8 +28,10 @@ def listen(host: str, port: int) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a client that vanished does not keep its stream
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNREAD_SECONDS)
         bound.bind((host, port))
-        bound.listen(2048)
+        bound.listen()
         return bound
     except OSError as error:
         bound.close()
@@ -73,11 +78,18 @@ class ApiServer:
     def __init__(self, api: FastAPI, bound: socket.socket) -> None:
         self._api = api
         self._socket = bound
+        settings = api.state.rota.app.config.server
+        places = find_places(settings.max_connections)
+        self._room = Room(places.connections, settings.header_seconds, _UNREAD_SECONDS)
+        http: Any = partial(Connection, room=self._room)
         self._server = _Uvicorn(
             uvicorn.Config(
                 api,
+                http=http,
+                backlog=places.in_line,
                 log_config=None,
-                log_level="warning",
+                # Its warnings are of requests that make no sense: anybody could fill a disk.
+                log_level="error",
                 access_log=False,
                 # `server.trusted_proxies` says whom to believe; uvicorn believes this machine.
                 proxy_headers=False,
@@ -100,9 +112,11 @@ class ApiServer:
 
     async def serve(self) -> None:
         """Until `stop`."""
+        keeping = asyncio.create_task(self._room.keep(), name="rota api connections")
         try:
             await self._server.serve(sockets=[self._socket])
         finally:
+            keeping.cancel()
             self._socket.close()
 
     def stop(self) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from rota.admin.face import Face
-from rota.api.errors import ProblemError
-from rota.api.scrapes import Scrapes
-from rota.api.stream import Hub
+from rota.api.shared import Shared
+from rota.api.slots import Slots
+from rota.api.stream import MOST_LISTENERS, Hub
 
 if TYPE_CHECKING:
     from rota.admin.audit import Audit
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from rota.admin.stats import Stats
     from rota.admin.workers import Workers
     from rota.app import App
+    from rota.model.figures import Figures
 
 F = TypeVar("F", bound=Face)
 MOST_WAITS = 500
+MOST_TAILS = 20
+_PATIENCE = 5.0
 
 
 @dataclass
@@ -40,9 +43,13 @@ class ApiState:
     app: App
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     routes: list[Any] = field(default_factory=list)
-    scrapes: Scrapes = field(default_factory=Scrapes)
-    tails: int = 0
-    waits: int = 0
+    # However often they are asked for, `/metrics` reads once a second and `/ready` once at a time:
+    # strangers may ask, too.
+    figures: Shared[Figures] = field(default_factory=lambda: Shared(seconds=1.0))
+    readiness: Shared[None] = field(default_factory=Shared)
+    listeners: Slots = field(default_factory=lambda: Slots(MOST_LISTENERS, "are listening"))
+    tails: Slots = field(default_factory=lambda: Slots(MOST_TAILS, "tails are open"))
+    waits: Slots = field(default_factory=lambda: Slots(MOST_WAITS, "wait for runs"))
 
     def __post_init__(self) -> None:
         stats = self.app.stats.within(self.app.config.server.statement_seconds)
@@ -55,7 +62,6 @@ class Desk:
     def __init__(self, state: ApiState, actor: str | None) -> None:
         self.app = state.app
         self._state = state
-        self.scrapes = state.scrapes
         self.actor = actor
 
     def ask(self, face: F) -> F:
@@ -64,18 +70,28 @@ class Desk:
 
     async def until_ended(self, run_id: int, seconds: float) -> None:
         """Returns when the run has ended, so long has passed, or the server ends."""
-        if self._state.waits >= MOST_WAITS:
-            raise ProblemError(503, "too_many_streams", f"{MOST_WAITS} wait for runs already")
-        waiting = asyncio.ensure_future(self.runs.wait(run_id, seconds))
-        stop = asyncio.ensure_future(self._state.stopping.wait())
-        self._state.waits += 1
-        try:
-            await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._state.waits -= 1
-            for one in (waiting, stop):
-                one.cancel()
-            await asyncio.gather(waiting, stop, return_exceptions=True)
+        with self._state.waits.take():
+            waiting = asyncio.ensure_future(self.runs.wait(run_id, seconds))
+            stop = asyncio.ensure_future(self._state.stopping.wait())
+            try:
+                await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in (waiting, stop):
+                    one.cancel()
+                await asyncio.gather(waiting, stop, return_exceptions=True)
+
+    async def figures(self) -> Figures:
+        """Of the whole system, for `/metrics`."""
+        return await self._state.figures.get(self.stats.figures)
+
+    async def check_ready(self) -> None:
+        """An error unless the database answers and its schema serves this release."""
+        await self._state.readiness.get(self._check_ready)
+
+    async def _check_ready(self) -> None:
+        async with asyncio.timeout(_PATIENCE):
+            await self.clock.now()
+            await asyncio.to_thread(self.app.check_schema)
 
     @property
     def runs(self) -> Runs:

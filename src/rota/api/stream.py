@@ -6,17 +6,17 @@ import asyncio
 import json
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from fastapi.sse import format_sse_event
 
 from rota.errors import RotaError
 from rota.model.figures import Changes, Deed
 from rota.telemetry.events import Event, compare
+from rota.telemetry.logging import get_logger
 
 Read = Callable[[int | None], Awaitable[Changes]]
 
@@ -32,7 +32,7 @@ _LONGEST_PAUSE = 5.0
 # A row of the audit may be committed after one with a higher number.
 _AUDIT_OVERLAP = 200
 _RESYNC = Event("resync", {})
-_log = structlog.get_logger("rota.api")
+_log = get_logger("api")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,6 @@ class Hub:
         self._lost_before = 0  # of what came up to here, some is no longer known
         self._task: asyncio.Task[None] | None = None
         self._audit = _AuditPlace()
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._listeners) >= MOST_LISTENERS
 
     def listen(self, topics: frozenset[str], last_id: str | None) -> Listener:
         listener = Listener(topics)
@@ -195,7 +191,7 @@ class _AuditPlace:
 
 async def events_of(
     hub: Hub, listener: Listener, *, heartbeat: float = HEARTBEAT_SECONDS
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """The stream of one client, until it leaves or the server ends."""
     try:
         yield format_sse_event(retry=RETRY_MS, comment="connected")
@@ -214,7 +210,7 @@ async def events_of(
 
 async def until_stopped(
     source: AsyncIterator[Any], stopping: asyncio.Event, show: Callable[[Any], bytes]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """Any other source as a stream, with signs of life while it says nothing."""
     stop = asyncio.ensure_future(stopping.wait())
     step: asyncio.Future[Any] | None = None

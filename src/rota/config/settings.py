@@ -292,6 +292,24 @@ class ServerSettings:
         ),
         Shown(items="addresses"),
     ] = ()
+    max_connections: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=100_000,
+            description="Most connections at once. A new one then takes the place of who has"
+            " waited longest without a request.",
+        ),
+    ] = 1000
+    header_seconds: Annotated[
+        float,
+        Field(
+            ge=0.1,
+            le=600,
+            description="A connection whose request has not come whole in this time, but for its"
+            " body, is closed.",
+        ),
+    ] = 10.0
     body_bytes: Annotated[
         int, Field(ge=KIB, le=64 * MIB, description="Largest body of a request.")
     ] = 2 * MIB

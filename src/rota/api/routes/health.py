@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Literal
 
 from fastapi import Request
@@ -15,7 +14,6 @@ from rota.api.schemas.views import Body, examples
 from rota.api.state import Desk
 from rota.errors import RotaError
 
-_PATIENCE = 5.0
 routes = router("health")
 
 
@@ -38,9 +36,7 @@ async def ready(request: Request) -> Any:
     """Whether the database answers and its schema serves this release."""
     desk = Desk(request.app.state.rota, None)
     try:
-        async with asyncio.timeout(_PATIENCE):
-            await desk.clock.now()
-            await asyncio.to_thread(desk.app.check_schema)
+        await desk.check_ready()
     except (RotaError, TimeoutError):
         raise ProblemError(
             503, "not_ready", "the database does not answer, or does not fit this release",

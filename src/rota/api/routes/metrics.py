@@ -32,6 +32,6 @@ routes = router("metrics")
 async def metrics(desk: AtDesk, request: Request) -> Response:
     """Every metric that there is, read from the database at most once a second. Needs the token,
     unless `[server] public_metrics` opens it."""
-    figures = await desk.scrapes.get(desk.stats.figures)
+    figures = await desk.figures()
     body, content_type = render(figures, request.headers.get("accept", ""))
     return Response(body, media_type=content_type)

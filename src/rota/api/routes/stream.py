@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
@@ -15,14 +15,13 @@ from rota.api.errors import ProblemError
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
 from rota.api.schemas.values import BIGGEST_ID
+from rota.api.slots import EventStream
 from rota.api.state import ApiState, AtDesk
-from rota.api.stream import events_of, until_stopped
+from rota.api.stream import Hub, events_of, until_stopped
 from rota.model.log import LogLine
 from rota.telemetry.events import TOPICS
 
 routes = router("stream")
-MOST_TAILS = 20
-_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _line = TypeAdapter(LogLine)
 
 
@@ -54,14 +53,16 @@ async def stream(
 ) -> Any:
     """Summaries of what has happened since the poll before, about twice a second, and what
     operators did. After `resync` something was missed: look again at what you show."""
-    hub = request.app.state.rota.hub
+    state: ApiState = request.app.state.rota
     wanted = _read_topics(topics)
-    if hub.is_full:
-        raise ProblemError(503, "too_many_streams", "too many are listening already")
-    listener = hub.listen(wanted, last_event_id)
-    return StreamingResponse(
-        events_of(hub, listener), media_type="text/event-stream", headers=_HEADERS
-    )
+    return EventStream(_listen(state.hub, wanted, last_event_id), state.listeners)
+
+
+async def _listen(hub: Hub, topics: frozenset[str], last_id: str | None) -> AsyncGenerator[bytes]:
+    """Listens from its first step on: one that is never taken leaves no listener behind."""
+    async with aclosing(events_of(hub, hub.listen(topics, last_id))) as parts:
+        async for part in parts:
+            yield part
 
 
 @routes.get(
@@ -84,28 +85,12 @@ async def tail_logs(
 ) -> Any:
     """The last lines of the log, then each new one as it is stored: events named `line`."""
     state: ApiState = request.app.state.rota
-    if state.tails >= MOST_TAILS:
-        raise ProblemError(503, "too_many_streams", f"{MOST_TAILS} tails are open already")
     found = desk.ask(desk.app.logs)
     filters: Any = {"job": job, "run_id": run_id, "level": level, "tenant": tenant}
     # A question that makes no sense is refused before the stream begins.
     await found.recent(text, seconds=0, limit=1, **filters)
     source = found.tail(text, lines=lines, **filters)
-    return StreamingResponse(
-        _counted(state, until_stopped(source, state.stopping, _show)),
-        media_type="text/event-stream",
-        headers=_HEADERS,
-    )
-
-
-async def _counted(state: ApiState, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    state.tails += 1
-    try:
-        async with aclosing(source) as parts:  # type: ignore[type-var]
-            async for part in parts:
-                yield part
-    finally:
-        state.tails -= 1
+    return EventStream(until_stopped(source, state.stopping, _show), state.tails)
 
 
 def _show(line: LogLine) -> bytes:

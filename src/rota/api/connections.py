@@ -1,0 +1,151 @@
+"""How many connections a server holds, and how long one may keep it waiting.
+
+Whoever opens a connection needs no token, so nobody may hold one for nothing: a request has to
+arrive whole in time, and an answer has to be read. When all places are taken, a newcomer gets the
+place of who has waited longest without asking for anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from typing import Any, NamedTuple
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_SWEEP_SECONDS = 0.5
+_MOST_IN_LINE = 512
+
+
+class Room:
+    """Places for connections. Each is at work on an answer, or waits for its client."""
+
+    def __init__(self, places: int, header_seconds: float, unread_seconds: float) -> None:
+        self._places = places
+        self._header_seconds = header_seconds
+        self._unread_seconds = unread_seconds
+        self._all: set[Connection] = set()
+        # Since when; the longest first.
+        self._silent: dict[Connection, float] = {}
+        self._unread: dict[Connection, float] = {}
+
+    def enter(self, one: Connection) -> None:
+        self._all.add(one)
+        if len(self._all) > self._places:
+            # Itself, if all others are at work.
+            next(iter(self._silent), one).drop()
+        self.wait_for(one)
+
+    def leave(self, one: Connection) -> None:
+        self._all.discard(one)
+        self._silent.pop(one, None)
+        self._unread.pop(one, None)
+
+    def wait_for(self, one: Connection) -> None:
+        """A request; parts of one are no reason to wait longer."""
+        if one in self._all:
+            self._silent.setdefault(one, time.monotonic())
+
+    def work_for(self, one: Connection) -> None:
+        self._silent.pop(one, None)
+
+    def pause(self, one: Connection) -> None:
+        """Its client does not read."""
+        if one in self._all:
+            self._unread.setdefault(one, time.monotonic())
+
+    def resume(self, one: Connection) -> None:
+        self._unread.pop(one, None)
+
+    async def keep(self) -> None:
+        """Ends connections whose time is over, until cancelled."""
+        while True:
+            await asyncio.sleep(min(_SWEEP_SECONDS, self._header_seconds / 4))
+            self.sweep(time.monotonic())
+
+    def sweep(self, now: float) -> None:
+        for waiting, seconds in (
+            (self._silent, self._header_seconds),
+            (self._unread, self._unread_seconds),
+        ):
+            while waiting and now - next(iter(waiting.values())) >= seconds:
+                next(iter(waiting)).drop()
+
+
+class Connection(H11Protocol):
+    """uvicorn's, which by itself times out nothing but the wait between two requests."""
+
+    def __init__(self, *, room: Room, **given: Any) -> None:
+        super().__init__(**given)
+        self._room = room
+
+    def drop(self) -> None:
+        """At once: what is unread stays unread."""
+        self._room.leave(self)
+        self.transport.abort()
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._room.enter(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._room.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except h11.LocalProtocolError:
+            # It broke the protocol after its answer had begun: there is no way left to say so.
+            self.drop()
+        self._settle()
+
+    def on_response_complete(self) -> None:
+        self._room.wait_for(self)
+        super().on_response_complete()
+        self._settle()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._room.pause(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._room.resume(self)
+
+    def _settle(self) -> None:
+        cycle: Any = self.cycle  # None before the first request
+        if cycle is None or cycle.response_complete:
+            self._room.wait_for(self)
+        else:
+            self._room.work_for(self)
+
+
+class Places(NamedTuple):
+    """How many connections there may be, and how many more the system may keep in line."""
+
+    connections: int
+    in_line: int
+
+
+def find_places(wanted: int) -> Places:
+    """Fewer than wanted where the process may open fewer files: a server that cannot accept
+    answers nobody. Room is left for the database, and for whoever comes in while others go."""
+    files = _allow_files(wanted + 4 * _MOST_IN_LINE)
+    in_line = min(_MOST_IN_LINE, files // 4)
+    return Places(max(1, min(wanted, files - 2 * in_line - files // 8)), in_line)
+
+
+def _allow_files(wanted: int) -> int:
+    """How many this process may open, after asking for as many as that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (OSError, ValueError):
+        return soft
+    return allowed
