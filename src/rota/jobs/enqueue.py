@@ -12,7 +12,6 @@ from rota.jobs.handle import Run, RunReader
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
-from rota.store import numbered
 from rota.store.errors import translate
 from rota.store.pool import AsyncConn, Conn, Database
 from rota.store.prepared import Prepared
@@ -35,7 +34,10 @@ class Enqueuer:
         self._registry = registry
         get = database.statements.get
         self._plain, self._full = get("runs/enqueue_plain"), get("runs/enqueue")
-        self._fast = Prepared("enqueue", self._plain)
+        self._prepared = {
+            self._plain: Prepared("enqueue", self._plain),
+            self._full: Prepared("enqueue_full", self._full),
+        }
         self._many = {True: get("runs/enqueue_batch"), False: get("runs/enqueue_many")}
 
     async def send(self, call: Call) -> Run:
@@ -49,10 +51,7 @@ class Enqueuer:
             with translate():
                 async with self._database.connection() as conn:
                     await self._register(conn)
-                    if sql is self._plain:
-                        rows = await self._fast.fetch(conn, parameters, tuple)
-                    else:
-                        rows = await (await numbered.execute(conn, sql, parameters)).fetchall()
+                    rows = await self._prepared[sql].fetch(conn, parameters, tuple)
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     def send_sync(self, call: Call) -> Run:
@@ -64,7 +63,7 @@ class Enqueuer:
         else:
             with translate(), self._database.connection_sync() as conn:
                 self._register_sync(conn)
-                rows = numbered.execute_sync(conn, sql, parameters).fetchall()
+                rows = self._prepared[sql].fetch_sync(conn, parameters, tuple)
         return Run(rows[0][0], call.job, rows[0][1], self.reader)
 
     async def send_many(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:

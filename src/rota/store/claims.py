@@ -9,9 +9,9 @@ from typing import NamedTuple
 import psycopg
 
 from rota.model.run import Claim
+from rota.store.connection import AsyncConn
 from rota.store.errors import translate_foreign
-from rota.store.pool import AsyncConn
-from rota.store.prepared import Answers, Early, Question
+from rota.store.prepared import Answers, Early, Question, ask_again
 
 
 class ClaimRequest(NamedTuple):
@@ -73,7 +73,10 @@ class ReadyClaim:
         """What it brought. Must be called, or `call_off`, when it was sent."""
         try:
             with translate_foreign():
-                (claims,) = await self._answers.wait()
+                try:
+                    (claims,) = await self._answers.wait()
+                except psycopg.Error as error:
+                    (claims,) = await ask_again(self._conn, [self._question], error)
                 return claims
         finally:
             self._turn.release()

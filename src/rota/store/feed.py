@@ -17,8 +17,9 @@ from psycopg.pq import Format
 from rota.model.outcome import Again, Ended, Outcome
 from rota.model.run import Claim
 from rota.store.claims import ClaimRequest, ReadyClaim, Turn
+from rota.store.connection import AsyncConn, break_off
 from rota.store.errors import translate_foreign
-from rota.store.pool import AsyncConn, Database
+from rota.store.pool import Database
 from rota.store.prepared import Early, Prepared, Question, fetch_all
 
 # Run, attempt, duration in ms, and what becomes of it.
@@ -116,17 +117,15 @@ class Feed:
 
     async def close(self) -> None:
         """After whoever uses it: a connection closed in the middle of a statement has crashed the
-        driver. Not for ever, because a server that is away never answers."""
+        driver. Whoever still waits then is told that it is gone, and closes it."""
+        conn, self._conn = self._conn, None
+        if conn is None:
+            return
         try:
             async with asyncio.timeout(_CLOSE_SECONDS), self._turn:
-                await self._close_now()
+                await conn.close()
         except TimeoutError:
-            await self._close_now()
-
-    async def _close_now(self) -> None:
-        conn, self._conn = self._conn, None
-        if conn is not None:
-            await conn.close()
+            break_off(conn)
 
     async def exchange(
         self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None = None

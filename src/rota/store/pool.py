@@ -12,42 +12,48 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from rota.store.connection import ANSWER_SECONDS, AsyncConn, Conn
 from rota.store.errors import translate
+from rota.store.lending import AsyncPool, SyncPool
+from rota.store.outage import Outage
 from rota.store.plans import Plan
 from rota.store.rows import named_row
 from rota.store.sessions import AsyncSession, Session, own
 from rota.store.statements import Statements
 
-AsyncConn = psycopg.AsyncConnection[Any]
-Conn = psycopg.Connection[Any]
+__all__ = ["AsyncConn", "Conn", "Database"]
 
 T = TypeVar("T")
-
-_POOL_SIZE = 10
 
 
 class Database:
     """Pools for async and sync callers, and connections of one's own for the runtime.
 
     `prepare` answers the URL; it may start a server and migrate it. `on_open` gets a connection
-    once, before anybody else does. Both are called once in the life of this object.
+    once, before anybody else does. Both are called once in the life of this object. `revive` is
+    called when nobody answers: it may start the server again and answer its URL.
     """
 
     def __init__(
-        self, *, schema: str, prepare: Callable[[], str], on_open: Callable[[Conn], None]
+        self,
+        *,
+        schema: str,
+        prepare: Callable[[], str],
+        on_open: Callable[[Conn], None],
+        revive: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.statements = Statements(schema)
         self.schema = schema
         self._prepare = prepare
         self._on_open = on_open
+        self._revive = revive
+        self.outage = Outage()
         self._url: str | None = None
         self._opening = threading.Lock()
-        self._pool: AsyncConnectionPool[AsyncConn] | None = None
+        self._pool: AsyncPool | None = None
         self._pool_loop: asyncio.AbstractEventLoop | None = None
-        self._pool_opening: asyncio.Lock | None = None
-        self._sync_pool: ConnectionPool[Conn] | None = None
+        self._sync_pool: SyncPool | None = None
 
     @property
     def is_open(self) -> bool:
@@ -118,56 +124,61 @@ class Database:
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
-    async def connect(self, name: str) -> AsyncConn:
-        """A connection of one's own, outside the pool."""
-        return await AsyncSession.connect(await self.open(), **own(name))
-
-    def connect_sync(self, name: str) -> Conn:
-        return Session.connect(self.url, **own(name))
-
-    async def async_pool(self) -> AsyncConnectionPool[AsyncConn]:
-        loop = asyncio.get_running_loop()
-        if self._pool is not None and self._pool_loop is loop:
-            return self._pool
+    async def connect(self, name: str, answer_seconds: float = ANSWER_SECONDS) -> AsyncConn:
+        """A connection of one's own, outside the pool, on which no answer takes longer."""
         url = await self.open()
-        if self._pool_loop is not loop:
-            # A pool belongs to its event loop; the one before has ended, or is another thread's.
-            self._pool, self._pool_loop, self._pool_opening = None, loop, asyncio.Lock()
-        assert self._pool_opening is not None
-        async with self._pool_opening:
-            if self._pool is None:
-                pool: AsyncConnectionPool[AsyncConn] = AsyncConnectionPool(
-                    url,
-                    connection_class=AsyncSession,
-                    min_size=1,
-                    max_size=_POOL_SIZE,
-                    kwargs=own("rota"),
-                    open=False,
-                )
-                await pool.open()
-                self._pool = pool
+        try:
+            conn = await AsyncSession.connect(url, **own(name))
+        except psycopg.OperationalError as error:
+            again = await asyncio.to_thread(self._start_again, error)
+            conn = await AsyncSession.connect(again, **own(name))
+        conn.answer_seconds = answer_seconds
+        self.outage.over()
+        return conn
+
+    def connect_sync(self, name: str, answer_seconds: float = ANSWER_SECONDS) -> Conn:
+        url = self.url
+        try:
+            conn = Session.connect(url, **own(name))
+        except psycopg.OperationalError as error:
+            conn = Session.connect(self._start_again(error), **own(name))
+        conn.answer_seconds = answer_seconds
+        self.outage.over()
+        return conn
+
+    def _start_again(self, error: psycopg.OperationalError) -> str:
+        """The URL of a server that has been started again; the same error where there is none."""
+        self.outage.note(error)
+        with self._opening:
+            url = self._revive()
+            if url is None:
+                raise error
+            self._url = url
+            return url
+
+    async def _pool_here(self) -> AsyncPool:
+        loop = asyncio.get_running_loop()
+        if self._pool is None or self._pool_loop is not loop:
+            await self.open()
+        if self._pool is None or self._pool_loop is not loop:
+            if self._pool is not None:
+                # A pool belongs to its event loop; the one before has ended.
+                self._pool.close()
+            self._pool, self._pool_loop = AsyncPool(lambda: self.connect("rota")), loop
         return self._pool
 
-    def sync_pool(self) -> ConnectionPool[Conn]:
-        if self._sync_pool is not None:
-            return self._sync_pool
-        url = self.url
-        with self._opening:
-            if self._sync_pool is None:
-                self._sync_pool = ConnectionPool(
-                    url,
-                    connection_class=Session,
-                    min_size=1,
-                    max_size=_POOL_SIZE,
-                    kwargs=own("rota"),
-                    open=True,
-                )
-            return self._sync_pool
+    def _pool_sync(self) -> SyncPool:
+        if self._sync_pool is None:
+            _ = self.url
+            with self._opening:
+                if self._sync_pool is None:
+                    self._sync_pool = SyncPool(lambda: self.connect_sync("rota"))
+        return self._sync_pool
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is not None and self._pool_loop is asyncio.get_running_loop():
-            await pool.close()
+        if pool is not None:
+            pool.close()
         await asyncio.to_thread(self.close_sync)
 
     def close_sync(self) -> None:
@@ -178,8 +189,8 @@ class Database:
 
 
 class _Lent:
-    """A connection for the length of a block. The pool's own block also ends the transaction, a
-    second turn of the event loop; ours are in autocommit, and the pool rolls back what is left."""
+    """A connection for the length of a block. It is in autocommit mode; the pool rolls back what
+    is left."""
 
     __slots__ = ("_conn", "_database", "_pool")
 
@@ -187,12 +198,12 @@ class _Lent:
         self._database = database
 
     async def __aenter__(self) -> AsyncConn:
-        self._pool = await self._database.async_pool()
-        self._conn = await self._pool.getconn()
+        self._pool = await self._database._pool_here()
+        self._conn = await self._pool.get()
         return self._conn
 
     async def __aexit__(self, *_: object) -> None:
-        await self._pool.putconn(self._conn)
+        await self._pool.put(self._conn)
 
 
 class _LentSync:
@@ -202,12 +213,12 @@ class _LentSync:
         self._database = database
 
     def __enter__(self) -> Conn:
-        self._pool = self._database.sync_pool()
-        self._conn = self._pool.getconn()
+        self._pool = self._database._pool_sync()
+        self._conn = self._pool.get()
         return self._conn
 
     def __exit__(self, *_: object) -> None:
-        self._pool.putconn(self._conn)
+        self._pool.put(self._conn)
 
 
 async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], object]) -> None:

@@ -16,10 +16,10 @@ from zlib import crc32
 import psycopg
 from psycopg import abc, adapt, errors, generators
 from psycopg.adapt import PyFormat
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from rota.store.pool import AsyncConn
+from rota.store.connection import CALL_OFF_SECONDS, AsyncConn, Conn, NoAnswer
 from rota.store.reading import Reading
 from rota.store.statements import convert
 
@@ -28,10 +28,11 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 # What reads the answers of the statements that a connection knows, by their names: connections go
 # from hand to hand, and two who ask the same share it.
-_KNOWN: WeakKeyDictionary[AsyncConn, dict[bytes, abc.Transformer]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[AsyncConn | Conn, dict[bytes, abc.Transformer]] = WeakKeyDictionary()
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _LISTS = adapt.Transformer()
-_CALL_OFF_SECONDS = 5.0
+# No statement here takes a second; one that waits for somebody's lock is called off in the end.
+_ANSWER_SECONDS = 30.0
 
 
 class Early(Protocol[R_contra]):
@@ -65,13 +66,33 @@ class Prepared:
         (rows,) = await fetch_all(conn, [self.question(parameters, make)], early)
         return rows
 
-    def is_known_to(self, conn: AsyncConn) -> bool:
+    def fetch_sync(
+        self, conn: Conn, parameters: Mapping[str, Any], make: Callable[[Any], R]
+    ) -> list[R]:
+        question = self.question(parameters, make)
+        with conn.lock:
+            try:
+                return _ask_sync(conn, question)
+            except errors.Error as error:
+                if not _is_forgotten(conn, error):
+                    raise
+                return _ask_sync(conn, question)
+
+    def is_known_to(self, conn: AsyncConn | Conn) -> bool:
         return self.name in _KNOWN.get(conn, ())
 
     async def prepare(self, conn: AsyncConn) -> None:
         conn.pgconn.send_prepare(self.name, self._text)
-        results: list[PGresult] = await conn.wait(generators.execute(conn.pgconn))
-        _check(conn, results[-1])
+        self._prepared(conn, await conn.wait(generators.execute(conn.pgconn)))
+
+    def prepare_sync(self, conn: Conn) -> None:
+        conn.pgconn.send_prepare(self.name, self._text)
+        self._prepared(conn, conn.wait(generators.execute(conn.pgconn)))
+
+    def _prepared(self, conn: AsyncConn | Conn, results: Sequence[PGresult]) -> None:
+        # The name holds the text's sum: whoever prepared it, through the same pooler, meant this.
+        with suppress(errors.DuplicatePreparedStatement):
+            _check(conn, results[-1])
         _KNOWN.setdefault(conn, {})[self.name] = adapt.Transformer.from_context(conn)
 
 
@@ -87,10 +108,51 @@ async def fetch_all(
     """The rows of each, in one round trip and one transaction. They have left when this waits for
     the first time, however long others keep the event loop then."""
     async with conn.lock:
-        for question in questions:
-            if not question.statement.is_known_to(conn):
-                await question.statement.prepare(conn)
-        return await Answers(conn, questions, early).wait()
+        try:
+            return await _ask(conn, questions, early)
+        except errors.Error as error:
+            return await ask_again(conn, questions, error, early)
+
+
+async def ask_again(
+    conn: AsyncConn,
+    questions: Sequence[Question[Any]],
+    error: errors.Error,
+    early: Early[Any] | None = None,
+) -> list[list[Any]]:
+    """After this error, if all that is wrong is that the server has forgotten the statements."""
+    if not _is_forgotten(conn, error):
+        raise error
+    return await _ask(conn, questions, early)
+
+
+async def _ask(
+    conn: AsyncConn, questions: Sequence[Question[Any]], early: Early[Any] | None
+) -> list[list[Any]]:
+    for question in questions:
+        if not question.statement.is_known_to(conn):
+            await question.statement.prepare(conn)
+    return await Answers(conn, questions, early).wait()
+
+
+def _ask_sync(conn: Conn, question: Question[R]) -> list[R]:
+    statement, values, _ = question
+    if not statement.is_known_to(conn):
+        statement.prepare_sync(conn)
+    conn.pgconn.send_query_prepared(statement.name, values, result_format=Format.BINARY)
+    result = conn.wait(generators.execute(conn.pgconn), timeout=_ANSWER_SECONDS)[-1]
+    _check(conn, result)
+    return _rows(conn, question, result)
+
+
+def _is_forgotten(conn: AsyncConn | Conn, error: errors.Error) -> bool:
+    """Whether the server no longer knows what was prepared, and can be told again: DISCARD ALL, or
+    a pooler that has given us another of its connections. In a transaction, which has failed by
+    that, it is too late, but not for the next one."""
+    if not isinstance(error, errors.InvalidSqlStatementName):
+        return False
+    _KNOWN.pop(conn, None)
+    return conn.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 class Answers:
@@ -118,14 +180,15 @@ class Answers:
             self._pgconn.send_flush_request()
         self._pgconn.pipeline_sync()
         # The server works already while we get ready to listen.
-        is_sent = not self._pgconn.flush()
-        self._reading = Reading(conn, self._read)
-        if not is_sent:
-            self._reading.send_rest()
+        self._reading = Reading(conn, self._read, has_rest=bool(self._pgconn.flush()))
 
     async def wait(self) -> list[list[Any]]:
         try:
-            await self._reading.ended
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await self._reading.ended
+        except TimeoutError:
+            await self.call_off()
+            raise NoAnswer(_ANSWER_SECONDS) from None
         except asyncio.CancelledError:
             await self.call_off()
             raise
@@ -153,23 +216,34 @@ class Answers:
         except psycopg.Error as error:
             self._error = error
             return
-        question = self._questions[len(self._rows)]
-        loader = _KNOWN[self._conn][question.statement.name]
-        loader.set_pgresult(result)
-        self._rows.append(loader.load_rows(0, result.ntuples, question.make))
+        self._rows.append(_rows(self._conn, self._questions[len(self._rows)], result))
         if self._early is not None:
             self._early.rows(self._rows[-1])
 
     async def call_off(self) -> None:
         """As the driver does it: nobody waits any longer, but the connection has to be left with
-        nothing under way."""
+        nothing under way. Where that takes too long, or whoever does it is told to stop, too, the
+        connection is left for good."""
         ended = self._reading.renew()
-        with suppress(psycopg.Error, OSError):
-            await self._conn.cancel_safe(timeout=_CALL_OFF_SECONDS)
-        await asyncio.wait([ended], timeout=_CALL_OFF_SECONDS)
-        if not ended.done():
-            self._reading.stop()
-            self._pgconn.finish()
+        try:
+            async with asyncio.timeout(CALL_OFF_SECONDS):
+                with suppress(psycopg.Error, OSError):
+                    await self._conn.cancel_safe(timeout=CALL_OFF_SECONDS)
+                await asyncio.wait([ended])
+        except TimeoutError:
+            pass
+        finally:
+            if not ended.done():
+                self._reading.stop()
+                self._pgconn.finish()
+            else:
+                ended.exception()  # asked for, so that nobody is told it never was
+
+
+def _rows(conn: AsyncConn | Conn, question: Question[R], result: PGresult) -> list[R]:
+    loader = _KNOWN[conn][question.statement.name]
+    loader.set_pgresult(result)
+    return loader.load_rows(0, result.ntuples, question.make)
 
 
 def _encode(value: Any) -> abc.Buffer | None:
@@ -180,6 +254,6 @@ def _encode(value: Any) -> abc.Buffer | None:
     return str(value).encode()
 
 
-def _check(conn: AsyncConn, result: PGresult) -> None:
+def _check(conn: AsyncConn | Conn, result: PGresult) -> None:
     if result.status not in _GOOD:
         raise errors.error_from_result(result, encoding=conn.info.encoding)

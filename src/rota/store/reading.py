@@ -6,40 +6,65 @@ On an idle worker a run waits while the event loop turns: each turn saved is par
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 
-import psycopg
-
-from rota.store.pool import AsyncConn
+from rota.store.connection import AsyncConn
 
 
 class Reading:
-    """Calls `read` whenever bytes have come in, until `stop`. What it raises goes to `ended`."""
+    """Calls `read` whenever bytes have come in, until `stop`. What it raises goes to `ended`.
 
-    def __init__(self, conn: AsyncConn, read: Callable[[], None]) -> None:
+    The event loop gets a descriptor of our own of the same socket: the driver closes its number
+    when it likes, and the next connection may get it while the loop still believes in the old.
+    """
+
+    def __init__(
+        self, conn: AsyncConn, read: Callable[[], None], *, has_rest: bool = False
+    ) -> None:
+        """`has_rest`: the driver still holds something for the server."""
         self._loop = asyncio.get_running_loop()
         self._pgconn = conn.pgconn
         self._read = read
-        self._socket: int | None = conn.fileno()
-        self._has_writer = False
+        self._has_rest = has_rest
+        self._is_over = False
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_reader(self._socket, self._hear)
+        self._socket = os.dup(conn.fileno())
+        self._arm()
 
-    def _hear(self) -> None:
+    def _arm(self) -> None:
+        self._loop.add_reader(self._socket, self._turn)
+        if self._has_rest:
+            self._loop.add_writer(self._socket, self._turn)
+        self._is_armed = True
+
+    def _disarm(self) -> None:
+        if self._is_armed:
+            self._is_armed = False
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+
+    def _turn(self) -> None:
+        # Armed anew each time: uvloop ends a handle with the first error of its socket, calls once
+        # more and then never again, although what the server said last is still to be read.
+        self._disarm()
         try:
+            if self._has_rest:
+                self._has_rest = bool(self._pgconn.flush())
+            # Also when it could be written only: the driver reads while it cannot write.
             self._pgconn.consume_input()
             self._read()
         except Exception as error:
-            # At once: the driver has closed the socket, and its number may soon be another's.
             self.stop(error)
+        if not self._is_over:
+            self._arm()
 
     def stop(self, error: Exception | None = None) -> None:
-        socket, self._socket = self._socket, None
-        if socket is None:
+        if self._is_over:
             return
-        self._loop.remove_reader(socket)
-        if self._has_writer:
-            self._loop.remove_writer(socket)
+        self._is_over = True
+        self._disarm()
+        os.close(self._socket)
         if self.ended.done():
             return
         if error is None:
@@ -50,24 +75,6 @@ class Reading:
     def renew(self) -> asyncio.Future[None]:
         """The future of somebody who goes on after the first one was cancelled."""
         self.ended = self._loop.create_future()
-        if self._socket is None:
+        if self._is_over:
             self.ended.set_result(None)
         return self.ended
-
-    def send_rest(self) -> None:
-        """What the driver still holds for the server, as the socket takes it."""
-        if self._socket is not None:
-            self._has_writer = True
-            self._loop.add_writer(self._socket, self._send_more)
-
-    def _send_more(self) -> None:
-        try:
-            if self._socket is None or self._pgconn.flush():
-                return
-            self._loop.remove_writer(self._socket)
-            self._has_writer = False
-        except psycopg.Error as error:
-            self.stop(error)
-            return
-        # The driver reads while it cannot write: what has come may be in its hands already.
-        self._hear()

@@ -13,6 +13,7 @@ from typing import Any, Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from rota.store.connection import AsyncLink, Link
 from rota.store.rows import Adapters
 
 _ADAPTERS = Adapters()
@@ -23,9 +24,16 @@ SETTINGS = {
     "jit": "off",  # pinned plans look expensive, so each call would be compiled anew
 }
 
-# tcp_user_timeout: a server that vanished without a word must not hold a heartbeat for the
-# minutes that the kernel would wait.
-_NETWORK = {"connect_timeout": 10, "tcp_user_timeout": 10_000}
+# A server that vanished without a word is noticed within seconds, and not within the minutes, or
+# hours, that the kernel would wait. Who says otherwise in the URL knows better.
+_NETWORK = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 
 # What poolers say that take no settings at the start: PgBouncer, RDS Proxy.
 _REFUSALS = ("startup parameter", "command-line options")
@@ -33,7 +41,15 @@ _REFUSALS = ("startup parameter", "command-line options")
 
 def own(name: str) -> dict[str, Any]:
     """Arguments of `Session.connect` and `AsyncSession.connect`, also for a pool of them."""
-    return {"autocommit": True, "context": _ADAPTERS, "application_name": name, **_NETWORK}
+    return {
+        "autocommit": True,
+        "context": _ADAPTERS,
+        "application_name": name,
+        # Once the driver has prepared something by itself, it deallocates all on a rollback: ours
+        # too, which it does not know of.
+        "prepare_threshold": None,
+        **_NETWORK,
+    }
 
 
 def lent(name: str) -> dict[str, Any]:
@@ -41,12 +57,13 @@ def lent(name: str) -> dict[str, Any]:
     return {"autocommit": True, "application_name": name, **_NETWORK}
 
 
-class Session(psycopg.Connection[Any]):
+class Session(Link):
     """A connection of Rota's own. Where a pooler refuses settings it does without: the functions
     of the schema carry their own."""
 
     @classmethod
     def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
+        arguments = _without_given(conninfo, arguments)
         try:
             return super().connect(conninfo, **arguments, options=_options(conninfo))
         except psycopg.OperationalError as error:
@@ -55,15 +72,21 @@ class Session(psycopg.Connection[Any]):
         return super().connect(conninfo, **arguments)
 
 
-class AsyncSession(psycopg.AsyncConnection[Any]):
+class AsyncSession(AsyncLink):
     @classmethod
     async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
+        arguments = _without_given(conninfo, arguments)
         try:
             return await super().connect(conninfo, **arguments, options=_options(conninfo))
         except psycopg.OperationalError as error:
             if not _is_refusal(error):
                 raise
         return await super().connect(conninfo, **arguments)
+
+
+def _without_given(conninfo: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    given = conninfo_to_dict(conninfo).keys() & _NETWORK.keys()
+    return {key: value for key, value in arguments.items() if key not in given}
 
 
 def _options(conninfo: str) -> str:

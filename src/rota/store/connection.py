@@ -1,0 +1,141 @@
+"""Connections whose every wait for the server ends.
+
+A server that vanished without a word, a proxy that freezes, a backend that hangs: TCP notices some
+of it, a bound on the wait the rest. Nor does the event loop ever hold a descriptor that the driver
+may close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors, waiting
+from psycopg.pq import TransactionStatus
+
+AsyncConn = psycopg.AsyncConnection[Any]
+Conn = psycopg.Connection[Any]
+T = TypeVar("T")
+
+# The longest statement of all; who cannot wait that long says so when connecting.
+ANSWER_SECONDS = 600.0
+CALL_OFF_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server is there, or seems to be, and has not answered within the bound."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the server did not answer within {seconds:g} s")
+
+
+class AsyncLink(psycopg.AsyncConnection[Any]):
+    """A statement that is interrupted is called off at the server; a server that does not answer
+    that either loses the connection."""
+
+    answer_seconds = ANSWER_SECONDS
+
+    async def wait(
+        self,
+        gen: Generator[Any, Any, T],
+        interval: float = _LOOK_SECONDS,
+        timeout: float | None = None,
+    ) -> T:
+        own = os.dup(self.pgconn.socket)
+        seconds = min(timeout or self.answer_seconds, self.answer_seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                return await waiting.wait_async(gen, own, interval)
+        except TimeoutError:
+            await self._call_off(gen, own)
+            raise NoAnswer(seconds) from None
+        except asyncio.CancelledError:
+            await self._call_off(gen, own)
+            raise
+        finally:
+            os.close(own)
+
+    async def _call_off(self, gen: Generator[Any, Any, Any], own: int) -> None:
+        if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            return
+        is_over = False
+        try:
+            async with asyncio.timeout(CALL_OFF_SECONDS):
+                await self.cancel_safe(timeout=CALL_OFF_SECONDS)
+                with suppress(errors.QueryCanceled):
+                    await waiting.wait_async(gen, own, _LOOK_SECONDS)
+            is_over = True
+        except (TimeoutError, psycopg.Error, OSError):
+            pass
+        finally:
+            # Also when it is interrupted again: nothing may be under way on it.
+            if not is_over:
+                gen.close()
+                self.pgconn.finish()
+
+
+class Link(psycopg.Connection[Any]):
+    """The same for threads."""
+
+    answer_seconds = ANSWER_SECONDS
+
+    def wait(
+        self,
+        gen: Generator[Any, Any, T],
+        interval: float = _LOOK_SECONDS,
+        timeout: float | None = None,
+    ) -> T:
+        seconds = min(timeout or self.answer_seconds, self.answer_seconds)
+        try:
+            return super().wait(_bounded(gen, seconds), interval)
+        except NoAnswer:
+            with suppress(psycopg.Error, OSError):
+                self.cancel_safe(timeout=CALL_OFF_SECONDS)
+            self.pgconn.finish()
+            raise
+
+
+def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
+    """The driver's generator, which is told every so often that nothing has come."""
+    deadline = time.monotonic() + seconds
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready and time.monotonic() > deadline:
+                gen.close()
+                raise NoAnswer(seconds)
+            state = gen.send(ready)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+def is_alive(conn: AsyncConn | Conn) -> bool:
+    """Whether a connection that rests can be used, as far as can be seen without asking the server:
+    one that has ended has said so, and nobody has read it."""
+    if conn.closed:
+        return False
+    look = select.poll()
+    look.register(conn.fileno(), select.POLLIN)
+    try:
+        while look.poll(0):
+            conn.pgconn.consume_input()
+    except (psycopg.Error, OSError):
+        return False
+    return True
+
+
+def break_off(conn: AsyncConn | Conn) -> None:
+    """Whoever waits on it is told at once that it is gone. Closing it under them would take the
+    socket, and the driver's memory, from under their feet."""
+    if not conn.closed:
+        with socket.socket(fileno=os.dup(conn.fileno())) as own, suppress(OSError):
+            own.shutdown(socket.SHUT_RDWR)
