@@ -190,6 +190,20 @@ def test_update(made: Cli) -> None:
     assert "no schedule" in failed(made, "update", "none", "--every", "5m")
 
 
+def test_catch_up(made: Cli) -> None:
+    """There `none` is a choice; elsewhere it clears."""
+
+    def changed(*flags: str) -> tuple[object, object]:
+        made.done("schedules", "update", "digest", *flags)
+        shown = made.done("schedules", "show", "digest", "--json").json
+        return shown["catch_up"], shown["catch_up_seconds"]
+
+    assert changed("--catch-up", "none") == ("none", None)
+    assert changed("--catch-up", "all", "--catch-up-window", "2h") == ("all", 7200)
+    assert "all, at most 100, within 2h" in made.done("schedules", "show", "digest").out
+    assert changed("--catch-up-window", "none") == ("all", None)
+
+
 def test_enable_disable_pause_resume_delete(made: Cli) -> None:
     assert made.done("schedules", "disable", "digest").out == 'schedule "digest" disabled\n'
     assert "already disabled" in failed(made, "disable", "digest")

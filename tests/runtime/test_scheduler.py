@@ -318,18 +318,18 @@ def test_nothing_asks_the_host_for_the_date() -> None:
     ("columns", "expected"),
     [
         ({"catch_up": "none"}, [("missed", "policy none", 71), ("ran", None, 1)]),
+        ({"catch_up": "latest"}, [("skipped", "coalesced", 71), ("ran", None, 1)]),
         (
-            {"catch_up": "latest"},
+            {"catch_up": "latest", "catch_up_seconds": DAY},
             [("missed", "window", 48), ("skipped", "coalesced", 23), ("ran", None, 1)],
         ),
         (
-            {"catch_up": "all", "overlap": "allow"},
+            {"catch_up": "all", "catch_up_seconds": DAY},
             [("missed", "window", 48), *[("caught_up", None, 1)] * 23, ("ran", None, 1)],
         ),
         (
             {"catch_up": "all", "overlap": "allow", "catch_up_limit": 3},
-            [("missed", "window", 48), ("missed", "cap", 20), *[("caught_up", None, 1)] * 3,
-             ("ran", None, 1)],
+            [("missed", "cap", 68), *[("caught_up", None, 1)] * 3, ("ran", None, 1)],
         ),
     ],
 )  # fmt: skip
@@ -342,6 +342,37 @@ async def test_three_days_of_downtime(
     assert len(schedules.runs()) == sum(row[0] in ("ran", "caught_up") for row in expected)
     caught_up = [run for run in schedules.runs() if run["triggered_by"]["type"] == "catch_up"]
     assert len(caught_up) == sum(row[0] == "caught_up" for row in expected)
+
+
+async def test_a_weekly_time_missed_by_two_days_is_made_up_for(schedules: Schedules) -> None:
+    schedules.add(cron="0 9 * * 1")
+    await schedules.tick(seconds=9 * DAY)
+    (run,) = schedules.runs()
+    assert schedules.words() == [("caught_up", None, 1)]
+    assert run["scheduled_for"] == later(7 * DAY - 3 * 3600)
+
+
+async def test_all_that_was_missed_runs_one_after_the_other(schedules: Schedules) -> None:
+    """By the default overlap, and over several ticks: none is skipped, and no two run at once."""
+    schedules.add(cron="0 13 * * *", catch_up="all")
+    await schedules.tick(seconds=5 * DAY)
+    assert schedules.words() == [("caught_up", None, 1)] * 5
+    worker, order = schedules.engine.worker(), []
+    for _ in range(5):
+        (claim,) = schedules.engine.claim(worker)
+        order.append(claim["rest"]["scheduled_for"])
+        schedules.engine.succeed(worker, claim)
+    assert order == sorted(order)
+    assert schedules.engine.claim(worker) == []
+
+
+async def test_made_up_runs_of_an_earlier_tick_are_not_in_the_way(schedules: Schedules) -> None:
+    schedules.add(
+        interval_seconds=1, anchor_at=START, catch_up="all", catch_up_limit=5000, grace_seconds=0
+    )
+    await schedules.tick(seconds=1500)
+    assert {row["decision"] for row in schedules.ledger()} == {"caught_up"}
+    assert len(schedules.runs()) >= 1500
 
 
 async def test_three_days_of_downtime_by_the_second(schedules: Schedules) -> None:

@@ -14,6 +14,7 @@ from rota.timing.judging import Due, Occurrence
 
 T0 = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)  # a Monday
 Words = list[tuple[str, str | None, int]]
+WEEKDAYS = Calendar("office", weekends=True)
 
 
 def at(seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> datetime:
@@ -109,9 +110,10 @@ MISSED = [
         [("missed", "window", 2), ("skipped", "coalesced", 2), ("ran", None, 1)],
     ),
     ({"catch_up": "latest", "catch_up_seconds": 0.0}, [("missed", "window", 4), ("ran", None, 1)]),
+    ({"catch_up": "all"}, [("caught_up", None, 1)] * 4 + [("ran", None, 1)]),
     (
-        {"catch_up": "all", "catch_up_limit": 99},
-        [("caught_up", None, 1), ("skipped", "overlap", 4)],
+        {"catch_up": "all", "overlap": "queue_one"},
+        [("caught_up", None, 1)] * 4 + [("ran", None, 1)],
     ),
 ]
 
@@ -125,22 +127,23 @@ def test_catch_up(timing: dict[str, Any], policy: dict[str, Any], expected: Word
 
 
 @pytest.mark.parametrize(
-    ("policy", "rows", "runs"),
+    ("policy", "rows", "late", "on_time"),
     [
-        ({"catch_up": "none"}, [("missed", "policy none", 259_140)], 0),
-        ({"catch_up": "latest"},
-         [("missed", "window", 172_800), ("skipped", "coalesced", 86_340)], 0),
-        ({"catch_up": "all", "overlap": "allow"},
-         [("missed", "window", 172_800), ("missed", "cap", 86_240)], 100),
+        ({"catch_up": "none"}, [("missed", "policy none", 259_140)], 0, 60),
+        ({"catch_up": "latest"}, [("skipped", "coalesced", 259_199)], 0, 1),
+        ({"catch_up": "latest", "catch_up_seconds": 86_400.0},
+         [("missed", "window", 172_800), ("skipped", "coalesced", 86_399)], 0, 1),
+        ({"catch_up": "all"}, [("missed", "cap", 259_040)], 100, 60),
     ],
 )  # fmt: skip
 def test_three_days_without_a_tick_of_a_one_second_schedule(
-    policy: dict[str, Any], rows: Words, runs: int
+    policy: dict[str, Any], rows: Words, late: int, on_time: int
 ) -> None:
     """259,200 times: a few rows, whatever the policy; the last minute is on time."""
-    found = tick(at(days=3), interval_seconds=1.0, **({"overlap": "allow"} | policy))
+    found = tick(at(days=3), interval_seconds=1.0, overlap="allow", **policy)
     assert words(found)[: len(rows)] == rows
-    assert words(found)[len(rows) :] == [("caught_up", None, 1)] * runs + [("ran", None, 1)] * 60
+    runs = [("caught_up", None, 1)] * late + [("ran", None, 1)] * on_time
+    assert words(found)[len(rows) :] == runs
     assert sum(row.count for row in found.occurrences) == 259_200
 
 
@@ -188,16 +191,81 @@ def test_a_long_backlog_takes_several_ticks_oldest_first() -> None:
 
 def test_what_merges_into_one_row_is_no_excuse_to_lose_the_rest() -> None:
     """3,600 times within the grace, all but one skipped: two rows, and every time in them."""
-    found = tick(at(3600), interval_seconds=1.0, grace_seconds=7200.0)
+    found = tick(at(3600), interval_seconds=1.0, grace_seconds=7200.0, catch_up="none")
     assert words(found) == [("ran", None, 1), ("skipped", "overlap", 3599)]
 
 
 def test_missed_times_stay_missed_beyond_the_cap() -> None:
     """Skipped ones merge, so that more fit into a tick than it has rows: none turns on time."""
-    rows = all_ticks(
-        at(minutes=3000), catch_up="all", catch_up_limit=5000, catch_up_seconds=1e6
+    rows = all_ticks(at(minutes=3000), catch_up="all", catch_up_limit=5000, is_shadow=True)
+    assert {(row.decision, row.reason) for row in rows} == {("skipped", "shadow")}
+    assert sum(row.count for row in rows) == 3000
+
+
+# Nothing that matters is lost by catching up.
+
+
+@pytest.mark.parametrize(
+    ("cron", "days", "late"), [("0 9 * * 1", 9, 2), ("0 0 1 * *", 33, 3), ("0 0 1 1 *", 300, 86)]
+)
+def test_the_latest_is_made_up_for_however_long_ago_it_was(cron: str, days: int, late: int) -> None:
+    (row,) = tick(at(days=days), cron=cron).occurrences
+    assert (row.decision, (at(days=days) - row.nominal_at).days) == ("caught_up", late)
+
+
+def test_of_several_short_intervals_the_latest_runs() -> None:
+    """Whether some of them are older than the grace or not."""
+    for seconds in (45, 300):
+        found = tick(at(seconds), interval_seconds=5.0)
+        assert words(found) == [("skipped", "coalesced", seconds // 5 - 1), ("ran", None, 1)]
+        assert found.occurrences[-1].nominal_at == at(seconds)
+
+
+def test_more_times_on_time_than_a_tick_steps_through_still_run_the_latest() -> None:
+    rows = all_ticks(at(7200), interval_seconds=1.0, grace_seconds=9000.0)
+    assert [(row.decision, row.count) for row in rows] == [
+        ("skipped", MOST_TIMES), ("skipped", 7199 - MOST_TIMES), ("ran", 1),
+    ]  # fmt: skip
+
+
+def test_a_run_that_still_runs_leaves_no_room_for_the_latest() -> None:
+    found = tick(at(45), interval_seconds=5.0, due={"unfinished": 1})
+    assert words(found) == [("skipped", "overlap", 9)]
+
+
+def test_the_latest_is_one_that_the_calendar_allows() -> None:
+    """A Monday's tick: Saturday and Sunday were closed, Friday is made up for."""
+    found = tick(
+        at(days=6, hours=20), cron="0 9 * * *", cursor_at=at(days=3), calendar="office",
+        due={"calendar": WEEKDAYS},
     )  # fmt: skip
-    assert [(row.decision, row.count) for row in rows] == [("caught_up", 1), ("skipped", 2999)]
+    assert words(found) == [("caught_up", None, 1), ("skipped", "calendar", 2)]
+    assert found.occurrences[0].nominal_at == at(days=4, hours=-3)
+
+
+def test_all_that_is_made_up_for_waits_for_one_another() -> None:
+    found = tick(at(310), catch_up="all")
+    assert [row.is_held for row in found.occurrences] == [False, True, True, True, True]
+
+
+def test_what_a_tick_before_made_up_for_is_not_in_the_way() -> None:
+    found = tick(at(310), catch_up="all", due={"unfinished": 7, "made_up": 7})
+    assert [(row.decision, row.is_held) for row in found.occurrences] == [
+        *[("caught_up", True)] * 4, ("ran", True),
+    ]  # fmt: skip
+
+
+def test_a_run_on_time_that_still_runs_is_in_the_way_of_all() -> None:
+    found = tick(at(310), catch_up="all", due={"unfinished": 1})
+    assert words(found) == [("skipped", "overlap", 5)]
+
+
+@pytest.mark.parametrize(("unfinished", "cancels"), [(0, False), (1, True)])
+def test_what_is_made_up_for_does_not_cancel_one_another(unfinished: int, cancels: bool) -> None:
+    due = {"unfinished": unfinished}
+    found = tick(at(310), catch_up="all", overlap="cancel_running", due=due)
+    assert [row.decision for row in found.occurrences] == ["caught_up"] * 4 + ["ran"]
+    assert found.cancels_running == cancels
 
 
 # Overlap.
@@ -228,7 +296,7 @@ def test_overlap(overlap: str, unfinished: int, expected: tuple[str, str | None,
 @pytest.mark.parametrize(
     ("overlap", "expected"),
     [
-        ("skip", [("ran", False), ("ran", False), ("skipped", False)]),
+        ("skip", [("skipped", False), ("ran", False), ("ran", False)]),
         ("queue_one", [("ran", False), ("ran", False), ("ran", True), ("skipped", False)]),
         ("queue_all", [("ran", False)] * 2 + [("ran", True)] * 3),
         ("allow", [("ran", False)] * 5),
@@ -242,8 +310,6 @@ def test_runs_of_the_same_tick_count_as_unfinished(
 
 
 # Calendars.
-
-WEEKDAYS = Calendar("office", weekends=True)
 
 
 def test_a_closed_day_is_skipped() -> None:
@@ -396,6 +462,34 @@ def test_a_single_time_moved_forward_does_not_come_twice() -> None:
 def stretch(until: datetime, decision: Any, reason: str, **timing: Any) -> Segment:
     stored = {"interval_seconds": 60.0, "anchor_at": T0.isoformat(), "timezone": "UTC"} | timing
     return Segment(stored, until, decision, reason)
+
+
+def test_a_moved_time_that_came_in_a_stretch_shares_its_decision() -> None:
+    """It is written down like the others, and does not run afterwards."""
+    paused = stretch(at(200), "skipped", "paused")
+    found = tick(at(241), moved_to=at(90), segments=(paused,))
+    rows = [(row.decision, row.reason, row.count, row.is_moved) for row in found.occurrences]
+    assert rows == [
+        ("skipped", "paused", 1, False), ("skipped", "paused", 1, True),
+        ("skipped", "paused", 2, False), ("ran", None, 1, False),
+    ]  # fmt: skip
+    assert found.is_moved
+
+
+@pytest.mark.parametrize("every_from", ["start", "end"])
+def test_a_moved_time_that_came_in_a_pause_that_is_over_does_not_run(every_from: str) -> None:
+    found = tick(
+        at(230), moved_to=at(90), next_run_at=at(90), paused_at=at(80), paused_until=at(200),
+        interval_seconds=1000.0, every_from=every_from,
+    )  # fmt: skip
+    assert words(found) == [("skipped", "paused", 1)]
+    assert (found.is_moved, found.is_resumed) == (True, True)
+
+
+def test_a_moved_time_outlives_a_stretch_before_it() -> None:
+    found = tick(at(241), moved_to=at(300), segments=(stretch(at(200), "skipped", "paused"),))
+    assert words(found) == [("skipped", "paused", 3)]
+    assert (found.is_moved, found.next_run_at) == (False, at(300))
 
 
 def test_stretches_come_first_each_with_its_timing() -> None:

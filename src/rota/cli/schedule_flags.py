@@ -80,7 +80,7 @@ FLAGS: Final[dict[str, Flag]] = {
     "calendar": Flag("NAME", "Days and windows without runs.", _text),
     "on_closed": Flag("skip|next_day", "What the calendar does to a time.", _text),
     "catch_up": Flag("none|latest|all", "What becomes of missed times.", _text),
-    "catch_up_window": Flag("DURATION", "How far back.", _duration),
+    "catch_up_window": Flag("DURATION", "How far back; without it, however far.", _duration),
     "catch_up_limit": Flag("N", "How many.", _whole),
     "grace": Flag("DURATION", "So late is still on time.", _duration),
     "overlap": Flag(
@@ -151,13 +151,14 @@ def _parameter(key: str) -> inspect.Parameter:
 
 
 def read(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were given; `none` clears one. A mistake ends the command."""
+    """The arguments that were given; `none` clears one where it is no choice. A mistake ends the
+    command."""
     found: dict[str, Any] = {}
     for key, text in given.items():
         if text is None or text == []:
             continue
         flag = FLAGS[key]
-        if text in (NONE, [NONE]):
+        if text in (NONE, [NONE]) and NONE not in flag.metavar.split("|"):
             found[key] = None
         elif flag.is_list:
             found[key] = [flag.read(one, option(key)) for one in text]

@@ -79,7 +79,11 @@ def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:
 
 
 def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
-    window = f"{times.span(one.catch_up_seconds)}, at most {one.catch_up_limit}"
+    catch_up = one.catch_up
+    if one.catch_up == "all":
+        catch_up += f", at most {one.catch_up_limit}"
+    if one.catch_up != "none" and one.catch_up_seconds is not None:
+        catch_up += f", within {times.span(one.catch_up_seconds)}"
     required = ", ".join(
         str(it["name"]) + (f" within {times.span(within)}" if within else "")
         for it in one.requires
@@ -87,7 +91,7 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
     )
     return [
         ("clock changes", f"gap {one.gap}, fold {one.fold}" if one.cron else ""),
-        ("catch-up", one.catch_up if one.catch_up == "none" else f"{one.catch_up}, {window}"),
+        ("catch-up", catch_up),
         ("grace", times.span(one.grace_seconds)),
         ("overlap", _overlap(one)),
         ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),

@@ -40,7 +40,7 @@ class ScheduleArguments(TypedDict, total=False):
     calendar: str | None
     on_closed: Literal["skip", "next_day"]
     catch_up: CatchUp
-    catch_up_window: Seconds
+    catch_up_window: Seconds | None
     catch_up_limit: int
     grace: Seconds
     overlap: Overlap
@@ -233,7 +233,7 @@ _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "calendar": ("calendar", None, _text),
     "on_closed": ("on_closed", "skip", _word("skip", "next_day")),
     "catch_up": ("catch_up", "latest", _word(*get_args(CatchUp))),
-    "catch_up_window": ("catch_up_seconds", 86_400.0, _seconds(0)),
+    "catch_up_window": ("catch_up_seconds", None, _seconds(0)),
     "catch_up_limit": ("catch_up_limit", 100, _count(1)),
     "grace": ("grace_seconds", 60.0, _seconds(0)),
     "overlap": ("overlap", "skip", _word(*get_args(Overlap))),

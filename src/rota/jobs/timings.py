@@ -34,7 +34,7 @@ class DeclaredArguments(TypedDict, total=False):
     calendar: str | None
     on_closed: Literal["skip", "next_day"]
     catch_up: CatchUp
-    catch_up_window: Seconds
+    catch_up_window: Seconds | None
     catch_up_limit: int
     grace: Seconds
     overlap: Overlap

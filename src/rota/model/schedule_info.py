@@ -41,7 +41,7 @@ class ScheduleInfo:
     calendar: str | None
     on_closed: str
     catch_up: str
-    catch_up_seconds: float
+    catch_up_seconds: float | None
     catch_up_limit: int
     grace_seconds: float
     overlap: str

@@ -101,7 +101,7 @@ class Scheduler(Loop):
 
     async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> tuple[Schedule, Tick] | None:
         """One bad schedule is parked with its error and stops no other."""
-        stored, clock, unfinished, job_refusal, calendar = row
+        stored, clock, unfinished, job_refusal, calendar, made_up = row
         try:
             schedule = Schedule.read(stored)
             due = Due(
@@ -111,6 +111,7 @@ class Scheduler(Loop):
                 job_refusal,
                 _calendar(schedule, calendar),
                 await self._unmet(conn, schedule, clock),
+                made_up,
             )
             return schedule, decide(due, self._random)
         except Exception as error:
@@ -186,12 +187,12 @@ class Scheduler(Loop):
         await self._park(conn, stored, f"its runs could not be enqueued: {error}")
 
 
-def _calendar(schedule: Schedule, definition: dict[str, Any] | None) -> Calendar | None:
+def _calendar(schedule: Schedule, definition: str | None) -> Calendar | None:
     if schedule.calendar is None:
         return None
     if definition is None:
         raise TimingError(f"there is no calendar {schedule.calendar!r}")
-    return from_json({"name": schedule.calendar} | definition)
+    return from_json({"name": schedule.calendar} | msgspec.json.decode(definition))
 
 
 class _Written(msgspec.Struct, omit_defaults=True):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from rota.errors import TimingError
 from rota.model.schedule import Segment, timing_arguments
 from rota.timing.judging import Decision, Due, Judge, Occurrence
-from rota.timing.nominal import Nominal
+from rota.timing.nominal import EARLIEST, Nominal
 from rota.timing.timing import Timing
 
 # Oldest first; what is over this waits for the next tick, which comes at once. Times are bounded
@@ -28,6 +28,8 @@ _INSTANT = timedelta(microseconds=1)
 # Looked back from the end to find the newest times without listing all before them.
 _LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
 _NO_LIMIT = 10**9
+# So many closed times in a row are stepped over to find one that may run.
+_MOST_CLOSED = 1000
 
 
 class Tick(msgspec.Struct):
@@ -75,7 +77,7 @@ class _Deciding:
 
     def _decide_by_timing(self, timing: Timing) -> None:
         self._ahead = None  # of another timing, before an edit
-        moved_to = self._schedule.moved_to
+        moved_to = self._moved_to
         if moved_to is not None and moved_to > self._clock:
             self._tick.next_run_at = moved_to
             return
@@ -84,6 +86,11 @@ class _Deciding:
             return
         self._decide_regular(timing)
         self._plan(self._next(timing))
+
+    @property
+    def _moved_to(self) -> datetime | None:
+        """The instant that an operator set, unless its time came in a stretch that is over."""
+        return None if self._tick.is_moved else self._schedule.moved_to
 
     # Stretches of the past that are decided already: before an edit, disabled, paused.
 
@@ -107,6 +114,18 @@ class _Deciding:
     def _decide_stretch(self, stretch: Segment) -> None:
         until = min(stretch.until, self._clock)
         timing = _readable(stretch)
+        moved_to = self._moved_to
+        if moved_to is not None and self._cursor < moved_to <= until:
+            # Its time came while the schedule was paused or disabled.
+            self._pass_stretch(timing, moved_to - _INSTANT, stretch)
+            if self._is_full:
+                return
+            self._add(Occurrence(moved_to, stretch.decision, stretch.reason, is_moved=True))
+            self._cursor = moved_to
+            self._tick.is_moved = True
+        self._pass_stretch(timing, until, stretch)
+
+    def _pass_stretch(self, timing: Timing | None, until: datetime, stretch: Segment) -> None:
         if timing is None:
             self._cursor = max(self._cursor, until)
         else:
@@ -132,17 +151,17 @@ class _Deciding:
     def _decide_counted_from_end(self) -> None:
         schedule, clock = self._schedule, self._clock
         step = timedelta(seconds=schedule.interval_seconds or 1)
-        at = schedule.moved_to or schedule.next_run_at
+        at = self._moved_to or (None if self._tick.is_moved else schedule.next_run_at)
         if at is None and self._unfinished:
             self._tick.waits_for_end = True
             return
         at = at or max(schedule.anchor_at, self._cursor) + step
         if at <= clock:
-            is_moved = schedule.moved_to is not None
+            is_moved = self._moved_to is not None
             occurrence = replace(self._judge.judge_late(at), is_moved=is_moved)
             self._add(occurrence)
             self._cursor = max(self._cursor, at)
-            self._tick.is_moved = is_moved
+            self._tick.is_moved |= is_moved
             # The end of its run will say when the next one is due.
             self._tick.waits_for_end = occurrence.is_run
             at = clock + step
@@ -152,45 +171,74 @@ class _Deciding:
 
     def _decide_regular(self, timing: Timing) -> None:
         """Those older than the grace were missed: nobody ticked when they were due."""
-        self._decide_missed(timing, self._clock - timedelta(seconds=self._schedule.grace_seconds))
-        if not self._is_full:
+        until = self._clock - timedelta(seconds=self._schedule.grace_seconds)
+        if self._cursor < until:  # hardly ever: somebody ticked in time
+            self._decide_missed(timing, until)
+        if self._is_full:
+            return
+        if self._schedule.catch_up == "latest" and self._judge.room:
+            self._decide_newest(timing, self._judge.room)
+        else:
             self._decide_each(timing, self._clock, "ran")
+
+    def _decide_newest(self, timing: Timing, count: int) -> None:
+        """On time, but of several at once all but so many would be skipped for overlap: the latest
+        run, not the oldest."""
+        due = list(self._walk(timing, self._clock))
+        may_run = [one.at for one in due if not one.is_skipped and self._judge.is_open(one.at)]
+        if self._cursor < self._clock:
+            first = self._clock  # there are more; the next tick comes to them at once
+        else:
+            first = may_run[-count] if len(may_run) > count else EARLIEST
+        for nominal in due:
+            if nominal.at < first and not nominal.is_skipped:
+                self._add(Occurrence(nominal.at, "skipped", "coalesced"))
+            else:
+                self._decide_one(nominal, "ran")
 
     def _decide_missed(self, timing: Timing, until: datetime) -> None:
         schedule = self._schedule
-        if self._cursor >= until:
-            return  # as nearly always: somebody ticked in time
         if schedule.catch_up == "none":
             self._add_span(timing, until, "missed", "policy none")
             return
-        window = self._clock - timedelta(seconds=schedule.catch_up_seconds)
-        self._add_span(timing, min(window, until), "missed", "window")
+        if schedule.catch_up_seconds is not None:
+            window = self._clock - timedelta(seconds=schedule.catch_up_seconds)
+            self._add_span(timing, min(window, until), "missed", "window")
         if self._is_full:
             return
         if schedule.catch_up == "latest":
             self._coalesce(timing, until)
         else:
-            self._catch_up_all(timing, until)
-
-    def _coalesce(self, timing: Timing, until: datetime) -> None:
-        """Only the latest of all that is due runs; where that one is on time, no missed one."""
-        next_one = timing.after(max(until, self._cursor))
-        last = timing.latest_between(self._cursor, until)
-        if next_one is not None and next_one <= self._clock:
-            self._add_span(timing, until, "skipped", "coalesced")
-            return
-        if last is not None:
-            self._add_span(timing, last.at - _INSTANT, "skipped", "coalesced")
+            self._write_off(timing, until)
         if not self._is_full:
             self._decide_each(timing, until, "caught_up")
 
-    def _catch_up_all(self, timing: Timing, until: datetime) -> None:
-        """The newest ones up to the cap; those before them are written off."""
+    def _coalesce(self, timing: Timing, until: datetime) -> None:
+        """Where times were missed, only the latest of all that is due runs: on time or not."""
+        if timing.latest_between(self._cursor, until) is None:
+            return
+        first = self._last_open(timing)
+        if first is not None:
+            self._add_span(timing, first - _INSTANT, "skipped", "coalesced")
+
+    def _last_open(self, timing: Timing) -> datetime | None:
+        """The latest due time that the calendar allows; else the latest."""
+        until = self._clock
+        for _ in range(1 if self._judge.is_always_open else _MOST_CLOSED):
+            found = timing.latest_between(self._cursor, until)
+            if found is None:
+                break
+            if self._judge.is_open(found.at):
+                return found.at
+            until = found.at - _INSTANT
+        latest = timing.latest_between(self._cursor, self._clock)
+        return None if latest is None else latest.at
+
+    def _write_off(self, timing: Timing, until: datetime) -> None:
+        """Of all missed ones the newest run, up to the cap; those before them do not."""
         first = _first_of_newest(timing, self._cursor, until, self._schedule.catch_up_limit)
         if first is not None:
             self._add_span(timing, first - _INSTANT, "missed", "cap")
-        if not self._is_full:
-            self._decide_each(timing, until, "caught_up")
 
     # Walking.
 
@@ -213,10 +261,13 @@ class _Deciding:
 
     def _decide_each(self, timing: Timing, until: datetime, decision: Decision) -> None:
         for nominal in self._walk(timing, until):
-            if nominal.is_skipped:
-                self._add(Occurrence(nominal.at, "skipped", "dst_gap"))
-            else:
-                self._add(self._judge.judge(nominal.at, decision))
+            self._decide_one(nominal, decision)
+
+    def _decide_one(self, nominal: Nominal, decision: Decision) -> None:
+        if nominal.is_skipped:
+            self._add(Occurrence(nominal.at, "skipped", "dst_gap"))
+        else:
+            self._add(self._judge.judge(nominal.at, decision))
 
     def _add_span(self, timing: Timing, until: datetime, decision: Decision, reason: str) -> None:
         """One decision for all up to `until`: intervals by arithmetic, however long it is."""

@@ -42,6 +42,7 @@ class Due(msgspec.Struct, frozen=True):
     job_refusal: str | None = None  # why its job starts nothing
     calendar: Calendar | None = None
     unmet: tuple[str, ...] = ()
+    made_up: int = 0  # of the unfinished, what `catch_up = all` makes up for
 
 
 class Judge:
@@ -52,6 +53,9 @@ class Judge:
         self._schedule = due.schedule
         self._random = random
         self._unfinished = due.unfinished
+        # Runs that `all` makes up for wait for one another; only others are their overlap.
+        self._others = due.unfinished - due.made_up
+        self._is_making_up = False
         self._runs = due.schedule.run_count
         self.cancels_running = False
 
@@ -62,11 +66,12 @@ class Judge:
         return most is not None and self._runs >= most
 
     def judge(self, at: datetime, decision: Decision) -> Occurrence:
+        self._is_making_up |= decision == "caught_up" and self._schedule.catch_up == "all"
         open_at = self._open_at(at)
         if open_at is None or (reason := self._reason_against()):
             return self._skipped(at, "calendar" if open_at is None else str(reason))
         is_held = self._is_crowded
-        self.cancels_running |= is_held and self._schedule.overlap == "cancel_running"
+        self.cancels_running |= self._is_in_the_way and self._schedule.overlap == "cancel_running"
         self._unfinished += 1
         self._runs += 1
         start_at = self._with_jitter(open_at, decision)
@@ -79,7 +84,7 @@ class Judge:
             return self.judge(at, "ran")
         if schedule.catch_up == "none":
             return Occurrence(at, "missed", "policy none")
-        if lateness >= schedule.catch_up_seconds:
+        if schedule.catch_up_seconds is not None and lateness >= schedule.catch_up_seconds:
             return Occurrence(at, "missed", "window")
         return self.judge(at, "caught_up")
 
@@ -117,12 +122,36 @@ class Judge:
         return base + timedelta(seconds=jitter * self._random())
 
     @property
+    def room(self) -> int:
+        """How many runs may start before the others are skipped for overlap; 0: that is not what
+        happens to them, or it happens to all."""
+        if self._schedule.overlap != "skip" or self._reason_against():
+            return 0
+        return self._schedule.max_concurrent_runs - self._unfinished
+
+    @property
+    def is_always_open(self) -> bool:
+        return self._due.calendar is None or self._schedule.on_closed != "skip"
+
+    def is_open(self, at: datetime) -> bool:
+        return self._open_at(at) is not None
+
+    @property
     def _is_crowded(self) -> bool:
         schedule = self._schedule
         return schedule.overlap != "allow" and self._unfinished >= schedule.max_concurrent_runs
 
     @property
+    def _is_in_the_way(self) -> bool:
+        """Whether runs are unfinished that it does not just follow."""
+        if not self._is_making_up:
+            return self._is_crowded
+        return self._others >= self._schedule.max_concurrent_runs
+
+    @property
     def _may_wait(self) -> bool:
+        if self._is_making_up and not self._is_in_the_way:
+            return True
         match self._schedule.overlap:
             case "queue_all" | "cancel_running":
                 return True

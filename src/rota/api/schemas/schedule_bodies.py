@@ -68,7 +68,10 @@ class ScheduleFields(Timing):
         default=None, description="Which times that were missed run later."
     )
     catch_up_seconds: float | None = Field(
-        default=None, ge=0, le=LONGEST, description="Times missed longer ago do not run."
+        default=None,
+        ge=0,
+        le=LONGEST,
+        description="Times missed longer ago do not run; null: however long ago.",
     )
     catch_up_limit: int | None = Field(
         default=None, ge=1, le=_WHOLE, description="Most missed times that run."

@@ -1,4 +1,5 @@
--- As text: read straight into a model, without a detour over dictionaries.
+-- As text: read straight into a model, without a detour over dictionaries, and one that cannot be read spoils no other.
 SELECT schedule::text, clock, unfinished, CASE WHEN NOT is_job_enabled THEN rota.job_refusal(schedule ->> 'job') END,
-       calendar_definition
+       calendar_definition::text,
+       CASE WHEN unfinished > 0 AND schedule ->> 'catch_up' = 'all' THEN rota.count_made_up((schedule ->> 'id')::bigint) ELSE 0 END
 FROM rota.read_due(ids => %(ids)s::bigint[])
