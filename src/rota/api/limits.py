@@ -63,9 +63,17 @@ class BodyLimit:
     """Reads the body of a request before anybody else does, so that its size is known, also when
     it comes in chunks. Nothing here takes long bodies: payloads have their own, smaller limit."""
 
-    def __init__(self, app: ASGIApp, *, most: int, seconds: float = _BODY_SECONDS) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        most: int,
+        seconds: float = _BODY_SECONDS,
+        check_type: Callable[[str], None] | None = None,
+    ) -> None:
         self._app = app
         self._most = most
+        self._check_type = check_type or _check_json
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +86,7 @@ class BodyLimit:
         if body is None:
             return  # the client has gone
         if body:
-            _check_type(headers.get("content-type", ""))
+            self._check_type(headers.get("content-type", ""))
         scope["rota.body"] = body
         await self._app(scope, _replay(body, receive), send)
 
@@ -117,7 +125,7 @@ class BodyLimit:
 _CLOSE = {"Connection": "close"}
 
 
-def _check_type(given: str) -> None:
+def _check_json(given: str) -> None:
     kind = given.partition(";")[0].strip().lower()
     if kind != "application/json" and not (
         kind.startswith("application/") and kind.endswith("+json")

@@ -80,13 +80,18 @@ class StrictRoute(APIRoute):
                     )
             request.path_params.update(
                 {
-                    name: value.replace(_SLASH, "/") if isinstance(value, str) else value
+                    name: given_name(value) if isinstance(value, str) else value
                     for name, value in request.path_params.items()
                 }
             )
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strict
+
+
+def given_name(part: str) -> str:
+    """A name as it was asked for, from its part of a path."""
+    return part.replace(_SLASH, "/")
 
 
 def _query_names(dependant: Any) -> Iterator[str]:
@@ -120,14 +125,17 @@ class Paths:
             await send(message)
 
         try:
-            await self._app(_checked(scope), receive, watch)
+            await self._app(whole_names(scope), receive, watch)
         except Exception as error:
             if is_started:
                 raise
             await of_any(error).response()(scope, receive, send)
 
 
-def _checked(scope: Scope) -> Scope:
+def whole_names(scope: Scope) -> Scope:
+    """Its path with a mark for each slash that belongs to a name; `given_name` takes it back."""
+    if scope["type"] != "http":
+        return scope
     raw: bytes = scope.get("raw_path") or b""
     _check_address(raw.partition(b"?")[0])
     _check_address(scope.get("query_string", b""))

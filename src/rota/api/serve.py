@@ -8,10 +8,11 @@ import ipaddress
 import socket
 from collections.abc import Generator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.datastructures import State
+from starlette.types import Receive, Scope, Send
 
 from rota.api.connections import Connection, Room, find_places
 from rota.errors import ConfigError
@@ -71,11 +72,19 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+class Served(Protocol):
+    """An ASGI application whose `state.rota` is an ApiState."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 class ApiServer:
     """`async with ApiServer(api, socket): …` serves until the block is left, then in order:
     streams end, requests under way are answered, connections are closed."""
 
-    def __init__(self, api: FastAPI, bound: socket.socket) -> None:
+    def __init__(self, api: Served, bound: socket.socket) -> None:
         self._api = api
         self._socket = bound
         settings = api.state.rota.app.config.server

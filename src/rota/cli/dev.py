@@ -57,8 +57,8 @@ def _run(found: Loaded, roots: list[Path]) -> None:
 
 def _api(app: App) -> tuple[ApiServer | None, str]:
     """Open, as nobody but this machine can reach it; anywhere else it needs its token."""
-    from rota.api.app import create_api
     from rota.api.serve import ApiServer, address, is_loopback, listen_near
+    from rota.web import create_site
 
     server = app.config.server
     is_local = is_loopback(server.host)
@@ -66,7 +66,7 @@ def _api(app: App) -> tuple[ApiServer | None, str]:
         return None, f"off: {server.host} is not loopback, and [server] token is not set"
     bound = listen_near(server.host, server.port)
     who = "open: no token is asked for on loopback" if is_local else "with the token"
-    return ApiServer(create_api(app, is_local=is_local), bound), f"{address(bound)}/api/v1, {who}"
+    return ApiServer(create_site(app, is_local=is_local), bound), f"{address(bound)}, {who}"
 
 
 def _print_banner(
@@ -88,7 +88,7 @@ def _print_banner(
         "database": _database(app, applied),
         "psql": _psql(app),
         "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",
-        "API": api,
+        "dashboard": api,
         "reload": f"when a .py file changes in {watched}" if watched else "off",
         "stop": "Ctrl-C; twice: do not wait for what runs",
     }

@@ -68,15 +68,15 @@ def _serve(app: App) -> None:
             hint=TOKEN_HINT,
             code=2,
         )
-    from rota.api.app import create_api
     from rota.api.serve import ApiServer, address, listen
     from rota.runtime.event_loop import run
     from rota.telemetry.logging import configure
+    from rota.web import create_site
 
     configure(app.config.log_level)
     bound = listen(app.config.server.host, app.config.server.port)
     remark(f"rota server on {address(bound)}")
-    run(_until_signal(app, ApiServer(create_api(app), bound)))
+    run(_until_signal(app, ApiServer(create_site(app), bound)))
 
 
 async def _until_signal(app: App, api: Any) -> None:

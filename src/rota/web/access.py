@@ -1,0 +1,110 @@
+"""Who may see and do what: the one place that every page asks.
+
+There is one role today, and it may do everything. A role that may not, or an application that
+decides by itself, has its say in `Viewer.may`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.api.addresses import Addresses
+from rota.api.auth import DEVELOPER, Authenticate, path_of
+from rota.api.limits import RateLimit
+from rota.web.session import SESSION, Sessions
+
+ACTOR = "web:admin"
+OPEN = ("/static/", "/sign-in")
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    actor: str
+    can_sign_out: bool = False
+    is_open: bool = False
+
+    def may(self, action: str) -> bool:
+        """Whether to show and to carry out an action such as `runs.cancel`."""
+        return bool(action)
+
+
+class Door:
+    """Finds out who a request is from: by the application's own check, by a session, or, on
+    loopback in development, without asking."""
+
+    def __init__(
+        self,
+        *,
+        sessions: Sessions | None,
+        failures: RateLimit,
+        addresses: Addresses,
+        authenticate: Authenticate | None = None,
+        is_local: bool = False,
+    ) -> None:
+        self._sessions = sessions
+        self._failures = failures
+        self._addresses = addresses
+        self._authenticate = authenticate
+        self._is_local = is_local
+
+    async def viewer(self, request: Request) -> Viewer | None:
+        if self._authenticate is not None:
+            answer = self._authenticate(request)
+            actor = await answer if inspect.isawaitable(answer) else answer
+            return Viewer(actor) if actor else None
+        if self._is_local:
+            return Viewer(DEVELOPER, is_open=True)
+        session = self._sessions.read(request.cookies.get(SESSION, "")) if self._sessions else None
+        return Viewer(session.actor, can_sign_out=True) if session else None
+
+    @property
+    def has_sign_in(self) -> bool:
+        return self._sessions is not None
+
+    def sign_in(self, request: Request, token: str) -> str | None:
+        """The cookie of a new session; None for a wrong token. Failures are counted by address, as
+        those of the API are: a ProblemError says that there were too many."""
+        if self._sessions is not None and self._sessions.is_token(token):
+            return self._sessions.begin(ACTOR)
+        self._failures.take(self._addresses.of(request.scope))
+        return None
+
+
+class Gate:
+    """Lets in who is known, and shows others the door."""
+
+    def __init__(self, app: ASGIApp, *, door: Door) -> None:
+        self._app = app
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if not path_of(scope).startswith(OPEN):
+            request = Request(scope)
+            viewer = await self._door.viewer(request)
+            if viewer is None:
+                await self._refuse(request)(scope, receive, send)
+                return
+            scope["rota.viewer"] = viewer
+            scope["rota.actor"] = viewer.actor
+        await self._app(scope, receive, send)
+
+    def _refuse(self, request: Request) -> Response:
+        if not self._door.has_sign_in:
+            return PlainTextResponse("this application does not know who asks\n", 401)
+        root = request.scope.get("root_path", "")
+        wanted = path_of(request.scope)
+        if request.url.query:
+            wanted += f"?{request.url.query}"
+        where = f"{root}/sign-in?next={quote(wanted)}"
+        if request.headers.get("hx-request"):
+            # A part of a page that is still open: the whole of it goes to the door.
+            return Response(status_code=401, headers={"HX-Redirect": where})
+        return RedirectResponse(where, 303)

@@ -1,0 +1,120 @@
+"""The dashboard as an ASGI application, and the site that has both: pages at /, the API at /api."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.api.addresses import Addresses
+from rota.api.app import create_api
+from rota.api.auth import Authenticate, LocalOnly, path_of
+from rota.api.errors import ProblemError
+from rota.api.limits import BodyLimit, RateLimit
+from rota.api.routing import whole_names
+from rota.api.state import ApiState
+from rota.app import release
+from rota.errors import ConfigError
+from rota.web import assets
+from rota.web.access import Door, Gate
+from rota.web.desk import WebState
+from rota.web.pages import PAGES, failure
+from rota.web.security import SecureHeaders
+from rota.web.session import Sessions
+
+if TYPE_CHECKING:
+    from rota.app import App
+
+API_PATHS = frozenset({"/health", "/ready", "/metrics", "/api"})
+DOCS = "/api/docs"
+_FORM = "application/x-www-form-urlencoded"
+
+
+class Site:
+    """Pages and API of one application, to be served or mounted."""
+
+    def __init__(self, app: App, authenticate: Authenticate | None, is_local: bool) -> None:
+        self._api = create_api(app, authenticate=authenticate, is_local=is_local)
+        self.state = self._api.state
+        self._pages = _pages(self.state.rota, authenticate, is_local)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_api = scope["type"] == "http" and _is_api(path_of(scope))
+        await (self._api if is_api else self._pages)(scope, receive, send)
+
+
+def create_site(
+    app: App, *, authenticate: Authenticate | None = None, is_local: bool = False
+) -> Site:
+    """The dashboard with the API: `main.mount("/rota", rota.web.create_site(app))`.
+
+    `authenticate` gets each request and answers who it is (the audit's word for the caller), or
+    None; without it, people sign in with the token of `[server] token`. `is_local` asks for
+    nothing, but answers only what comes from this machine by its own name.
+    """
+    return Site(app, authenticate, is_local)
+
+
+def _is_api(path: str) -> bool:
+    return path != DOCS and (path in API_PATHS or path.startswith("/api/"))
+
+
+def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -> Starlette:
+    server = state.app.config.server
+    door = Door(
+        sessions=_sessions(state.app, authenticate, is_local),
+        failures=RateLimit(server.failures_per_second),
+        addresses=Addresses(server.trusted_proxies),
+        authenticate=authenticate,
+        is_local=is_local,
+    )
+    gates = [
+        Middleware(SecureHeaders),
+        Middleware(_Refusals),
+        *([Middleware(LocalOnly)] if is_local else []),
+        Middleware(BodyLimit, most=server.body_bytes, check_type=_check_form),
+        Middleware(Gate, door=door),
+        Middleware(failure.Failures),
+    ]
+    routes = [Route("/static/{version}/{name}", assets.serve)]
+    routes += [route for page in PAGES for route in page.routes]
+    pages = Starlette(
+        routes=routes, middleware=gates, exception_handlers={HTTPException: failure.show}
+    )
+    pages.state.web = WebState(state, door, release())
+    return pages
+
+
+def _sessions(app: App, authenticate: Authenticate | None, is_local: bool) -> Sessions | None:
+    if authenticate is not None or is_local:
+        return None
+    if app.config.server.token is None:
+        raise ConfigError(
+            "the dashboard has no token, and nobody may look at it without one",
+            hint="`rota server --new-token` makes one; set it as ROTA_SERVER_TOKEN",
+        )
+    return Sessions(app.config.server.token)
+
+
+def _check_form(given: str) -> None:
+    if given.partition(";")[0].strip().lower() != _FORM:
+        raise ProblemError(415, "unsupported_media_type", f"a form is sent as {_FORM}")
+
+
+class _Refusals:
+    """What is refused before a page is reached is said in one line of plain text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(whole_names(scope), receive, send)
+        except ProblemError as error:
+            answer = Response(f"{error.detail}\n", error.status_code, media_type="text/plain")
+            await answer(scope, receive, send)

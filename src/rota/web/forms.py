@@ -1,0 +1,77 @@
+"""What a form sends: read within limits, and only from a page of ours."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Mapping
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+
+from rota.api.errors import ProblemError
+from rota.web.session import CSRF
+
+MOST_FIELDS = 2000
+
+
+class Form(Mapping[str, str]):
+    """The fields by name. Of one that is there several times the last counts; `all` has each."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+        self._last = dict(pairs)
+
+    def __getitem__(self, name: str) -> str:
+        return self._last[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._last)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self._pairs if key == name]
+
+    def text(self, name: str) -> str | None:
+        """None where there is nothing but space."""
+        return self._last.get(name, "").strip() or None
+
+
+async def read_form(request: Request) -> Form:
+    """Refuses what no page of ours has sent: another site's form has no cookie of ours, or not its
+    value."""
+    body: bytes = request.scope.get("rota.body", b"")
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+        )
+    except ValueError as error:
+        raise ProblemError(400, "malformed", f"the form cannot be read: {error}") from None
+    if any("\0" in text for pair in pairs for text in pair):
+        raise ProblemError(400, "malformed", "a text holds a NUL character")
+    form = Form(pairs)
+    _check_origin(request)
+    _check_csrf(request, form)
+    return form
+
+
+def _check_origin(request: Request) -> None:
+    origin = request.headers.get("origin")
+    if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") or (
+        origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    ):
+        raise ProblemError(403, "cross_site", "a form of another site is refused")
+
+
+def _check_csrf(request: Request, form: Form) -> None:
+    given, kept = form.get("csrf", ""), request.cookies.get(CSRF, "")
+    if not kept or not hmac.compare_digest(given.encode(), kept.encode()):
+        raise ProblemError(
+            403, "csrf", "this form is too old: go back, load the page again, and send it again"
+        )
+
+
+def inside(path: str) -> str:
+    """A path to go to, never one of another site: to a browser `//host` and `/\\host` are such."""
+    return path if path.startswith("/") and path[1:2] not in ("/", "\\") else "/"

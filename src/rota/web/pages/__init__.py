@@ -1,0 +1,7 @@
+"""One page a file: its routes read, call one use case, and render. A new page goes into PAGES."""
+
+from __future__ import annotations
+
+from rota.web.pages import live, preferences, queues, sign_in
+
+PAGES = (sign_in, preferences, live, queues)

@@ -1,0 +1,68 @@
+"""What went wrong, in words, inside the dashboard as far as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.api.errors import of_any
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+
+_TITLES = {
+    403: "Not allowed",
+    404: "Not here",
+    409: "Not possible now",
+    422: "Not understood",
+    503: "The database cannot be reached",
+    504: "The database took too long",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePage(Page):
+    template: ClassVar[str] = "failure.html"
+
+    status: int
+    detail: str
+    hint: str | None
+
+    @property
+    def title(self) -> str:
+        return _TITLES.get(self.status, "Something went wrong")
+
+
+async def show(request: Request, error: Exception) -> Response:
+    problem = of_any(error)
+    page = FailurePage(problem.status_code, problem.detail, problem.hint)
+    try:
+        return await WebDesk(request).show(page, status=problem.status_code)
+    except Exception:
+        # Without the database there is not even a time to show.
+        return PlainTextResponse(f"{page.title}: {problem.detail}\n", problem.status_code)
+
+
+class Failures:
+    """Shows whatever a page raises, unless it has begun to answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal is_started
+            is_started = is_started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except Exception as error:
+            if is_started:
+                raise
+            await (await show(Request(scope), error))(scope, receive, send)

@@ -1,0 +1,117 @@
+"""Templates: everything is escaped, everything that is used is declared, nothing is looked up
+while it renders."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from rota.model.stats import Step
+from rota.web import assets, charts, words
+from rota.web.context import Page, Shell
+
+
+@cache
+def environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("rota.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "number": words.number,
+        "percent": words.percent,
+        "duration": words.duration,
+        "milliseconds": lambda ms: words.duration(None if ms is None else ms / 1000),
+        "size": words.size,
+        "pretty": pretty,
+    }
+    found.globals |= {
+        "plural": words.plural,
+        "asset": assets.path_of,
+        "glyph_of": glyph_of,
+        "chart_scale": charts.scale,
+        "chart_steps": charts.steps,
+        "chart_area": charts.area,
+        "chart_line": charts.line,
+        "chart_bars": charts.bars,
+        "bad_of": bad_of,
+    }
+    # For all templates, and for blocks that are rendered alone, which see no import.
+    found.globals["ui"] = found.get_template("_ui.html").module
+    found.globals["charts"] = found.get_template("_charts.html").module
+    return found
+
+
+# States that share another's picture; all others have one of their own.
+_GLYPHS = {"timed_out": "failed", "caught_up": "late", "stuck": "warn", "silent": "late"}
+
+
+def glyph_of(state: str) -> str:
+    return _GLYPHS.get(state, state)
+
+
+def bad_of(series: Sequence[Step]) -> list[int]:
+    """Of each step, the attempts that failed or ran out of time."""
+    return [one.activity.failed + one.activity.timed_out for one in series]
+
+
+def render(page: Page, shell: Shell, block: str | None = None) -> str:
+    """The whole page, or one block of it: what a script asks for to renew a part."""
+    template = environment().get_template(page.template)
+    values = {one.name: getattr(page, one.name) for one in dataclasses.fields(page)}
+    values |= {"page": page, "shell": shell, "time": _timer(shell), "since": _since(shell)}
+    if block is None:
+        return template.render(values)
+    context = template.new_context(values)
+    return "".join(template.blocks[block](context))
+
+
+def render_alone(page: Any) -> str:
+    """A page without the shell, for whoever has not come in yet."""
+    values = {one.name: getattr(page, one.name) for one in dataclasses.fields(page)}
+    return environment().get_template(page.template).render(values)
+
+
+def _timer(shell: Shell) -> Any:
+    """`{{ time(at) }}`: relative up to a day, the absolute one with its zone on hover."""
+
+    def time(at: datetime | None, how: str = "relative") -> Markup:
+        if at is None:
+            return Markup("")
+        is_near = abs(at - shell.now) < timedelta(days=1)
+        if how == "relative" and is_near:
+            text = words.relative(at, shell.now)
+        elif how == "clock":
+            text = words.clock(at, shell.zone)
+        else:
+            text = words.short(at, shell.zone, shell.now)
+        kind = "relative" if how == "relative" and is_near else "fixed"
+        return Markup('<time datetime="{}" title="{}" data-time="{}">{}</time>').format(
+            at.isoformat(), words.absolute(at, shell.zone), kind, text
+        )
+
+    return time
+
+
+def _since(shell: Shell) -> Any:
+    """`{{ since(at) }}`: how long ago, in one unit."""
+
+    def since(at: datetime | None) -> str:
+        return "" if at is None else words.roughly((shell.now - at).total_seconds())
+
+    return since
+
+
+def pretty(value: Any) -> str:
+    """JSON as text that nobody has rounded: numbers stay as they were stored."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
