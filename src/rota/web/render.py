@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from rota.api.errors import ProblemError
 from rota.model.stats import Step
 from rota.web import assets, charts, words
 from rota.web.context import Page, Shell
@@ -72,8 +73,9 @@ def render(page: Page, shell: Shell, block: str | None = None) -> str:
     values |= {"page": page, "shell": shell, "time": _timer(shell), "since": _since(shell)}
     if block is None:
         return template.render(values)
-    context = template.new_context(values)
-    return "".join(template.blocks[block](context))
+    if block not in template.blocks:
+        raise ProblemError(400, "malformed", f"this page has no part {block!r}")
+    return "".join(template.blocks[block](template.new_context(values)))
 
 
 def render_alone(page: Any) -> str:

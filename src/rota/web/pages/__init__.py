@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rota.web.pages import live, preferences, queues, sign_in
+from rota.web.pages import home, live, preferences, queues, sign_in
 
-PAGES = (sign_in, preferences, live, queues)
+PAGES = (sign_in, preferences, live, home, queues)

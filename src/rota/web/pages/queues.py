@@ -33,7 +33,7 @@ class QueueRow:
     scheduled: int
     running: int
     oldest_seconds: float | None
-    per_minute: float
+    per_minute: int
     workers: int
 
     @property
@@ -103,7 +103,7 @@ async def list_queues(request: Request) -> Response:
             scheduled=one.queue.scheduled,
             running=one.queue.running,
             oldest_seconds=one.queue.oldest_seconds,
-            per_minute=one.per_second * 60,
+            per_minute=round(one.per_second * 60),
             workers=one.queue.workers,
         )
         for one in seen.queues
