@@ -113,8 +113,12 @@ class Engine:
         (row,) = self.claim(worker, 1, **options)
         return row
 
-    def claim_suspect(self, worker: int, jobs: Sequence[str] = ("work",)) -> list[Row]:
-        return self.rows("SELECT * FROM rota.claim_suspect(%s, '{}', %s)", worker, list(jobs))
+    def claim_suspect(
+        self, worker: int, jobs: Sequence[str] = ("work",), *, inline: Sequence[str] = ()
+    ) -> list[Row]:
+        return self.rows(
+            "SELECT * FROM rota.claim_suspect(%s, '{}', %s, %s)", worker, list(jobs), list(inline)
+        )
 
     def succeed(self, worker: int, *claims: Row, result: Any = None) -> list[int]:
         return self._ids(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
+import psycopg
 
 import rota
 from tests.api.conftest import TOKEN, problem
+from tests.engine import Engine
 
 V1 = "/api/v1"
 SEND = f"{V1}/jobs/send"
@@ -87,6 +91,20 @@ async def test_workers(api: httpx.AsyncClient, shop: rota.App) -> None:
     problem(await api.post(f"{path}/drain"), 409, "wrong_state")
     assert (await api.get(f"{V1}/workers")).json()["items"] == []
     assert len((await api.get(f"{V1}/workers", params={"gone": True})).json()["items"]) == 1
+
+
+async def test_an_isolated_run(api: httpx.AsyncClient, conn: psycopg.Connection[Any]) -> None:
+    engine = Engine(conn)
+    await api.get(f"{V1}/jobs")  # registers what the application declares
+    run = engine.enqueue("clean", {"days": 1})
+    lost, worker = engine.worker("clean"), engine.worker("clean")
+    engine.claim_one(lost, jobs=["clean"])
+    engine.lose(lost)
+    engine.rescue()
+    assert (await api.get(f"{V1}/runs/{run}/details")).json()["isolation"] == "waiting"
+    engine.claim_suspect(worker, ["clean"], inline=["clean"])
+    assert (await api.get(f"{V1}/runs/{run}/details")).json()["isolation"] == "inline"
+    assert (await api.get(f"{V1}/workers/{worker}")).json()["isolating_run"] == run
 
 
 async def test_events_start_what_is_bound_to_them(api: httpx.AsyncClient, shop: rota.App) -> None:

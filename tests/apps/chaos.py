@@ -64,6 +64,50 @@ async def poison() -> None:
 
 
 @app.job
+async def stubborn_poison() -> None:
+    die()
+
+
+@app.job
+def poison_thread() -> None:
+    die()
+
+
+@app.job
+async def long(ctx: rota.Context) -> int:
+    """Says that it runs and in which process, and goes on when the table `gate` has a row."""
+    await write_effect(ctx)
+    ctx.log.info("running", pid=os.getpid())
+    while not await is_open():  # noqa: ASYNC110 - the gate is elsewhere
+        await asyncio.sleep(0.05)
+    return os.getpid()
+
+
+@app.job(max_attempts=2)
+async def long_twice(ctx: rota.Context) -> int:
+    return await long.definition.function(ctx)
+
+
+@app.job(max_attempts=2)
+def sync_effect(ctx: rota.Context, is_deadly: bool = False) -> int:
+    """Commits with its completion, in whichever process it runs."""
+    with ctx.transaction_sync() as conn:
+        conn.execute("INSERT INTO effects VALUES (%s, %s)", [ctx.run_id, ctx.attempt])
+        if ctx.attempt == 1 or is_deadly:
+            die()
+    return os.getpid()
+
+
+@app.job(max_attempts=2)
+async def async_effect(ctx: rota.Context, is_deadly: bool = False) -> int:
+    async with ctx.transaction() as conn:
+        await conn.execute("INSERT INTO effects VALUES (%s, %s)", [ctx.run_id, ctx.attempt])
+        if ctx.attempt == 1 or is_deadly:
+            die()
+    return os.getpid()
+
+
+@app.job
 async def quick(n: int) -> int:
     await asyncio.sleep(0.001)
     return n

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -26,6 +27,29 @@ def test_show(cli: Cli, worker: int) -> None:
     assert cli.done("workers", "show", worker, "--json").json["version"] == "1.0"
     assert cli("workers", "show", 99)[::2] == (1, "error: there is no worker 99\n")
     assert cli("workers", "show", "box").code == 2
+
+
+def test_an_isolated_run_is_shown_everywhere(cli: Cli, conn: Connection) -> None:
+    engine = Engine(conn)
+    engine.job("send")
+    run, lost, worker = engine.enqueue("send"), engine.worker("send"), engine.worker("send")
+    engine.claim_one(lost, jobs=["send"])
+    engine.lose(lost)
+    engine.rescue()
+    waits = "waits to be run apart, because a worker was lost with it"
+    assert waits in cli.done("runs", "show", run).out
+    assert cli.done("runs", "show", run, "--json").json["isolation"] == "waiting"
+
+    (claim,) = engine.claim_suspect(worker, ["send"])
+    assert f"isolating run {run}" in cli.done("workers", "list").out
+    assert f"live, isolating run {run}" in cli.done("workers", "show", worker).out
+    assert f"isolating run {run}" in cli.done("top", "--once").out
+    assert "isolated in a process of its own" in cli.done("runs", "show", run).out
+    assert cli.done("workers", "show", worker, "--json").json["isolating_run"] == run
+
+    engine.succeed(worker, claim)
+    assert "isolating" not in cli.done("workers", "list").out
+    assert cli.done("runs", "show", run, "--json").json["isolation"] is None
 
 
 def test_filters(cli: Cli, worker: int) -> None:

@@ -35,6 +35,9 @@ class Run:
     key: str | None = None
     worker: int | None = None
     is_suspect: bool = False
+    is_held: bool = False
+    is_isolated: bool = False
+    doubts: int = 0
     is_started: bool = True
     asked_to_cancel: bool = False
     claim: Row = field(default_factory=dict)
@@ -45,9 +48,10 @@ class Run:
 
     def end(self, state: str) -> None:
         self.state, self.worker, self.asked_to_cancel = state, None, False
+        self.is_isolated = self.is_held = False
 
     def wait(self, state: str = "queued") -> None:
-        self.state, self.worker = state, None
+        self.state, self.worker, self.is_isolated = state, None, False
 
 
 class Lifecycle(RuleBasedStateMachine):
@@ -119,7 +123,7 @@ class Lifecycle(RuleBasedStateMachine):
             return
         self.engine.retry(run_id)
         run.allowed = max(run.allowed, run.used + 3)
-        run.is_suspect = False
+        run.is_suspect = run.is_held = False
         run.wait()
 
     @precondition(lambda self: self.has("queued", "scheduled", "running", "succeeded"))
@@ -136,25 +140,32 @@ class Lifecycle(RuleBasedStateMachine):
         worker = data.draw(st.sampled_from(self.workers))
         self.batch += 1
         claims = self.engine.claim(worker, limit, batch=self.batch if ahead else None)
-        free = [i for i, run in self.runs.items() if run.state == "queued" and not run.is_suspect]
+        free = [i for i, run in self.runs.items() if run.state == "queued" and not run.is_held]
         assert len(claims) == min(limit, len(free))
-        self.take(worker, claims, is_started=not ahead)
+        self.take(worker, claims, is_ahead=ahead)
 
     @rule(data=st.data())
     def claim_suspect(self, data: Any) -> None:
         worker = data.draw(st.sampled_from(self.workers))
         claims = self.engine.claim_suspect(worker)
-        free = [i for i, run in self.runs.items() if run.state == "queued" and run.is_suspect]
+        own = [i for i, run in self.runs.items() if run.is_isolated and run.worker == worker]
+        if own:
+            assert [claim["id"] for claim in claims] == own
+            return
+        free = [i for i, run in self.runs.items() if run.state == "queued" and run.is_held]
         assert len(claims) == min(1, len(free))
-        self.take(worker, claims, is_started=True)
+        self.take(worker, claims, is_ahead=False)
+        for claim in claims:
+            self.runs[claim["id"]].is_isolated = True
 
-    def take(self, worker: int, claims: list[Row], *, is_started: bool) -> None:
+    def take(self, worker: int, claims: list[Row], *, is_ahead: bool) -> None:
         for claim in claims:
             run = self.runs[claim["id"]]
             assert run.state == "queued"
             assert (claim["attempt"], claim["attempts_used"]) == (run.attempt + 1, run.used)
             run.state, run.worker, run.attempt = "running", worker, run.attempt + 1
-            run.claim, run.is_started, run.asked_to_cancel = claim, is_started, False
+            run.claim, run.asked_to_cancel = claim, False
+            run.is_started, run.is_held, run.is_isolated = not is_ahead, False, False
 
     @precondition(lambda self: self.has("running"))
     @rule(data=st.data())
@@ -192,6 +203,7 @@ class Lifecycle(RuleBasedStateMachine):
         run_id, run = self.some(data, "running")
         assert run.worker is not None
         assert self.engine.hand_back(run.worker, run.claim) == [run_id]
+        run.is_held = run.is_isolated
         run.end("cancelled") if run.asked_to_cancel else run.wait()
 
     @precondition(lambda self: any(run.claim for run in self.runs.values()))
@@ -224,9 +236,10 @@ class Lifecycle(RuleBasedStateMachine):
         held = {i: run for i, run in self.runs.items() if run.worker == worker}
         self.engine.lose(worker)
         self.workers[self.workers.index(worker)] = self.engine.worker(lease=600)
-        assert self.engine.rescue() == {i: self.rescued(run) for i, run in held.items()}
+        is_shared = sum(run.is_started for run in held.values()) > 1
+        assert self.engine.rescue() == {i: self.rescued(run, is_shared) for i, run in held.items()}
 
-    def rescued(self, run: Run) -> str:
+    def rescued(self, run: Run, is_shared: bool) -> str:
         if run.asked_to_cancel:
             run.used += 1
             run.end("cancelled")
@@ -234,13 +247,19 @@ class Lifecycle(RuleBasedStateMachine):
         if not run.is_started:
             run.wait()
             return "handed back"
-        run.used += 1
-        if run.used >= run.allowed:
-            run.end("failed")
-            return "failed"
+        is_last, decision = run.used + 1 >= run.allowed, "requeued"
+        run.is_held = run.is_suspect or not is_shared or run.used + 2 >= run.allowed
+        if is_last and is_shared and run.doubts < 3:
+            decision = "suspected"
+            run.doubts += 1
+        else:
+            run.used += 1
+            if is_last:
+                run.end("failed")
+                return "failed"
         run.is_suspect = True
         run.wait()
-        return "requeued"
+        return decision
 
     # What must hold.
 

@@ -16,8 +16,8 @@ Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]
 
 ONE_AT_A_TIME = [
-    "counts", "definitions", "depths", "fleet", "hold_due", "job_counts", "partitions", "rescue",
-    "rollups",
+    "counts", "definitions", "depths", "fleet", "hold_due", "isolation", "job_counts", "partitions",
+    "rescue", "rollups",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def test_a_live_worker_is_left_alone(engine: Engine) -> None:
     assert engine.state(run) == "running"
 
 
-def test_a_started_run_loses_an_attempt_and_is_suspect(engine: Engine) -> None:
+def test_a_run_lost_by_itself_loses_an_attempt_and_is_suspect(engine: Engine) -> None:
     run, worker = engine.enqueue(), engine.worker()
     claim = engine.claim_one(worker)
     engine.lose(worker)
@@ -39,14 +39,161 @@ def test_a_started_run_loses_an_attempt_and_is_suspect(engine: Engine) -> None:
     assert [row["is_redelivery"] for row in engine.attempts(run)] == [False, True]
 
 
-def test_suspects_are_taken_one_at_a_time(engine: Engine) -> None:
-    for _ in range(3):
-        engine.enqueue()
+def lose_with(engine: Engine, *runs: int) -> dict[int, str]:
+    """These and nothing else run on a worker that is lost."""
     worker = engine.worker()
+    assert {row["id"] for row in engine.claim(worker)} == set(runs)
+    engine.lose(worker)
+    return engine.rescue()
+
+
+def held(engine: Engine, run: int) -> tuple[str, str | None, int]:
+    row = engine.run(run)
+    return row["state"], row["held_by"], row["attempts_used"]
+
+
+def test_runs_lost_together_go_back_to_normal_work_once(engine: Engine) -> None:
+    runs = [engine.enqueue() for _ in range(3)]
+    assert set(lose_with(engine, *runs).values()) == {"requeued"}
+    assert {held(engine, run) for run in runs} == {("queued", None, 1)}
+    assert engine.claim_suspect(engine.worker()) == []
+
+    # Lost again, they are on their last attempt: one of them may be the cause.
+    assert set(lose_with(engine, *runs).values()) == {"requeued"}
+    assert {held(engine, run) for run in runs} == {("queued", "suspect", 2)}
+    assert engine.claim(engine.worker()) == []
+
+
+def test_a_run_lost_twice_is_a_suspect_with_many_attempts_left(engine: Engine) -> None:
+    runs = [engine.enqueue(max_attempts=20) for _ in range(2)]
+    lose_with(engine, *runs)
+    lose_with(engine, *runs)
+    assert {held(engine, run) for run in runs} == {("queued", "suspect", 2)}
+
+
+def test_the_last_attempt_after_a_loss_is_isolated(engine: Engine) -> None:
+    runs = [engine.enqueue(max_attempts=2), engine.enqueue()]
+    lose_with(engine, *runs)
+    assert [held(engine, run)[1] for run in runs] == ["suspect", None]
+
+
+def test_sql_jobs_are_never_suspects(engine: Engine) -> None:
+    engine.conn.execute(
+        "CREATE FUNCTION public.f() RETURNS jsonb LANGUAGE sql AS $$ SELECT NULL::jsonb $$"
+    )
+    engine.job("by_sql", kind="sql", function_name="public.f")
+    run, worker = engine.enqueue("by_sql", max_attempts=2), engine.worker("by_sql")
+    engine.claim_one(worker, jobs=["by_sql"])
+    engine.lose(worker)
+    assert engine.rescue() == {run: "requeued"}
+    assert held(engine, run) == ("queued", None, 1)
+
+
+def test_suspects_are_taken_one_at_a_time(engine: Engine) -> None:
+    runs = [engine.enqueue(max_attempts=2) for _ in range(3)]
+    lose_with(engine, *runs)
+    first, second = engine.worker(), engine.worker()
+    (claim,) = engine.claim_suspect(first)
+    assert claim["id"] == runs[0]
+    assert engine.claim_suspect(first) == [claim], "the first answer may have been lost"
+    assert [row["id"] for row in engine.claim_suspect(second)] == [runs[1]]
+    engine.succeed(first, claim)
+    assert [row["id"] for row in engine.claim_suspect(first)] == [runs[2]]
+
+
+def test_one_worker_of_the_fleet_isolates_in_its_own_process(
+    engine: Engine, connect: Callable[..., psycopg.Connection[Any]]
+) -> None:
+    runs = [engine.enqueue(max_attempts=2) for _ in range(3)]
+    lose_with(engine, *runs)
+    first, second = engine.worker(), engine.worker()
+    (claim,) = engine.claim_suspect(first, inline=["work"])
+    assert engine.claim_suspect(second, inline=["work"]) == []
+    assert len(engine.claim_suspect(second)) == 1, "in a process of its own it may"
+    engine.succeed(first, claim)
+
+    # Two ask at once: one of them is told to come again.
+    other = Engine(connect(autocommit=False))
+    assert len(other.claim_suspect(first, inline=["work"])) == 1
+    third = engine.worker()
+    assert engine.claim_suspect(third, inline=["work"]) == []
+    other.conn.rollback()
+    assert len(engine.claim_suspect(third, inline=["work"])) == 1
+
+
+def test_a_suspect_in_its_worker_s_process_pays_alone(engine: Engine) -> None:
+    suspect = engine.enqueue(max_attempts=3)
+    lose_with(engine, suspect)
+    innocents = [engine.enqueue(max_attempts=2) for _ in range(3)]
+    worker = engine.worker()
+    engine.claim_suspect(worker, inline=["work"])
     engine.claim(worker)
     engine.lose(worker)
-    engine.rescue()
-    assert len(engine.claim_suspect(engine.worker())) == 1
+    assert engine.rescue() == {suspect: "requeued", **dict.fromkeys(innocents, "freed")}
+    assert held(engine, suspect) == ("queued", "suspect", 2)
+    assert {held(engine, run) for run in innocents} == {("queued", None, 0)}
+    assert engine.attempt_states(innocents[0]) == ["lost"]
+
+
+def test_a_suspect_that_had_ended_frees_nobody(engine: Engine) -> None:
+    suspect = engine.enqueue(max_attempts=3)
+    lose_with(engine, suspect)
+    other, worker = engine.enqueue(), engine.worker()
+    (claim,) = engine.claim_suspect(worker, inline=["work"])
+    engine.claim(worker)
+    engine.succeed(worker, claim)
+    engine.lose(worker)
+    assert engine.rescue() == {other: "requeued"}
+
+
+def test_a_suspect_on_its_last_attempt_does_not_end_with_a_neighbour(engine: Engine) -> None:
+    """But not for ever: it may take whole machines with it."""
+    suspect = engine.enqueue(max_attempts=2)
+    lose_with(engine, suspect)
+    for _ in range(3):
+        worker, neighbour = engine.worker(), engine.enqueue()
+        engine.claim_suspect(worker)
+        engine.claim(worker)
+        engine.lose(worker)
+        assert engine.rescue() == {suspect: "suspected", neighbour: "requeued"}
+        assert held(engine, suspect) == ("queued", "suspect", 1)
+        assert held(engine, neighbour) == ("queued", None, 1)
+        engine.cancel(neighbour)
+    worker, neighbour = engine.worker(), engine.enqueue()
+    engine.claim_suspect(worker)
+    engine.claim(worker)
+    engine.lose(worker)
+    assert engine.rescue() == {suspect: "failed", neighbour: "requeued"}
+
+
+def test_with_one_attempt_only_it_is_not_started_again(engine: Engine) -> None:
+    once, other = engine.enqueue(max_attempts=1), engine.enqueue()
+    assert lose_with(engine, once, other) == {once: "failed", other: "requeued"}
+
+
+def test_a_suspect_whose_own_process_died_stays_one(engine: Engine) -> None:
+    run = engine.enqueue(max_attempts=3)
+    lose_with(engine, run)
+    worker = engine.worker()
+    (claim,) = engine.claim_suspect(worker)
+    engine.requeue(worker, claim, state="lost", error="its process died")
+    assert held(engine, run) == ("queued", "suspect", 2)
+
+
+def test_a_suspect_cut_off_by_a_shutdown_stays_one(engine: Engine) -> None:
+    suspect = engine.enqueue(max_attempts=2)
+    lose_with(engine, suspect)
+    worker = engine.worker()
+    (claim,) = engine.claim_suspect(worker)
+    engine.requeue(worker, claim, None, state="cancelled", spent=False)
+    assert held(engine, suspect) == ("queued", "suspect", 1)
+
+
+def test_a_run_lost_once_and_handed_back_is_in_nobody_s_way(engine: Engine) -> None:
+    runs, worker = [engine.enqueue() for _ in range(2)], engine.worker()
+    lose_with(engine, *runs)
+    engine.hand_back(worker, *engine.claim(worker))
+    assert len(engine.claim(worker)) == 2
 
 
 def test_an_attempt_that_fails_alone_clears_the_suspicion(engine: Engine) -> None:

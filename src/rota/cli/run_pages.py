@@ -22,7 +22,7 @@ from rota.cli.output import (
 if TYPE_CHECKING:
     from rota.jobs.handle import Run
     from rota.model.attempt import AttemptInfo
-    from rota.model.details import RunDetails
+    from rota.model.details import Isolation, RunDetails
     from rota.model.log import LogLine
     from rota.model.run import RunInfo
     from rota.model.run_filter import RunPage
@@ -91,7 +91,7 @@ def _seconds(start: datetime, now: datetime) -> float:
 
 def print_details(found: RunDetails, now: datetime) -> None:
     run = found.run
-    facts(_facts(run, now))
+    facts(_facts(run, now, found.isolation))
     _json_section("payload", run.payload)
     if run.result is not None:
         _json_section("result", run.result)
@@ -106,13 +106,21 @@ def print_details(found: RunDetails, now: datetime) -> None:
             block(_log_text(line))
 
 
-def _facts(run: RunInfo, now: datetime) -> list[tuple[str, object]]:
+_ISOLATION = {
+    "waiting": "waits to be run apart, because a worker was lost with it",
+    "process": "isolated in a process of its own, because a worker was lost with it",
+    "inline": "isolated in its worker's process, because a worker was lost with it",
+}
+
+
+def _facts(run: RunInfo, now: datetime, isolation: Isolation | None) -> list[tuple[str, object]]:
     by = dict(run.triggered_by)
     kind = by.pop("type", "")
     triggered = ", ".join([str(kind), *(f"{key} {value}" for key, value in by.items())])
     return [
         ("run", run.id),
         ("state", run.state if run.finished_at else f"{run.state}, {news(run, now)}"),
+        ("isolation", _ISOLATION[isolation] if isolation else ""),
         ("error", first_line(run.last_error)),
         ("job", run.job),
         ("queue", run.queue),

@@ -80,9 +80,12 @@ def news(worker: WorkerInfo) -> str:
         return "lease ran out; no other worker is there to rescue its runs"
     if worker.status == "stuck":
         return "its event loop stands still"
-    if worker.is_draining:
-        return _draining(worker)
-    return f"{worker.claimed} more claimed" if worker.claimed else ""
+    told = [_draining(worker)] if worker.is_draining else []
+    if worker.isolating_run is not None:
+        told.append(f"isolating run {worker.isolating_run}")
+    if worker.claimed and not worker.is_draining:
+        told.append(f"{worker.claimed} more claimed")
+    return "; ".join(told)
 
 
 def _draining(worker: WorkerInfo) -> str:

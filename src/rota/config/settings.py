@@ -75,6 +75,13 @@ class WorkerSettings:
         ),
         Shown(default="all"),
     ] = ()
+    isolation: Annotated[
+        Literal["process", "inline"],
+        Field(
+            description="Where a run is isolated that was lost with its worker: in a process of "
+            "its own where its handler can run in one, or always in the worker's own process."
+        ),
+    ] = "process"
     poll_seconds: Annotated[
         float,
         Field(ge=0.1, le=60, description="Longest wait between claims when no wake-up comes."),

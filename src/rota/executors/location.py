@@ -53,6 +53,20 @@ def locate(function: Callable[..., Any]) -> Location:
     return Location(name, qualname, os.path.abspath(file) if file else None)
 
 
+def is_reachable(function: Callable[..., Any]) -> bool:
+    """Whether the place that the function names holds it, or a job made of it: a child that imports
+    the same modules finds it there."""
+    try:
+        location = locate(function)
+        found: Any = sys.modules[function.__module__]
+        for name in location.qualname.split("."):
+            found = getattr(found, name)
+    except (JobError, AttributeError, KeyError):
+        return False
+    definition = getattr(found, "definition", None)
+    return found is function or getattr(definition, "function", None) is function
+
+
 def resolve(location: Location) -> object:
     """The object at that place, loading its module if this process has not done so."""
     found: object = load(location.module, location.file)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from rota.model.attempt import AttemptInfo
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 
+Isolation = Literal["waiting", "process", "inline"]
+
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """A run, its attempts with the first one first, and its last log lines in their order."""
+    """A run, its attempts with the first one first, and its last log lines in their order.
+
+    `isolation` says of a run that was lost with its worker that it waits to be run apart, or where
+    that is done: in a `process` of its own, or `inline`, in its worker's process.
+    """
 
     run: RunInfo
     attempts: list[AttemptInfo]
     logs: list[LogLine]
+    isolation: Isolation | None = None

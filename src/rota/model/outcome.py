@@ -39,7 +39,7 @@ class Ended:
 class Again:
     """The run goes on: after `delay` seconds, or, where it is None, from its old place."""
 
-    attempt_state: Literal["failed", "snoozed", "cancelled", "timed_out"]
+    attempt_state: Literal["failed", "snoozed", "cancelled", "timed_out", "lost"]
     delay: float | None
     is_spent: bool
     message: str | None = None
@@ -93,6 +93,13 @@ def cancelled_by(who: str, reason: str | None) -> Ended:
     return Ended(
         "cancelled", "cancelled", f"cancelled by {who}" + (f": {reason}" if reason else "")
     )
+
+
+def lost_apart(failure: Failure, attempts_used: int, max_attempts: int) -> Outcome:
+    """A suspect took its own process with it: the loss is its own, and it stays a suspect."""
+    if attempts_used + 1 >= max_attempts:
+        return Ended("failed", "lost", "attempts used up", failure=failure)
+    return Again("lost", 0, is_spent=True, failure=failure)
 
 
 EXPIRED = Ended("cancelled", "cancelled", "expired")

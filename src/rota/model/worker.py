@@ -11,7 +11,8 @@ class WorkerInfo:
     """One row of `rota.workers`, with what it holds.
 
     `queues` empty: all of them. `is_stuck`: its event loop stands still. `is_silent`: its lease
-    ran out, and nobody has declared it lost yet. `is_draining`: told to claim no more, which it
+    ran out, and nobody has declared it lost yet. `isolating_run`: it runs that one apart, because
+    a worker was lost with it. `is_draining`: told to claim no more, which it
     knows since `drain_seen_at`. `status` is all that in one word: `live`, `draining`, `stopping`,
     `silent`, `stuck`, `lost` or `gone`.
     """
@@ -29,6 +30,7 @@ class WorkerInfo:
     concurrency: int
     running: int
     claimed: int
+    isolating_run: int | None
     is_draining: bool
     is_to_stop: bool
     drain_requested_at: datetime | None

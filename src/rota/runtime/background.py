@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from rota.config import Config
 from rota.runtime.drain import Drain, Order
@@ -12,11 +12,9 @@ from rota.runtime.loop import Loop
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
-from rota.runtime.retention import served
 from rota.runtime.rollups import Rollups
 from rota.runtime.scheduler import Scheduler
 from rota.runtime.sql_jobs import SqlJobs
-from rota.runtime.suspects import Suspects
 from rota.runtime.upkeep import Upkeep
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
@@ -30,8 +28,6 @@ class Background:
         *,
         config: Config,
         database: Database,
-        jobs: Callable[[], Sequence[str]],
-        on_suspects: Callable[[], None],
         on_sql_jobs: Callable[[], Awaitable[object]],
         on_order: Callable[[Order], Awaitable[None]],
     ) -> None:
@@ -58,17 +54,9 @@ class Background:
             self.sql_jobs,
             LogIndexes(database),
             Rescuer(database, lease_seconds=worker.lease_seconds),
-            Suspects(
-                database,
-                jobs=jobs,
-                queues=served(worker.queues),
-                on_found=on_suspects,
-                poll_seconds=worker.poll_seconds,
-            ),
         ]
-
         for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
-            loop.on_turn = self._count_turn
+            loop.on_turn = self.count_turn
 
         self.rollups.before_write = self._count_lines
         self._lines = (0, 0)
@@ -79,7 +67,7 @@ class Background:
         self.rollups.counts.note("lines_stored", self._lines[0] - before[0])
         self.rollups.counts.note("lines_dropped", self._lines[1] - before[1])
 
-    def _count_turn(self, loop: str, is_well: bool) -> None:
+    def count_turn(self, loop: str, is_well: bool) -> None:
         """Errors of every loop; of turns that went well only ticks, as they tell of health."""
         if not is_well:
             self.rollups.counts.note("loop_errors", loop=loop)

@@ -45,7 +45,8 @@ class ChildProcess:
 
     def start(self) -> Card:
         self._started_at = time.monotonic()
-        card, fd = Card.create(self._concurrency)
+        # One more than there are slots: a suspect runs beside them.
+        card, fd = Card.create(self._concurrency + 1)
         try:
             # A group of its own: Ctrl-C in a terminal goes to the supervisor, which decides for
             # its children, and what a handler started ends with a child that is killed.

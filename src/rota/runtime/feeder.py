@@ -69,9 +69,7 @@ class Feeder:
         self._writer = EndWriter(self._ends, second, on_later=on_later, on_turn=self.wake)
         self._ahead: deque[Claim] = deque()
         self._ahead_batch = 0
-        self._is_claiming = True
-        self._has_suspects = False
-        self._is_solo = False
+        self.is_claiming = True
         self._lone = LoneClaims(feed, slots, self._add)
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -111,7 +109,7 @@ class Feeder:
         """Somebody enqueued into this queue."""
         self._plan.add_queue(queue)
         if self._waiting.called():
-            if self._may_claim and not self._ends and self._lone.send(queue):
+            if self.is_claiming and not self._ends and self._lone.send(queue):
                 self._waiting.asked()
             self.wake()
 
@@ -122,12 +120,8 @@ class Feeder:
         self._waiting.look_now()
         self.wake()
 
-    def suspects_wait(self) -> None:
-        self._has_suspects = True
-        self.wake()
-
     def pause_claiming(self, is_paused: bool) -> None:
-        self._is_claiming = not is_paused
+        self.is_claiming = not is_paused
         self.wake()
 
     def set_listening(self, is_listening: bool) -> None:
@@ -168,6 +162,10 @@ class Feeder:
         """What is claimed and has not started, also for the heartbeat's thread: see take_all."""
         return take_all(self._ahead) + take_all(self._slots.ready)
 
+    def held_ids(self) -> set[int]:
+        """What is here: waiting, running, or ended and not written yet."""
+        return self._slots.held_ids() | {claim.id for claim in self._ahead} | self._ends.ids()
+
     async def hand_back(self) -> int:
         """Give back what was claimed and has not started; no attempt is spent."""
         claims = self.take_unstarted()
@@ -203,10 +201,8 @@ class Feeder:
         if self._lone.is_sent:
             await self._receive()
             return
-        if not self._is_claiming and (self._ahead or self._slots.ready):
+        if not self.is_claiming and (self._ahead or self._slots.ready):
             await self.hand_back()
-        if self._has_suspects or self._is_solo:
-            await self._make_room()
         if self._ends and self._is_rushing:
             self._writer.call()
         claim = self._next_claim()
@@ -217,7 +213,7 @@ class Feeder:
 
     def _next_claim(self) -> Callable[[], ClaimRequest] | None:
         """What to ask for next, if anything."""
-        if not self._may_claim:
+        if not self.is_claiming:
             return None
         ready = len(self._slots.ready)
         # As soon as the slots have begun, so that the server has work while they have theirs; not
@@ -240,7 +236,7 @@ class Feeder:
     @property
     def _is_rushing(self) -> bool:
         """Claims follow one another: the ends go over the second connection."""
-        return self._claims_ahead and self._may_claim and self._writer.is_willing
+        return self._claims_ahead and self.is_claiming and self._writer.is_willing
 
     @property
     def _claims_ahead(self) -> bool:
@@ -250,13 +246,9 @@ class Feeder:
     def _has_ends(self) -> bool:
         return bool(self._ends) and not self._is_rushing
 
-    @property
-    def _may_claim(self) -> bool:
-        return self._is_claiming and not self._is_solo
-
     async def _rest(self) -> None:
         """Nothing to do right now: say so, then sleep unless that changed something."""
-        if self._may_claim:
+        if self.is_claiming:
             if self._slots.idle:
                 await self._waiting.update()
             if not self._queues and time.monotonic() >= self._next_queues:
@@ -276,10 +268,10 @@ class Feeder:
         if self._slots.ready:
             seconds = min(seconds, _STALLED_SECONDS)
         full_look = self._plan.seconds_to_full_look
-        if full_look is not None and self._may_claim and self._slots.has_room:
+        if full_look is not None and self.is_claiming and self._slots.has_room:
             seconds = min(seconds, full_look)
         timer = waiter.get_loop().call_later(seconds, self.wake)
-        if self._may_claim and self._slots.has_room and self._waiting.is_quiet:
+        if self.is_claiming and self._slots.has_room and self._waiting.is_quiet:
             self._lone.make_ready(self._plan.request(free=self._slots.free))
         try:
             await waiter
@@ -334,9 +326,9 @@ class Feeder:
 
     def _add(self, claims: Sequence[Claim]) -> bool:
         """Into the slots; not when somebody has said stop meanwhile."""
-        if self._is_claiming:
+        if self.is_claiming:
             self._slots.add(sorted(claims, key=_place))
-        return self._is_claiming
+        return self.is_claiming
 
     def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
         is_starved = not self._slots.ready
@@ -347,7 +339,7 @@ class Feeder:
         self._rollups.counts.picked_up(claims)
         if self._lone.end():
             return
-        if not self._is_claiming:
+        if not self.is_claiming:
             # Somebody said stop while the claim was under way: the next step hands it back.
             self._ahead.extend(claims)
         elif request.batch is None:
@@ -361,8 +353,7 @@ class Feeder:
         await self._feed.close()
         try:
             rows = await self._feed.run("runs/strays")
-            held = self._slots.held_ids() | {claim.id for claim in self._ahead}
-            held |= self._ends.ids()
+            held = self.held_ids()
             strays = [row for row in rows if row[0] not in held]
             if strays:
                 await self._feed.run(
@@ -373,27 +364,6 @@ class Feeder:
         except (psycopg.Error, OSError):
             await self._feed.close()
         self._waiting.look_now()
-
-    async def _make_room(self) -> None:
-        """Runs that were lost once are taken one at a time, with nothing else in flight."""
-        self._has_suspects = False
-        if not self._is_claiming:
-            return
-        if not self._is_solo and not self._slots.is_empty:
-            self._is_solo = bool(await self._feed.run("workers/go_solo"))
-            if self._is_solo:
-                await self.hand_back()
-            return
-        if not self._slots.is_empty or self._ahead:
-            return
-        claims = await self._feed.claim_suspect(self._queues)
-        if claims:
-            self._is_solo = True
-            self._slots.add(claims)
-        elif self._is_solo:
-            self._is_solo = False
-            await self._feed.run("workers/leave_solo")
-            self._waiting.look_now()
 
 
 def _place(claim: Claim) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from rota.runtime.attempt import Services, Stop
 from rota.runtime.background import Background
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.feeder import Feeder
+from rota.runtime.isolation import Isolation
 from rota.runtime.lease import Lease
 from rota.runtime.parent import Parent
 from rota.runtime.retention import served
@@ -71,6 +72,7 @@ class Identity:
         self.feed = Feed(database, worker, jobs)
         self.feeder = self._make_feeder(database, registry, background, on_lost)
         self.runner.serve(self.feeder)
+        self.isolation = self._make_isolation(background, app_ref)
         loop = asyncio.get_running_loop()
         self.lease = Lease(
             database,
@@ -109,9 +111,25 @@ class Identity:
             on_later=background.promoter.wake,
         )
 
+    def _make_isolation(self, background: Background, app_ref: str | None) -> Isolation:
+        config = self._config
+        isolation = Isolation(
+            feed=self.feed,
+            feeder=self.feeder,
+            slots=self.slots,
+            runner=self.runner,
+            queues=served(config.queues),
+            # Without the name of an application a child would have to load the program itself.
+            has_processes=app_ref is not None and config.isolation == "process",
+            poll_seconds=config.poll_seconds,
+        )
+        isolation.on_turn = background.count_turn
+        return isolation
+
     def start(self) -> None:
         self.slots.start()
         self.feeder.start()
+        self.isolation.start()
         if self._parent is None or self._parent.is_gone:
             self.lease.start()
         else:
@@ -136,6 +154,7 @@ class Identity:
         """The lease is lost: stop everything, write nothing."""
         self.lease.stop()
         self.feeder.pause_claiming(True)
+        await self.isolation.stop()
         self.feeder.take_unstarted()
         self.runner.stop_all(Stop("lost"))
         await self.feeder.abandon()
@@ -149,6 +168,7 @@ class Identity:
         """Claim no more, hand back what has not started, wait for the rest until the limit, then
         cut it off: those runs go on elsewhere, with no attempt spent."""
         self.feeder.pause_claiming(True)
+        await self.isolation.stop()
         try:
             await self.feed.run("workers/set_state", state="stopping")
             handed_back = await self.feeder.hand_back()

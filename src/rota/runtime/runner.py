@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -14,26 +13,35 @@ import msgspec
 
 from rota.config import Config
 from rota.errors import AttemptTimeout, LeaseLost, PayloadError
-from rota.executors.location import locate
-from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor, Work
+from rota.executors.process import FINISHED
+from rota.executors.remote import ChildDied
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_result
 from rota.jobs.registry import Registry
-from rota.model.outcome import CUT_OFF, EXPIRED, Ended, Outcome, Policy, cancelled_by, decide
+from rota.model.outcome import (
+    CUT_OFF,
+    EXPIRED,
+    Ended,
+    Outcome,
+    Policy,
+    cancelled_by,
+    decide,
+    lost_apart,
+)
 from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt, Services, Stop
+from rota.runtime.children import Children
 from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
 from rota.runtime.sql_runner import make_call, outcome_of
-from rota.telemetry import capture, otel
+from rota.telemetry import capture
 from rota.telemetry.logging import get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
 _THREAD_GRACE = 5.0
-_NUDGE_SECONDS = 1.0
 
 
 class Runner:
@@ -49,11 +57,15 @@ class Runner:
         self._services = services
         self._worker = worker
         self._random = random_number
-        self._app_ref = app_ref
         self._definitions: Mapping[str, JobDefinition] = {it.name: it for it in registry}
         self._threads = threads
         self._sql_jobs = sql_jobs
-        self._processes: ProcessExecutor | None = None
+        self.children = Children(
+            services=services,
+            size=config.worker.concurrency,
+            app_ref=app_ref,
+            result_bytes=config.runs.result_bytes,
+        )
         self._result_bytes = config.runs.result_bytes
         self._default_timeout = config.runs.timeout_seconds
         self._log = get_logger("worker")
@@ -67,6 +79,10 @@ class Runner:
     def use(self, definitions: Mapping[str, JobDefinition]) -> None:
         """Definitions whose entries are exchanged when an operator changes them."""
         self._definitions = definitions
+
+    @property
+    def definitions(self) -> Mapping[str, JobDefinition]:
+        return self._definitions
 
     async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
         """The body of a slot. Nothing that a handler raises leaves this function."""
@@ -83,16 +99,18 @@ class Runner:
                 await self._claimed(attempt)
                 await self._run_sql(attempt)
                 return
-            if attempt.is_captured and definition.executor == "async":
+            executor = "process" if claim.id in self.children.apart else definition.executor
+            if attempt.is_captured and executor == "async":
                 capture_token = capture.begin(attempt.store_log)
-            if definition.executor == "async":
+            if executor == "async":
                 arguments = self._arguments(definition, attempt)
                 if self.feeder.unflushed is not None:
                     await self._claimed(attempt)
                 result = await definition.function(**arguments)
             else:
                 await self._claimed(attempt)
-                result = await self._call_elsewhere(definition, attempt)
+                call = self._call_thread if executor == "thread" else self._call_process
+                result = await call(definition, attempt)
             if attempt.stop is not None:
                 raise asyncio.CancelledError
             text = None if result is None else self._encode(result)
@@ -119,11 +137,6 @@ class Runner:
     def _encode(self, result: Any) -> str | None:
         raw = result if type(result) is Encoded else encode_result(result, self._result_bytes)
         return None if raw is None else raw.decode()
-
-    async def _call_elsewhere(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
-        if definition.executor == "thread":
-            return await self._call_thread(definition, attempt)
-        return await self._call_process(definition, attempt)
 
     def _arguments(self, definition: JobDefinition, attempt: RunningAttempt) -> dict[str, Any]:
         schema, claim = definition.schema, attempt.claim
@@ -158,29 +171,7 @@ class Runner:
             call.cancel()
 
     async def _call_process(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
-        if self._processes is None:
-            size = self._config.worker.concurrency
-            self._processes = ProcessExecutor(size=size, app_ref=self._app_ref)
-        claim, schema = attempt.claim, definition.schema
-        work = Work(
-            location=locate(definition.function),
-            claim=claim,
-            worker=self._worker,
-            started_at=attempt.started_at,
-            timeout=attempt.timeout,
-            database_url=self._services.database.url,
-            schema=self._services.database.schema,
-            lease_seconds=self._services.lease_seconds,
-            result_bytes=self._result_bytes,
-            context_parameter=schema.context_parameter,
-            is_validated=claim.validated_by == schema.hash,
-            trace=otel.carrier(),
-            captured_level=logging.getLogger().level if attempt.is_captured else None,
-        )
-        call = ProcessCall(
-            work, attempt.write_log, attempt.report_progress, on_printed=attempt.store_log
-        )
-        result = await self._processes.call(call)
+        result = await self.children.call(definition, attempt)
         if result is FINISHED:
             attempt.transaction = _Committed()  # type: ignore[assignment]
             return None
@@ -192,7 +183,9 @@ class Runner:
         """The handler used a transaction: its completion is part of it."""
         transaction = attempt.transaction
         assert transaction is not None
-        if attempt.definition.executor == "thread":
+        if isinstance(transaction, _Committed):
+            pass
+        elif attempt.definition.executor == "thread":
             await asyncio.to_thread(transaction.complete_sync, duration_ms, result)
         else:
             await transaction.complete(duration_ms, result)
@@ -241,6 +234,8 @@ class Runner:
             failure = describe(error.cause, self._config.runs.error_bytes)
             return Ended("failed", "failed", "payload refused", failure=failure)
         failure = describe(error, self._config.runs.error_bytes)
+        if isinstance(error, ChildDied) and claim.id in self.children.apart:
+            return lost_apart(failure, claim.attempts_used, claim.max_attempts)
         policy = self._policy(attempt)
         return decide(error, failure, policy, claim.attempts_used, claim.max_attempts)
 
@@ -278,8 +273,7 @@ class Runner:
             attempt.stop_now(Stop("cancel", by, reason))
 
     async def close(self) -> None:
-        if self._processes is not None:
-            await self._processes.close(grace=_NUDGE_SECONDS)
+        await self.children.close()
 
 
 def _captured(write: capture.Write, body: Callable[[], Any]) -> Any:
@@ -302,7 +296,5 @@ class _Refused(Exception):
 
 class _Committed:
     """Stands for a transaction that a child process has already completed."""
-
-    async def complete(self, duration_ms: float, result: str | None) -> None: ...
 
     async def close(self) -> None: ...

@@ -12,8 +12,9 @@ import asyncio
 import contextvars
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rota.model.run import Claim
 
@@ -51,10 +52,6 @@ class Slots:
     def has_room(self) -> bool:
         return self.free > 0
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._running and not self.ready
-
     def held_ids(self) -> set[int]:
         return set(self._running) | {claim.id for claim in self.ready}
 
@@ -82,6 +79,21 @@ class Slots:
             self.size -= 1
             self._surplus += 1
 
+    def run_beside(self, claim: Claim) -> asyncio.Task[None]:
+        """In a slot of its own, which is there for this run only."""
+        self.size += 1
+        self._running[claim.id] = claim
+        return self._open(self._run_one(claim))
+
+    async def _run_one(self, claim: Claim) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            await self._run(claim, task)
+        finally:
+            del self._running[claim.id]
+            self.size -= 1
+
     async def stop(self) -> None:
         self._is_closing = True
         tasks = list(self._tasks)
@@ -98,10 +110,14 @@ class Slots:
             await asyncio.sleep(0.005)
 
     def _open_slot(self) -> None:
+        _ = self._open(self._slot())
+
+    def _open(self, body: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         # An empty context: what the caller of start() has set is not the handlers' business.
-        task = contextvars.Context().run(asyncio.ensure_future, self._slot())
+        task = contextvars.Context().run(asyncio.ensure_future, body)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _call_one(self) -> None:
         while self._waiters:

@@ -99,8 +99,6 @@ class Worker:
         self._background = Background(
             config=self._config,
             database=self._database,
-            jobs=self._known_jobs,
-            on_suspects=self._suspects_wait,
             on_sql_jobs=self._jobs_changed,
             on_order=self._obey,
         )
@@ -243,6 +241,8 @@ class Worker:
             self._definitions.wake()
         elif kind == "worker" and what == str(identity.worker):
             self._background.drain.wake()
+        elif kind == "suspects":
+            identity.isolation.wake()
         elif kind == "cancel" and what == str(identity.worker):
             self._spawn_cancel_check()
 
@@ -263,10 +263,6 @@ class Worker:
         await self._identity.know(self._known_jobs())
         self._background.upkeep.wake()
         return True
-
-    def _suspects_wait(self) -> None:
-        if self._identity is not None:
-            self._identity.feeder.suspects_wait()
 
     def _spawn_cancel_check(self) -> None:
         task = asyncio.get_running_loop().create_task(self._check_cancels())

@@ -219,9 +219,13 @@ class Feed:
         """Of runs whose end was sent: those it was not written for, though they are ours."""
         return {row[0] for row in await self.run("runs/owned", ids=list(ids))}
 
-    async def claim_suspect(self, queues: Sequence[str]) -> list[Claim]:
+    async def claim_suspect(self, queues: Sequence[str], inline: Sequence[str]) -> list[Claim]:
         rows = await self.run(
-            "runs/claim_suspect", queues=list(queues), jobs=self._jobs, binary=True
+            "runs/claim_suspect",
+            queues=list(queues),
+            jobs=self._jobs,
+            inline=list(inline),
+            binary=True,
         )
         return [Claim._make(row) for row in rows]
 

@@ -51,7 +51,9 @@ def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:
     since = yield from oldest_trace(run)
     params = {"id": run.id, "since": since, "limit": log_lines}
     rows = yield Ask("logs/of_run", params)
-    return RunDetails(run, attempts, [LogLine(**row) for row in reversed(rows)])
+    lines = [LogLine(**row) for row in reversed(rows)]
+    apart = (yield Ask("runs/isolation", {"id": run.id})) if run.finished_at is None else []
+    return RunDetails(run, attempts, lines, apart[0]["isolation"] if apart else None)
 
 
 def oldest_trace(run: RunInfo) -> Plan[datetime]:

@@ -142,8 +142,15 @@ RunDetailsView = view(
         "run": "The run.",
         "attempts": "Its attempts, the first one first.",
         "logs": "Its last log lines, in their order.",
+        "isolation": "If a worker was lost with it: whether it waits to be run apart, or where "
+        "that is done, in a process of its own or in its worker's.",
     },
-    {"run": RUN_EXAMPLE, "attempts": [ATTEMPT_EXAMPLE], "logs": [LINE_EXAMPLE]},
+    {
+        "run": RUN_EXAMPLE,
+        "attempts": [ATTEMPT_EXAMPLE],
+        "logs": [LINE_EXAMPLE],
+        "isolation": None,
+    },
     run=RunView,
     attempts=list[AttemptView],  # type: ignore[valid-type]
     logs=list[LogLineView],  # type: ignore[valid-type]

@@ -4,7 +4,7 @@ SELECT o.id, o.job, o.state
 FROM rota.open_runs o
 WHERE (o.job = ANY (%(jobs)s::text[]) OR EXISTS (SELECT FROM rota.jobs j WHERE j.name = o.job AND j.kind = 'sql'))
   AND (o.state = 'running'
-       OR o.state = 'queued' AND coalesce(o.held_by, 'no_worker') = 'no_worker'
+       OR o.state = 'queued' AND coalesce(o.held_by, 'no_worker') IN ('no_worker', 'suspect')
        OR o.state = 'scheduled' AND o.run_at <= rota.now())
   AND (o.state = 'running' OR NOT EXISTS (SELECT FROM rota.queues q WHERE q.name = o.queue AND q.is_paused))
 ORDER BY o.id

@@ -1,5 +1,5 @@
 -- Said by a supervisor that saw the process end: nobody has to wait for the lease to run out.
-UPDATE rota.workers
-SET state = 'lost', ended_at = clock_timestamp(), is_waiting = false, is_solo = false
-WHERE id = %(worker)s::bigint AND state IN ('live', 'stopping')
-RETURNING id
+UPDATE rota.workers w
+SET state = 'lost', ended_at = clock_timestamp(), is_waiting = false, isolating_run = rota.isolating_of(w)
+WHERE w.id = %(worker)s::bigint AND w.state IN ('live', 'stopping')
+RETURNING w.id

@@ -8,7 +8,8 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, array_rem
        w.drain_reason, w.drain_seen_at, w.is_to_stop,
        x.is_silent, x.status,
        extract(epoch FROM clock_timestamp() - w.heartbeat_at)::double precision AS heartbeat_seconds,
-       coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed, jsonb_build_array(w.id) AS place
+       coalesce(o.running, 0) AS running, coalesce(o.claimed, 0) AS claimed,
+       CASE WHEN w.isolating_run IS NOT NULL AND w.state IN ('live', 'stopping') THEN rota.isolating_of(w) END AS isolating_run, jsonb_build_array(w.id) AS place
 FROM rota.workers w
 LEFT JOIN rota.worker_loads() o ON o.worker = w.id
 CROSS JOIN LATERAL (SELECT w.state IN ('live', 'stopping') AND w.lease_expires_at <= clock_timestamp() AS is_silent) l

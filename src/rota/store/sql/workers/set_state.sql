@@ -1,4 +1,4 @@
 UPDATE rota.workers
-SET state = %(state)s::text, is_waiting = false, is_solo = false,
+SET state = %(state)s::text, is_waiting = false,
     ended_at = CASE WHEN %(state)s::text = 'gone' THEN clock_timestamp() END
 WHERE id = %(worker)s::bigint AND state IN ('live', 'stopping')
