@@ -7,7 +7,6 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -18,7 +17,7 @@ _MESSAGE = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
 def refusing_pooler(url: str) -> Iterator[tuple[str, list[bytes]]]:
     """The URL of a way to the same database, and the first message of every session."""
     known = conninfo_to_dict(url)
-    place = str(Path(str(known["host"])) / f".s.PGSQL.{known['port']}")
+    place = str(known["host"]), int(known["port"] or 5432)
     seen: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
         _start(_accept, listening, place, seen)
@@ -30,14 +29,14 @@ def refusing_pooler(url: str) -> Iterator[tuple[str, list[bytes]]]:
         listening.shutdown(socket.SHUT_RDWR)
 
 
-def _accept(listening: socket.socket, place: str, seen: list[bytes]) -> None:
+def _accept(listening: socket.socket, place: tuple[str, int], seen: list[bytes]) -> None:
     with suppress(OSError):
         while True:
             client, _ = listening.accept()
             _start(_serve, client, place, seen)
 
 
-def _serve(client: socket.socket, place: str, seen: list[bytes]) -> None:
+def _serve(client: socket.socket, place: tuple[str, int], seen: list[bytes]) -> None:
     with client, suppress(OSError):
         length = struct.unpack("!i", client.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL))[0]
         first = client.recv(length, socket.MSG_WAITALL)
@@ -45,8 +44,7 @@ def _serve(client: socket.socket, place: str, seen: list[bytes]) -> None:
         if b"\0options\0" in first:
             client.sendall(b"E" + struct.pack("!i", len(_MESSAGE) + 4) + _MESSAGE)
             return
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(place)
+        with socket.create_connection(place) as server:
             server.sendall(first)
             _start(_pump, client, server)
             _pump(server, client)

@@ -114,5 +114,18 @@ def test_the_line_for_psql_holds_no_secret() -> None:
     from rota.cli.dev import _psql
 
     url = f"{SECRET}?sslpassword=hunter3&application_name=x"
-    app: Any = SimpleNamespace(database=SimpleNamespace(url=url), embedded_home=None)
+    app: Any = SimpleNamespace(
+        database=SimpleNamespace(url=url), embedded_home=None, config=SimpleNamespace(schema="rota")
+    )
     assert _psql(app) == 'psql "user=ada dbname=d host=h application_name=x"'
+
+
+def test_the_line_for_psql_finds_the_tables_of_a_role_that_is_called_like_the_schema() -> None:
+    from rota.cli.dev import _psql
+
+    app: Any = SimpleNamespace(
+        database=SimpleNamespace(url="postgresql://rota@h/d"),
+        embedded_home=None,
+        config=SimpleNamespace(schema="rota"),
+    )
+    assert _psql(app) == "psql \"user=rota dbname=d host=h options='-c search_path=public'\""

@@ -159,8 +159,8 @@ def test_not_everybody_may_allow_it(
     conn = connect()
     conn.execute(sql.SQL("GRANT USAGE ON SCHEMA rota TO {}").format(sql.Identifier(role)))
     conn.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-    with pytest.raises(psycopg.Error, match='may not let jobs run as role "rota"') as caught:
-        conn.execute("SELECT rota.allow_run_as('rota')")
+    with pytest.raises(psycopg.Error, match='may not let jobs run as role "postgres"') as caught:
+        conn.execute("SELECT rota.allow_run_as('postgres')")
     assert caught.value.sqlstate == "RO002"
     assert "superuser" in str(caught.value.diag.message_hint)
 

@@ -115,6 +115,9 @@ def _psql(app: App) -> str:
         for one in pq.Conninfo.parse(app.database.url.encode())
         if one.val is not None and one.dispchar != b"*"
     }
+    if known.get("user") == app.config.schema:
+        # Else Rota's tables would come before the user's own.
+        known.setdefault("options", "-c search_path=public")
     password = (
         f"PGPASSWORD=$(cat {_short(app.embedded_home)}/password) " if app.embedded_home else ""
     )

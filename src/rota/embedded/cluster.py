@@ -11,7 +11,9 @@ from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home
 from rota.errors import EmbeddedError
 
-USER = "rota"
+# Not `rota`: a schema of that name comes first in the search path of a role that is called so.
+USER = "postgres"
+OLD_USER = "rota"
 
 
 def ensure_cluster(home: Home, binaries: Binaries, running: FileLock) -> bool:

@@ -17,10 +17,11 @@ from math import ceil
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, errors
+from psycopg import AsyncClientCursor, AsyncConnection, errors
 from psycopg.adapt import Buffer, Loader
 
 from rota.errors import AttemptTimeout, LeaseLost
+from rota.executors.lending import SETTLE, Lending
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
@@ -30,14 +31,7 @@ from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
 
-_SET = "SELECT set_config('client_min_messages', %s, %s), set_config(%s, %s, %s)"
 _LIMIT = "SELECT set_config('statement_timeout', %s, %s)"
-# After the body: deferred constraints would otherwise fail in COMMIT, after an end that looked
-# written; and what the body set must not reach the statements that end the run.
-_CLOSE_UP = (
-    "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL search_path = pg_catalog, pg_temp;"
-    " SET LOCAL statement_timeout = 0"
-)
 _CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
 _LOCKED_PAUSE = 0.05
 _CANCEL_AGAIN = 0.2
@@ -68,6 +62,7 @@ class SqlFunctionCall:
         self._worker = worker
         self._url = url
         self._statements = Statements(schema)
+        self._lending = Lending(self._statements, claim, worker, lease_seconds)
         self._started = started
         self._timeout = timeout
         self._lease_seconds = lease_seconds
@@ -81,9 +76,8 @@ class SqlFunctionCall:
     async def run(self, decide: Callable[[Answer], Outcome]) -> SqlEnd:
         """Call it, and end the run by what `decide` makes of its answer. What the function raised
         is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
-        # Rescue ends the backend of a lost worker by this name.
-        name = f"rota run {self._claim.id} worker {self._worker}"
-        conn = await AsyncConnection.connect(self._url, prepare_threshold=None, **lent(name))
+        arguments = lent(self._lending.name)
+        conn = await AsyncConnection.connect(self._url, prepare_threshold=None, **arguments)
         conn.add_notice_handler(self._hear)
         conn.adapters.register_loader("jsonb", _Text)
         canceller = asyncio.create_task(self._cancel_when_told(conn))
@@ -107,7 +101,8 @@ class SqlFunctionCall:
             return SqlEnd(decide(answer), self._duration_ms, is_written=False)
         async with conn.transaction():
             answer = await self._ask(conn, call, is_answering, is_local=True)
-            await conn.execute(_CLOSE_UP)
+            await conn.execute(SETTLE)
+            await AsyncClientCursor(conn).execute(*self._lending.end())
             if self._told.is_set():
                 raise asyncio.CancelledError
             end = SqlEnd(decide(answer), self._duration_ms, is_written=True)
@@ -118,9 +113,7 @@ class SqlFunctionCall:
         self, conn: AsyncConnection[Any], call: str, is_answering: bool, is_local: bool
     ) -> Answer:
         level = "debug1" if self._is_debug else "log"
-        # A stopped process must not keep its transaction, and with it its successor, for ever.
-        idle = ("idle_in_transaction_session_timeout", f"{int(self._lease_seconds * 10)}s")
-        await conn.execute(_SET, [level, is_local, *idle, is_local])
+        await conn.execute(*self._lending.begin(is_local=is_local, level=level))
         if self._timeout is not None:
             left = self._timeout - (time.monotonic() - self._started)
             # Rounded up: before the attempt's time is over, its end would be no timeout.

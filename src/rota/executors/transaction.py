@@ -14,21 +14,15 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncClientCursor, AsyncConnection, ClientCursor, Connection
 from psycopg.errors import LockNotAvailable
 
 from rota.errors import JobError, LeaseLost
+from rota.executors.lending import SETTLE, Lending
 from rota.model.run import Claim
 from rota.store.sessions import lent
 from rota.store.statements import Statements
 
-# A deferred constraint would otherwise fail in COMMIT, after a finish that looked successful.
-_CHECK_NOW = "SET CONSTRAINTS ALL IMMEDIATE"
-# Local to the transaction, so that it works through a pooler too.
-_SET_UP = (
-    "SELECT set_config('application_name', %s, true),"
-    " set_config('idle_in_transaction_session_timeout', %s, true)"
-)
 _LOCKED_PAUSE = 0.05
 
 
@@ -46,11 +40,9 @@ class AttemptTransaction:
         self._claim = claim
         self._worker = worker
         self._lease_seconds = lease_seconds
-        self._finish_sql = Statements(schema).get("runs/finish")
-        # Rescue ends the backend of a lost worker by its name. Where it may not, the server
-        # itself ends what a stopped process left open.
-        self._name = f"rota run {claim.id} worker {worker}"
-        self._set_up = [self._name, f"{int(lease_seconds * 10)}s"]
+        statements = Statements(schema)
+        self._lending = Lending(statements, claim, worker, lease_seconds)
+        self._finish_sql = statements.get("runs/finish")
         self._conn: AsyncConnection[Any] | None = None
         self._sync_conn: Connection[Any] | None = None
         self._open = AsyncExitStack()
@@ -61,10 +53,10 @@ class AttemptTransaction:
         if self._sync_conn is not None:
             raise JobError("this attempt already uses transaction_sync(); use one of the two")
         if self._conn is None:
-            conn = await AsyncConnection.connect(self._url, **lent(self._name))
+            conn = await AsyncConnection.connect(self._url, **lent(self._lending.name))
             self._conn = conn
             await self._open.enter_async_context(conn.transaction())
-            await conn.execute(_SET_UP, self._set_up)
+            await conn.execute(*self._lending.begin())
         async with self._conn.transaction():
             yield self._conn
 
@@ -73,17 +65,18 @@ class AttemptTransaction:
         if self._conn is not None:
             raise JobError("this attempt already uses transaction(); use one of the two")
         if self._sync_conn is None:
-            conn = psycopg.connect(self._url, **lent(self._name))
+            conn = psycopg.connect(self._url, **lent(self._lending.name))
             self._sync_conn = conn
             self._open_sync.enter_context(conn.transaction())
-            conn.execute(_SET_UP, self._set_up)
+            conn.execute(*self._lending.begin())
         with self._sync_conn.transaction():
             yield self._sync_conn
 
     async def complete(self, duration_ms: float, result: str | None) -> None:
         """Effect and completion together. LeaseLost: the run is somebody else's, nothing stays."""
         assert self._conn is not None
-        await self._conn.execute(_CHECK_NOW)
+        await self._conn.execute(SETTLE)
+        await AsyncClientCursor(self._conn).execute(*self._lending.end())
         deadline = time.monotonic() + self._lease_seconds
         while True:
             try:
@@ -102,7 +95,8 @@ class AttemptTransaction:
 
     def complete_sync(self, duration_ms: float, result: str | None) -> None:
         assert self._sync_conn is not None
-        self._sync_conn.execute(_CHECK_NOW)
+        self._sync_conn.execute(SETTLE)
+        ClientCursor(self._sync_conn).execute(*self._lending.end())
         deadline = time.monotonic() + self._lease_seconds
         while True:
             try:

@@ -1,0 +1,40 @@
+"""Sessions in which users' code runs: what is said before it and after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.model.run import Claim
+from rota.store.statements import Statements
+
+Statement = tuple[str, dict[str, Any]]
+
+# A deferred constraint would otherwise fail in COMMIT, after an end that looked written.
+SETTLE = "SET CONSTRAINTS ALL IMMEDIATE"
+
+
+class Lending:
+    """For the one session of an attempt."""
+
+    def __init__(
+        self, statements: Statements, claim: Claim, worker: int, lease_seconds: float
+    ) -> None:
+        self._statements = statements
+        # Rescue ends the backend of a lost worker by its name.
+        self.name = f"rota run {claim.id} worker {worker}"
+        # Where it may not, the server itself ends what a stopped process left open.
+        self._idle = f"{int(lease_seconds * 10)}s"
+
+    def begin(self, *, is_local: bool = True, level: str | None = None) -> Statement:
+        """Local to the transaction wherever there is one, so that it works through a pooler."""
+        return self._statements.get("session/lend"), {
+            "name": self.name,
+            "idle": self._idle,
+            "level": level,
+            "schema": self._statements.schema,
+            "is_local": is_local,
+        }
+
+    def end(self) -> Statement:
+        """Several statements in one: for a cursor that fills in parameters by itself."""
+        return self._statements.get("session/take_back"), {"idle": self._idle}
