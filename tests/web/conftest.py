@@ -67,6 +67,11 @@ def shop(make_app: Any) -> rota.App:
     @app.job(payload={"days": 7})
     async def clean(days: int) -> None: ...
 
+    @app.job(max_attempts=1)
+    async def boom(ctx: rota.Context, text: str) -> None:
+        ctx.log.warning("it breaks", text=text)
+        raise RuntimeError(text)
+
     return app
 
 

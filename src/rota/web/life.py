@@ -1,0 +1,80 @@
+"""The life of a run in steps: when, in which state, what happened, and how long that took. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.model.attempt import AttemptInfo
+from rota.model.run import RunInfo
+from rota.web import words
+from rota.web.run_words import first_line
+
+
+@dataclass(frozen=True, slots=True)
+class LifeStep:
+    at: datetime
+    state: str
+    what: str
+    more: str
+    took: str = ""
+
+
+def steps_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> list[LifeStep]:
+    found = [_enqueued(run)]
+    if run.run_at > run.created_at and not attempts:
+        found.append(
+            LifeStep(run.run_at, "scheduled", "Due", "" if run.run_at <= now else "not yet")
+        )
+    ready_at = max(run.created_at, min(run.run_at, attempts[0].started_at) if attempts else now)
+    for attempt in attempts:
+        waited = (attempt.started_at - ready_at).total_seconds()
+        found += _attempt(attempt, waited, now)
+        ready_at = attempt.finished_at or now
+    if run.finished_at is not None and (not attempts or run.state == "cancelled"):
+        found.append(
+            LifeStep(run.finished_at, run.state, run.state.capitalize(), run.end_reason or "")
+        )
+    return found
+
+
+def _enqueued(run: RunInfo) -> LifeStep:
+    by = run.triggered_by
+    kind = str(by.get("type", ""))
+    who = {
+        "scheduler": f"by schedule {run.schedule}",
+        "catch_up": f"by schedule {run.schedule}, to catch up",
+        "backfill": f"by a backfill of {run.schedule}",
+        "event": f"by event {by.get('event', '')}",
+        "sql": "by SQL",
+        "code": "by code",
+        "manual": "by hand",
+    }.get(kind, kind)
+    actor = f", {by['actor']}" if by.get("actor") else ""
+    return LifeStep(
+        run.created_at,
+        "queued",
+        "Enqueued",
+        f"{who}{actor} in {run.queue}, priority {run.priority}",
+    )
+
+
+def _attempt(attempt: AttemptInfo, waited: float, now: datetime) -> list[LifeStep]:
+    end = attempt.finished_at or now
+    took = words.duration((end - attempt.started_at).total_seconds())
+    start = LifeStep(
+        attempt.started_at,
+        "running",
+        f"Attempt {attempt.attempt} started",
+        f"on worker {attempt.worker}" + (f", after {words.duration(waited)}" if waited > 1 else ""),
+        f"{took} so far" if attempt.finished_at is None else took,
+    )
+    if attempt.finished_at is None:
+        return [start]
+    more = attempt.message or (
+        f"{attempt.error_type}: {first_line(attempt.error)}" if attempt.error_type else ""
+    )
+    word = attempt.state.replace("_", " ")
+    ended = LifeStep(attempt.finished_at, attempt.state, f"Attempt {attempt.attempt} {word}", more)
+    return [start, ended]

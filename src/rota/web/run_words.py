@@ -1,0 +1,69 @@
+"""What a row of the list of runs says besides its columns. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.model.run import RunInfo
+from rota.web import words
+
+# What holds a run back that is queued, by the word of its row.
+_HOLDS = {
+    "overlap": "waits for the schedule’s run before it",
+    "no_worker": "no live worker declares this job",
+    "suspect": "lost before: will run isolated, in a process of its own",
+}
+_CANCELLABLE = frozenset({"blocked", "scheduled", "queued", "running"})
+_RETRIABLE = frozenset({"failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A text, the error behind it, and whether it is something to worry about."""
+
+    text: str = ""
+    error: str = ""
+    is_odd: bool = False
+
+
+def note_of(run: RunInfo, now: datetime) -> Note:
+    error = first_line(run.last_error)
+    match run.state:
+        case "scheduled":
+            until = words.duration((run.run_at - now).total_seconds())
+            verb = "retries" if run.attempts_used else "starts"
+            return Note(f"{verb} in {until}" if run.run_at > now else f"{verb} now", error)
+        case "queued" if run.held_by:
+            return Note(_HOLDS.get(run.held_by, run.held_by), is_odd=True)
+        case "queued":
+            return Note("", error)
+        case "running" if run.progress is not None:
+            return Note(f"{run.progress:.0%}{f', {run.message}' if run.message else ''}")
+        case "failed":
+            return Note("", error or run.end_reason or "")
+        case "cancelled":
+            return Note(run.end_reason or "")
+        case _:
+            return Note(first_line(run.message))
+
+
+def first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
+
+
+def counted(run: RunInfo) -> int:
+    """Attempts that count, with the one that runs."""
+    return run.attempts_used + (1 if run.state == "running" else 0)
+
+
+def can_cancel(run: RunInfo) -> bool:
+    return run.state in _CANCELLABLE
+
+
+def can_retry(run: RunInfo) -> bool:
+    return run.state in _RETRIABLE
+
+
+def can_delete(run: RunInfo) -> bool:
+    return run.state not in _CANCELLABLE
