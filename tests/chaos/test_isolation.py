@@ -134,6 +134,8 @@ def test_a_poison_run_beside_innocents_ends_alone(
     assert (ended["state"], ended["end_reason"]) == ("failed", "attempts used up")
     assert engine.attempt_states(poison) == ["lost"] * (crashes + 1)
     assert len(workers) - 1 == crashes, "the last attempt takes no worker with it"
+    lost = engine.one("SELECT count(*) FROM rota.past_attempts WHERE run_id <> %s", poison)
+    assert lost < crashes * 2 * 40, "only batches that had started may have lost an attempt"
 
 
 def test_a_poison_run_isolated_in_its_worker_s_process_ends_alone(

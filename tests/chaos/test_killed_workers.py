@@ -83,33 +83,6 @@ def test_a_frozen_worker_learns_that_it_was_lost(
     assert (engine.run(run), engine.attempts(run)) == before
 
 
-def test_a_poison_run_ends_and_its_neighbours_do_not(
-    engine: Engine, worker_process: StartWorker
-) -> None:
-    settings = {"worker.concurrency": 4, "worker.claim_size": 40}
-    worker = worker_process(APP, **settings)
-    engine.conn.execute("SELECT rota.pause_queue('default')")
-    neighbours = [engine.enqueue("quick", {"n": n}) for n in range(150)]
-    poison = engine.enqueue("poison")
-    neighbours += [engine.enqueue("quick", {"n": n}) for n in range(150, 300)]
-    engine.conn.execute("SELECT rota.resume_queue('default')")
-
-    def all_ended() -> bool:
-        nonlocal worker
-        if worker.returncode is not None:
-            worker = worker_process(APP, wait=False, **settings)
-        return bool(engine.one("SELECT count(*) = 0 FROM rota.open_runs"))
-
-    eventually_sync(all_ended, timeout=90)
-    ended = engine.run(poison)
-    assert (ended["state"], ended["end_reason"]) == ("failed", "attempts used up")
-    assert engine.attempt_states(poison) == ["lost", "lost"]
-    states = engine.rows("SELECT DISTINCT state FROM rota.runs WHERE id = ANY (%s)", neighbours)
-    assert states == [{"state": "succeeded"}]
-    lost = engine.one("SELECT count(*) FROM rota.past_attempts WHERE run_id <> %s", poison)
-    assert lost < 2 * 40, "only the batch that had started may have lost an attempt"
-
-
 def test_signals_stop_a_worker_in_order(engine: Engine, worker_process: StartWorker) -> None:
     worker = worker_process(APP, **{"worker.shutdown_seconds": 3600})
     run = engine.enqueue("hold")

@@ -17,6 +17,8 @@ from rota.model.outcome import (
     Policy,
     cancelled_by,
     decide,
+    lost_apart,
+    not_begun,
 )
 
 FAILURE = Failure("Kind", "words", "trace")
@@ -100,3 +102,12 @@ def test_ends_that_nobody_raised() -> None:
     assert cancelled_by("ann", None).end_reason == "cancelled by ann"
     assert EXPIRED.end_reason == "expired"
     assert (CUT_OFF.delay, CUT_OFF.is_spent) == (None, False)
+
+
+def test_a_suspect_that_took_its_own_process_with_it() -> None:
+    assert lost_apart(FAILURE, 0, 3) == again("lost", 0)
+    assert lost_apart(FAILURE, 2, 3) == over("lost", USED_UP)
+
+
+def test_what_was_not_begun_costs_nothing() -> None:
+    assert not_begun("no room") == Again("cancelled", None, is_spent=False, message="no room")

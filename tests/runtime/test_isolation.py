@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 import psycopg
@@ -66,6 +67,18 @@ async def test_a_function_of_a_module_is_isolated_in_a_process(
     async with app.worker(app_ref="tests.runtime.bodies"):
         pids = [(await run.wait(30))[1] for run in runs]
     assert len({*pids, os.getpid()}) == 3, "one process for each"
+
+
+async def test_where_no_process_can_be_started_it_is_isolated_in_the_worker(
+    make_app: MakeApp, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/python/here")
+    app = make_app(**ONE_SLOT)
+    run = await suspect(app.job(bodies.own_pid), engine, n=1)
+    async with app.worker(app_ref="tests.runtime.bodies"):
+        assert await run.wait(30) == [1, os.getpid()]
+    assert engine.attempt_states(run.id) == ["lost", "cancelled", "succeeded"]
+    assert engine.run(run.id)["attempts_used"] == 2
 
 
 async def test_an_exception_in_the_child_is_an_ordinary_failure(

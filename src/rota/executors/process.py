@@ -86,6 +86,10 @@ class ProcessExecutor:
                 raise ChildDied(await child.gone)
             return _result_of(answer)
 
+    async def prepare(self) -> None:
+        """Have a child ready, or raise why there can be none."""
+        self._give_back(await self._take())
+
     async def close(self, grace: float) -> None:
         """Ends all children, idle ones at once, busy ones after their attempt or the grace."""
         self._is_closed = True

@@ -95,6 +95,11 @@ def cancelled_by(who: str, reason: str | None) -> Ended:
     )
 
 
+def not_begun(why: str) -> Again:
+    """Back to its place: the body was not called, for a reason that is not the run's."""
+    return Again("cancelled", None, is_spent=False, message=why)
+
+
 def lost_apart(failure: Failure, attempts_used: int, max_attempts: int) -> Outcome:
     """A suspect took its own process with it: the loss is its own, and it stays a suspect."""
     if attempts_used + 1 >= max_attempts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from rota.errors import RotaError
 from rota.executors.location import locate
 from rota.executors.process import Finished, ProcessCall, ProcessExecutor, Work
 from rota.jobs.definition import JobDefinition
@@ -11,6 +12,13 @@ from rota.runtime.attempt import RunningAttempt, Services
 from rota.telemetry import otel
 
 _LEAVE_SECONDS = 1.0
+
+
+class NoChild(Exception):
+    """No process of its own could be started for a run: its body was not called."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(f"no process of its own could be started: {cause}")
 
 
 class Children:
@@ -26,6 +34,8 @@ class Children:
         self._pool: ProcessExecutor | None = None
         # Runs whose body gets a process of its own, whatever their job says.
         self.apart: set[int] = set()
+        # Whether one could be started whenever that was tried.
+        self.may_start = True
 
     async def call(
         self, definition: JobDefinition, attempt: RunningAttempt
@@ -46,6 +56,11 @@ class Children:
         """In a child that nobody had before it or has after it: what kills it is this run."""
         executor = ProcessExecutor(size=1, app_ref=self._app_ref)
         try:
+            try:
+                await executor.prepare()
+            except (OSError, RotaError) as error:
+                self.may_start = False
+                raise NoChild(error) from error
             return await executor.call(call)
         finally:
             await executor.close(grace=_LEAVE_SECONDS)

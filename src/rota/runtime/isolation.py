@@ -70,7 +70,8 @@ class Isolation(Loop):
         return self._feeder.is_claiming and not self._is_over
 
     async def _claim(self) -> None:
-        inline = inline_jobs(self._runner.definitions, has_processes=self._has_processes)
+        has_processes = self._has_processes and self._runner.children.may_start
+        inline = inline_jobs(self._runner.definitions, has_processes=has_processes)
         try:
             claims = await self._feed.claim_suspect(self._queues, inline)
         except LeaseLost:

@@ -29,10 +29,11 @@ from rota.model.outcome import (
     cancelled_by,
     decide,
     lost_apart,
+    not_begun,
 )
 from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt, Services, Stop
-from rota.runtime.children import Children
+from rota.runtime.children import Children, NoChild
 from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
@@ -229,6 +230,9 @@ class Runner:
         if stop is not None and stop.kind == "timeout":
             error = AttemptTimeout(attempt.timeout or 0.0).with_traceback(error.__traceback__)
         claim = attempt.claim
+        if isinstance(error, NoChild):
+            self._log.error("a run could not be isolated", run=claim.id, error=error)
+            return not_begun(str(error))
         if isinstance(error, _Refused):
             # No later attempt would find another payload.
             failure = describe(error.cause, self._config.runs.error_bytes)

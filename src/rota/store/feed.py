@@ -220,22 +220,29 @@ class Feed:
         return {row[0] for row in await self.run("runs/owned", ids=list(ids))}
 
     async def claim_suspect(self, queues: Sequence[str], inline: Sequence[str]) -> list[Claim]:
-        rows = await self.run(
-            "runs/claim_suspect",
-            queues=list(queues),
-            jobs=self._jobs,
-            inline=list(inline),
-            binary=True,
-        )
-        return [Claim._make(row) for row in rows]
+        """Over a pooled connection: it is asked every second, and a run that comes just then must
+        not wait for that."""
+        sql = self._database.statements.get("runs/claim_suspect")
+        params = {
+            "worker": self._worker,
+            "queues": list(queues),
+            "jobs": self._jobs,
+            "inline": list(inline),
+        }
+        async with self._database.connection() as conn:
+            cursor = conn.cursor(binary=True)
+            cursor.adapters.register_loader("jsonb", _RawJson)
+            with translate_foreign():
+                await cursor.execute(sql, params)
+                return [Claim._make(row) for row in await cursor.fetchall()]
 
-    async def run(self, statement: str, *, binary: bool = False, **params: Any) -> list[Any]:
+    async def run(self, statement: str, **params: Any) -> list[Any]:
         """Another statement about this worker, on the same connection."""
         sql = self._database.statements.get(statement)
         async with self._turn:
             conn = await self._connection()
             with translate_foreign():
-                cursor = await conn.execute(sql, {"worker": self._worker, **params}, binary=binary)
+                cursor = await conn.execute(sql, {"worker": self._worker, **params})
                 return await cursor.fetchall() if cursor.description else []
 
 
