@@ -1,9 +1,9 @@
 """Calls a SQL function as the body of a run: its effect and the run's end commit together.
 
 The order on the attempt's own connection: BEGIN, the timeout as a statement of its own (inside the
-statement of the call it would do nothing), the call, SET CONSTRAINTS ALL IMMEDIATE, the fenced
-end, COMMIT. The connection is closed afterwards: a function leaves settings, temporary tables and
-advisory locks behind. A procedure that commits by itself has no such transaction: at least once.
+statement of the call it would do nothing), the call, what it has deferred, the fenced end, COMMIT.
+The connection is closed afterwards: a function leaves settings, temporary tables and advisory
+locks behind. A procedure that commits by itself has no such transaction: at least once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from psycopg.adapt import Buffer, Loader
 
 from rota.errors import AttemptTimeout, LeaseLost
 from rota.executors.lending import SETTLE, Lending
+from rota.executors.run_as import settle
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
@@ -95,14 +96,13 @@ class SqlFunctionCall:
         sql = self._statements.get("jobs/sql_call")
         row = await (await conn.execute(sql, {"job": self._claim.job})).fetchone()
         assert row is not None
-        call, mode, is_answering = row
+        call, mode, is_answering, caller = row
         if mode == "none":
             answer = await self._ask(conn, call, is_answering, is_local=False)
             return SqlEnd(decide(answer), self._duration_ms, is_written=False)
         async with conn.transaction():
             answer = await self._ask(conn, call, is_answering, is_local=True)
-            await conn.execute(SETTLE)
-            await AsyncClientCursor(conn).execute(*self._lending.end())
+            await self._close_up(conn, caller)
             if self._told.is_set():
                 raise asyncio.CancelledError
             end = SqlEnd(decide(answer), self._duration_ms, is_written=True)
@@ -114,10 +114,7 @@ class SqlFunctionCall:
     ) -> Answer:
         level = "debug1" if self._is_debug else "log"
         await conn.execute(*self._lending.begin(is_local=is_local, level=level))
-        if self._timeout is not None:
-            left = self._timeout - (time.monotonic() - self._started)
-            # Rounded up: before the attempt's time is over, its end would be no timeout.
-            await conn.execute(_LIMIT, [f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms", is_local])
+        await self._limit(conn, is_local)
         if self._told.is_set():
             raise asyncio.CancelledError
         cursor = psycopg.AsyncRawCursor(conn)
@@ -129,6 +126,25 @@ class SqlFunctionCall:
             return Answer(True)
         row = await cursor.fetchone()
         return read_answer(row[0] if row else None)
+
+    async def _limit(self, conn: AsyncConnection[Any], is_local: bool = True) -> None:
+        if self._timeout is not None:
+            left = self._timeout - (time.monotonic() - self._started)
+            # Rounded up: before the attempt's time is over, its end would be no timeout.
+            await conn.execute(_LIMIT, [f"{max(1, ceil(left * _CLOCK_RATE) + 1)}ms", is_local])
+
+    async def _close_up(self, conn: AsyncConnection[Any], caller: str | None) -> None:
+        """After the body, whose code may still run: in deferred triggers, and as its role."""
+
+        async def reset() -> None:
+            await AsyncClientCursor(conn).execute(*self._lending.end())
+            await self._limit(conn)
+
+        if caller is None:
+            await conn.execute(SETTLE)
+        else:
+            await settle(conn, caller, self._statements, reset)
+        await AsyncClientCursor(conn).execute(*self._lending.end())
 
     async def _write(self, conn: AsyncConnection[Any], end: SqlEnd) -> None:
         """The fence, last: a lock from the start would keep cancel and rescue waiting."""
