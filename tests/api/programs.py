@@ -18,6 +18,7 @@ from tests.cli.conftest import here
 __all__ = ["here"]
 TOKEN = "a token for tests"
 LOOPS = ("uvloop", "asyncio")
+_WITHOUT_UVLOOP = Path(__file__).parents[1] / "apps" / "without_uvloop"
 
 
 class Served:
@@ -66,7 +67,7 @@ def serve(here: Path, database_url: str) -> Iterator[Callable[..., Served]]:
     def start(
         *arguments: str, loop: str = "uvloop", files: int | None = None, **env: str
     ) -> Served:
-        more = {"ROTA_DATABASE_URL": database_url, **_loop(here, loop), **env}
+        more = {"ROTA_DATABASE_URL": database_url, **_loop(loop), **env}
         started.append(Served(here, *arguments, files=files, **more))
         return started[-1]
 
@@ -79,11 +80,5 @@ def _limited(files: int | None) -> list[str]:
     return [] if files is None else ["/bin/sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
 
 
-def _loop(place: Path, name: str) -> dict[str, str]:
-    """Without uvloop, the loop of asyncio is the best there is."""
-    if name == "uvloop":
-        return {}
-    hidden = place / "no_uvloop"
-    hidden.mkdir(exist_ok=True)
-    (hidden / "uvloop.py").write_text("raise ImportError")
-    return {"PYTHONPATH": str(hidden)}
+def _loop(name: str) -> dict[str, str]:
+    return {} if name == "uvloop" else {"PYTHONPATH": str(_WITHOUT_UVLOOP)}

@@ -245,7 +245,7 @@ async def test_enqueue_and_wait(cli: Cli, jobs: rota.App) -> None:
         assert (good.code, good.json) == (0, {"user": 5})
         bad = await asyncio.to_thread(cli, "runs", "enqueue", "fail", "--wait", "--json")
     assert (bad.code, bad.json["state"]) == (1, "failed")
-    assert "ended as failed: attempts used up: no\nway" in bad.err
+    assert "ended as failed: attempts used up: no\n  way" in bad.err
     late = await asyncio.to_thread(cli, "runs", "enqueue", "send", "--wait", "--timeout", "10ms")
     assert late.code == 1
     assert "had not ended" in late.err

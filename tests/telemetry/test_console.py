@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from rota.telemetry import logging as console
-from rota.telemetry.logging import configure, print_line
+from rota.telemetry.logging import configure, get_logger, print_line
+from tests.terminal import EVIL, check
 
 
 class Stream(io.StringIO):
@@ -40,6 +43,7 @@ def restore() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level, before = list(root.handlers), root.level, console._console
     yield
+    structlog.reset_defaults()
     root.handlers[:] = handlers
     root.setLevel(level)
     console._console = before
@@ -116,6 +120,47 @@ def test_the_short_way_and_that_of_logging_give_the_same_line() -> None:
     assert lines[0][8:] == lines[1][8:]
     assert "\x1b" not in lines[0]
     assert [record.getMessage() for record in seen] == [lines[0][32:-1]]
+
+
+def entries(text: str) -> list[str]:
+    """What begins with a time; each of them is one that was logged."""
+    return re.findall(r"^\d\d:\d\d:\d\d .*", text, re.MULTILINE)
+
+
+def test_no_line_is_forged_and_no_terminal_steered() -> None:
+    """By a message, a field, its name, the name of a job or of a logger, a level, a traceback or a
+    stack, on either way; of our own lines, of anybody's, and of a structlog left as it is."""
+    stream = Stream()
+    structlog.reset_defaults()
+    configure("info", stream)
+    try:
+        say(EVIL, job=EVIL, **{EVIL: EVIL, "n": 1})
+        logging.getLogger(EVIL).warning(EVIL, stack_info=True)
+        logging.addLevelName(35, EVIL)
+        logging.getLogger("host").log(35, "%s", EVIL)
+        get_logger("api").warning(EVIL, **{EVIL: EVIL})
+        for log in (logging.getLogger("host"), get_logger("api"), structlog.get_logger()):
+            try:
+                raise ValueError(EVIL)
+            except ValueError:
+                log.exception(EVIL)
+        structlog.get_logger().info(EVIL, stack_info=True, **{EVIL: EVIL})
+    finally:
+        structlog.reset_defaults()
+        logging.addLevelName(35, "Level 35")
+    shown = "".join(stream.lines)
+    check(shown)
+    assert len(entries(shown)) == 8
+    assert shown.count("    ValueError: evil") == 3
+
+
+def test_whoever_configures_structlog_is_left_alone() -> None:
+    structlog.configure(processors=[])
+    try:
+        configure("info", Stream())
+        assert structlog.get_config()["processors"] == []
+    finally:
+        structlog.reset_defaults()
 
 
 def test_the_time_is_that_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:

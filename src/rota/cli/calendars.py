@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from rota.cli import times, values
 from rota.cli.flags import Absolute, Json, Reason, Version
 from rota.cli.names import calendar_names
-from rota.cli.output import block, facts, heading, print_json, remark, table, tell
+from rota.cli.output import facts, heading, json_block, print_json, remark, table, tell
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -80,7 +79,7 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
         ]
     )
     heading("definition")
-    block(json_module.dumps(found.definition, indent=2, ensure_ascii=False))
+    json_block(found.definition)
 
 
 @commands.command("create")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from rota.cli import times, values
 from rota.cli.flags import Json, Metadata, Reason, Version
 from rota.cli.names import job_names, queue_names
-from rota.cli.output import block, compact, facts, heading, print_json, remark, table, tell
+from rota.cli.output import compact, facts, heading, json_block, print_json, remark, table, tell
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -103,7 +102,7 @@ def show(
         return
     facts(_facts(found, now))
     heading("payload schema")
-    block(json_module.dumps(found.payload_schema, indent=2, ensure_ascii=False))
+    json_block(found.payload_schema)
 
 
 def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:

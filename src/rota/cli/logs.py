@@ -8,9 +8,10 @@ import typer
 
 from rota.cli import times, values
 from rota.cli.flags import Json, Zone
-from rota.cli.output import clean, compact, one_line_json, print_json, remark
+from rota.cli.output import compact, one_line_json, print_json, remark
 from rota.cli.session import administer
 from rota.model.log import LEVELS
+from rota.model.printable import entry, one_line
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -145,13 +146,15 @@ def _all_of_run(app: App, run_id: int, attempt: int | None) -> list[LogLine]:
 
 
 def _print(line: LogLine) -> None:
-    fields = " ".join(f"{name}={compact(value)}" for name, value in (line.fields or {}).items())
-    level = typer.style(f"{line.level:<8}", fg=STYLES.get(line.level))
-    start = (
-        f"{times.absolute(line.at)}  {level}  {clean(f'{line.job} {line.run_id}.{line.attempt}')}"
-    )
-    rest = f"{line.message}  {fields}" if fields else line.message
-    typer.echo(f"{start}  {clean(rest)}")
+    level = typer.style(f"{one_line(line.level):<8}", fg=STYLES.get(line.level))
+    job = one_line(f"{line.job} {line.run_id}.{line.attempt}")
+    typer.echo(f"{times.absolute(line.at)}  {level}  {job}  {entry(line_text(line), '    ')}")
+
+
+def line_text(line: LogLine) -> str:
+    """The message and its fields."""
+    fields = [f"{one_line(name)}={compact(it)}" for name, it in (line.fields or {}).items()]
+    return "  ".join([line.message, *([" ".join(fields)] if fields else [])])
 
 
 def _print_end(page: LogPage) -> None:

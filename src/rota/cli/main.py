@@ -31,6 +31,7 @@ from rota.cli import (
     workers,
 )
 from rota.cli.failure import Failure
+from rota.cli.output import remark
 from rota.cli.session import Session
 from rota.cli.watch import spell_out
 
@@ -144,14 +145,14 @@ def fail(error: Exception) -> int:
     if os.environ.get("ROTA_DEBUG", "").lower() in ("1", "true", "yes", "on"):
         import traceback
 
-        traceback.print_exception(error)
+        remark("".join(traceback.format_exception(error)).rstrip())
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(str(error), err=True)
         return 2
     message, hint, code = _explain(error)
-    typer.echo(f"error: {message}", err=True)
+    remark(f"error: {message.rstrip()}")
     if hint:
-        typer.echo(f"hint: {hint}", err=True)
+        remark(f"hint: {hint}")
     return code
 
 

@@ -19,7 +19,9 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
         # A shell that waits for completions has no use for an error.
         except Exception:
             return []
-        return [name for name in found if name.startswith(incomplete)][:_MOST]
+        # A shell shows and inserts them as they are: only what it can.
+        good = [name for name in found if name.startswith(incomplete) and name.isprintable()]
+        return good[:_MOST]
 
     return names
 

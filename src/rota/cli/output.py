@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from rota.model.printable import entry, in_json, lines, one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,30 +29,26 @@ STATE_STYLES = {
 _one_line: ContextVar[bool] = ContextVar("one_line", default=False)
 # What is left to the last column on a narrow terminal.
 _LAST_COLUMN = 12
-# What a job wrote must not steer the terminal of whoever reads it.
-_CONTROL = {
-    code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if code not in (9, 10)
-}
+_INDENT = "  "
 
 
 def say(text: str) -> None:
     """The answer of a command that did something."""
-    typer.echo(clean(text))
+    typer.echo(entry(text, _INDENT))
 
 
 def remark(text: str) -> None:
     """What is worth knowing beside the answer."""
-    typer.echo(clean(text), err=True)
-
-
-def clean(value: object) -> str:
-    return str(value).translate(_CONTROL)
+    typer.echo(entry(text, _INDENT), err=True)
 
 
 def print_json(value: object) -> None:
     """One document; times in ISO 8601, UTC."""
-    indent = None if _one_line.get() else 2
-    typer.echo(json.dumps(_plain(value), indent=indent, ensure_ascii=False))
+    typer.echo(_json(value, indent=None if _one_line.get() else 2))
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return in_json(json.dumps(_plain(value), indent=indent, ensure_ascii=False))
 
 
 @contextmanager
@@ -123,7 +121,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     from rich.text import Text
 
     out = console()
-    known = [(name, clean(value)) for name, value in pairs if value not in (None, "", [], {})]
+    known = [(name, lines(str(value))) for name, value in pairs if value not in (None, "", [], {})]
     width = max((len(name) for name, _ in known), default=0)
     for name, value in known:
         indented = value.replace("\n", "\n" + " " * (width + 2))
@@ -137,13 +135,18 @@ def heading(text: str) -> None:
 
     out = console()
     out.print()
-    out.print(Text(text, "bold underline"))
+    out.print(Text(one_line(text), "bold underline"))
 
 
 def block(text: str) -> None:
-    """Text as it is, indented."""
-    for line in text.rstrip("\n").split("\n"):
-        typer.echo(f"  {clean(line)}")
+    """Text of several lines, indented."""
+    for line in lines(text).rstrip("\n").split("\n"):
+        typer.echo(f"{_INDENT}{line}")
+
+
+def json_block(value: object) -> None:
+    """A document below its heading."""
+    block(_json(value, indent=2))
 
 
 def amount(count: int, noun: str) -> str:
@@ -153,9 +156,9 @@ def amount(count: int, noun: str) -> str:
 
 def first_line(value: object) -> str:
     text = "" if value is None else str(value)
-    return clean(text.strip().split("\n", 1)[0])
+    return one_line(text.strip().split("\n", 1)[0])
 
 
 def compact(value: object) -> str:
     """JSON on one line, for people."""
-    return json.dumps(_plain(value), ensure_ascii=False)
+    return _json(value)

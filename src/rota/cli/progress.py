@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rota.model.printable import one_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -40,9 +42,9 @@ def progress(title: str, total: int | None = None) -> Iterator[Bar]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Rich
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     out = Console(stderr=True, highlight=False)
     with Rich(*columns, TimeElapsedColumn(), console=out, transient=True) as shown:
-        bar = Bar(shown, title)
+        bar = Bar(shown, one_line(title))
         bar.expect(total)
         yield bar

@@ -184,7 +184,7 @@ def _print(result: BulkResult, is_json: bool, *, is_short: bool) -> int:
         remark("no runs fit")
     for one in result.items:
         if not one.is_done:
-            remark(_refusal(result, one))
+            _print_refusal(result, one)
         elif not is_short:
             say(f"run {one.id} {'would be: ' if result.is_dry_run else ''}{_WORDS[one.outcome]}")
     if is_short:
@@ -195,13 +195,14 @@ def _print(result: BulkResult, is_json: bool, *, is_short: bool) -> int:
     return 1 if result.refused else 0
 
 
-def _refusal(result: BulkResult, one: BulkItem) -> str:
+def _print_refusal(result: BulkResult, one: BulkItem) -> None:
     hints = {
-        "retry": "\nhint: Only a run that failed or was cancelled can be retried.",
-        "delete": "\nhint: Only a run that has ended can be deleted.",
+        "retry": "Only a run that failed or was cancelled can be retried.",
+        "delete": "Only a run that has ended can be deleted.",
     }
-    is_state = f"run {one.id} is " in (one.reason or "")
-    return f"error: {one.reason}{hints.get(result.action, '') if is_state else ''}"
+    remark(f"error: {one.reason}")
+    if f"run {one.id} is " in (one.reason or "") and result.action in hints:
+        remark(f"hint: {hints[result.action]}")
 
 
 def _past(result: BulkResult) -> str:

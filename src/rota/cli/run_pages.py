@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json as json_module
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rota.cli import times
+from rota.cli.logs import line_text
 from rota.cli.output import (
     block,
     compact,
     facts,
     first_line,
     heading,
+    json_block,
     print_json,
     remark,
     say,
     table,
 )
+from rota.model.printable import entry
 
 if TYPE_CHECKING:
     from rota.jobs.handle import Run
@@ -146,7 +148,7 @@ def _facts(run: RunInfo, now: datetime, isolation: Isolation | None) -> list[tup
 
 def _json_section(title: str, value: Any) -> None:
     heading(title)
-    block(json_module.dumps(value, indent=2, ensure_ascii=False))
+    json_block(value)
 
 
 def _print_attempts(attempts: list[AttemptInfo]) -> None:
@@ -190,9 +192,8 @@ def _print_answer(attempts: list[AttemptInfo]) -> None:
 
 
 def _log_text(line: LogLine) -> str:
-    fields = " ".join(f"{name}={compact(value)}" for name, value in (line.fields or {}).items())
-    start = f"{times.absolute(line.at)}  {line.attempt}  {line.level:<8}  {line.message}"
-    return f"{start}  {fields}" if fields else start
+    start = f"{times.absolute(line.at)}  {line.attempt}  {line.level:<8}"
+    return f"{start}  {entry(line_text(line), '    ')}"
 
 
 def print_enqueued(run: Run, is_json: bool) -> None:
@@ -211,7 +212,7 @@ def print_ended(run: RunInfo, is_json: bool) -> int:
     if is_json:
         print_json(run)
     elif run.state == "succeeded":
-        say(json_module.dumps(run.result, indent=2, ensure_ascii=False))
+        print_json(run.result)
     if run.state == "succeeded":
         return 0
     reason = ": ".join(part for part in (run.end_reason, run.last_error) if part)

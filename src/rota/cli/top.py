@@ -16,8 +16,9 @@ import typer
 from rota.cli import values
 from rota.cli.failure import is_away
 from rota.cli.flags import Json, Zone
-from rota.cli.output import clean, console, one_line_json, print_json, remark
+from rota.cli.output import console, one_line_json, print_json, remark
 from rota.cli.session import administer, session
+from rota.model.printable import one_line
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -146,7 +147,7 @@ class Looks:
             if not is_away(error):
                 raise
             session(self._ctx).kept.drop()
-            said = f"the database is away, trying again: {clean(error)}".replace("\n", " ")
+            said = one_line(f"the database is away, trying again: {error}".replace("\n", " "))
             old = self._last
             live.update(
                 Text(said, "red") if old is None else self._frame(old, said=said), refresh=True

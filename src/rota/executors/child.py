@@ -27,7 +27,7 @@ import msgspec
 
 from rota.executors import wire
 from rota.executors.child_attempt import ChildAttempt
-from rota.executors.child_logs import begin_capture, end_capture
+from rota.executors.child_logs import begin_capture, end_capture, print_safely
 from rota.executors.location import resolve, resolve_reference
 from rota.executors.remote import pack
 from rota.telemetry import otel
@@ -214,6 +214,7 @@ def main(fd: int) -> None:
     # A line at a time, so that what a handler prints is there even if its child is killed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
+    print_safely()
     channel.listen()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         Child(channel).run()

@@ -7,7 +7,20 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rota.model.printable import entry
+
 Write = Callable[[str, str, Mapping[str, Any]], None]
+
+
+class _Safe(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return entry(super().format(record), "    ")
+
+
+def print_safely() -> None:
+    """Where nobody configures logging, Python prints warnings by itself, as they come."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Safe())
 
 
 class _Silent(logging.NullHandler):

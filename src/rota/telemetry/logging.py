@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Mapping, MutableMapping
@@ -18,12 +17,15 @@ from typing import Any, TextIO
 
 import structlog
 
+from rota.model.printable import entry, lines, one_line
+
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_INDENT = "    "
 
 
 class _Formatter(logging.Formatter):
-    """`12:00:07 INFO    rota.worker    …`."""
+    """`12:00:07 INFO    rota.worker    …`. Whatever it holds, whoever logs it: only the first line
+    of an entry begins with a time, and nothing steers the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         shown = _shown(record.created)
@@ -31,7 +33,7 @@ class _Formatter(logging.Formatter):
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         parts = (line, record.exc_text, record.stack_info)
-        return "\n".join(part for part in parts if part)
+        return entry("\n".join(part for part in parts if part), _INDENT)
 
 
 class _Console(logging.StreamHandler[TextIO]):
@@ -51,6 +53,8 @@ class _Console(logging.StreamHandler[TextIO]):
         is needed where the system takes a line as one; `now` is monotonic, in nanoseconds."""
         if now >= self._next:
             self._shown, self._next = _shown(time.time()), now + 10**9 - time.time_ns() % 10**9
+        if "\n" in text:
+            text = entry(text, _INDENT)
         line = f"{self._shown}{begin}{text}\n"
         try:
             if self._file is None or self.stream.closed:
@@ -106,17 +110,39 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [_console]
     root.setLevel(LEVELS[level])
+    if not structlog.is_configured():
+        _configure_structlog(level, _console.stream)
+
+
+def _configure_structlog(level: str, stream: TextIO) -> None:
+    """For handlers that use structlog without a word about how: by itself it prints what it is
+    given. It keeps its own way of printing, so that what is captured of it keeps its fields."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.StackInfoRenderer(),
+            structlog.dev.set_exc_info,
+            structlog.processors.format_exc_info,
+            _render_whole,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(stream),
+    )
+
+
+def _render_whole(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    begin = _begin(str(event.pop("level")).upper(), "structlog")
+    below = event.pop("exception", None), event.pop("stack", None)
+    parts = (f"{_shown(time.time())}{begin}{_render(event)}", *below)
+    return entry("\n".join(part for part in parts if part), _INDENT)
 
 
 def get_logger(part: str) -> structlog.stdlib.BoundLogger:
     """A logger of the standard library's `rota.<part>`, with fields."""
     logger: structlog.stdlib.BoundLogger = structlog.wrap_logger(
         logging.getLogger(f"rota.{part}"),
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.processors.format_exc_info,
-            _render,
-        ],
+        processors=[structlog.stdlib.filter_by_level, _to_record],
         wrapper_class=structlog.stdlib.BoundLogger,
     )
     return logger
@@ -124,7 +150,7 @@ def get_logger(part: str) -> structlog.stdlib.BoundLogger:
 
 @cache
 def _begin(level: str, name: str) -> str:
-    return f" {level:<7} {name:<14} "
+    return f" {one_line(level):<7} {one_line(name):<14} "
 
 
 # What is known of the lines of a job and level: logger, number, how a line begins.
@@ -147,10 +173,11 @@ def print_line(
     if not logger.isEnabledFor(number):
         return
     if not (type(message) is str and message.isprintable()):
-        message = printable(_text(message))
+        message = lines(_text(message))
     text = f"{message}  run={run}"
     for name, value in fields.items():
-        text += f" {name}={value}" if type(value) is int else f" {name}={_show(value)}"
+        shown = name if name.isidentifier() else _show(name)
+        text += f" {shown}={value}" if type(value) is int else f" {shown}={_show(value)}"
     console = _console
     if console is not None and console.is_alone(logger):
         console.print(begin, text, now)
@@ -166,22 +193,20 @@ def _text(value: object) -> str:
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
-def _render(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    text = printable(str(event.pop("event")))
-    exception = event.pop("exception", None)
-    fields = " ".join(f"{name}={_show(value)}" for name, value in event.items())
-    line = f"{text}  {fields}" if fields else text
-    return f"{line}\n{exception}" if exception else line
+def _to_record(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> tuple[tuple[str], dict[str, Any]]:
+    """What the standard library's logger is called with: exceptions are its to show."""
+    own = {name: event.pop(name) for name in ("exc_info", "stack_info") if name in event}
+    return (_render(event),), own
+
+
+def _render(event: MutableMapping[str, Any]) -> str:
+    text = one_line(_text(event.pop("event")))
+    fields = " ".join(f"{_show(name)}={_show(value)}" for name, value in event.items())
+    return f"{text}  {fields}" if fields else text
 
 
 def _show(value: Any) -> str:
-    text = printable(_text(value))
-    return repr(text) if " " in text or "\n" in text else text
-
-
-def printable(text: str) -> str:
-    """Control characters become visible, because a line from a job must not steer a terminal; so
-    do halves of characters, which no stream can encode."""
-    if text.isprintable():
-        return text
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    text = _text(value)
+    return text if " " not in text and text.isprintable() else repr(text)
