@@ -28,6 +28,7 @@ from rota.errors import ConfigError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
 from rota.jobs.handle import Run
+from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
@@ -117,11 +118,15 @@ class App:
         *,
         tenant: str = "",
         key: str | None = None,
+        key_keep: KeyKeep = None,
         connection: Any = None,
     ) -> list[Run]:
-        """One run of every enabled job that is bound to the event, by `@app.job(events=[…])` or in
-        the database: `await app.emit("order.paid", {"order_id": 7})`. With a key, once for each."""
-        return await self._emitter.send(event, payload, connection, tenant=tenant, key=key)
+        """One run of every job that is bound to the event, by `@app.job(events=[…])` or in the
+        database: `await app.emit("order.paid", {"order_id": 7})`. With a key, once for each, until
+        its run has ended and for `key_keep` after that."""
+        return await self._emitter.send(
+            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep
+        )
 
     def emit_sync(
         self,
@@ -130,9 +135,12 @@ class App:
         *,
         tenant: str = "",
         key: str | None = None,
+        key_keep: KeyKeep = None,
         connection: Any = None,
     ) -> list[Run]:
-        return self._emitter.send_sync(event, payload, connection, tenant=tenant, key=key)
+        return self._emitter.send_sync(
+            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep
+        )
 
     # Schedules.
 

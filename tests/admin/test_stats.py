@@ -195,21 +195,32 @@ async def test_ended_runs_are_counted_by_state(app: rota.App, conn: Conn) -> Non
     assert (await app.stats.get(job="fail")).states.failed == 2
 
 
-async def test_a_count_of_open_runs_is_not_repeated_for_every_reader(
+async def test_what_waits_is_counted_at_every_look_without_a_worker(
     app: rota.App, conn: Conn
 ) -> None:
     Engine(conn).job()
-    assert (await app.stats.get()).states.queued == 0
+    for queued in range(3):
+        found = await app.stats.get()
+        assert (found.states.queued, found.counted_at >= found.since) == (queued, True)
+        Engine(conn).enqueue()
+
+
+async def test_a_count_of_many_open_runs_is_not_repeated_for_every_reader(
+    app: rota.App, conn: Conn
+) -> None:
+    Engine(conn).job()
+    conn.execute("SELECT rota.enqueue_batch('work', to_jsonb(array_fill('{}'::jsonb, '{20001}')))")
+    assert (await app.stats.get()).states.queued == 20_001
     Engine(conn).enqueue()
-    assert (await app.stats.get()).states.queued == 0
-    conn.execute("UPDATE rota.depth_marks SET counted_at = counted_at - interval '16 s'")
-    assert (await app.stats.get()).states.queued == 1
-    # One that took long is not repeated so soon.
+    conn.execute("UPDATE rota.depth_marks SET took_ms = 1e6")  # long: not repeated so soon
+    assert (await app.stats.get()).states.queued == 20_001
+    conn.execute("UPDATE rota.depth_marks SET counted_at = counted_at - interval '301 s'")
+    assert (await app.stats.get()).states.queued == 20_002
     conn.execute(
-        "UPDATE rota.depth_marks SET counted_at = counted_at - interval '16 s', took_ms = 1000"
+        "UPDATE rota.depth_marks SET counted_at = counted_at - interval '200 s', took_ms = 1e6"
     )
-    Engine(conn).enqueue()
-    assert (await app.stats.get()).states.queued == 1
+    found = await app.stats.get(queue="elsewhere")
+    assert (found.queues, (found.at - found.counted_at).total_seconds() > 199) == ([], True)
 
 
 def test_sync_callers_have_the_same(app: rota.App) -> None:

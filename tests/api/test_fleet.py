@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import httpx
@@ -116,6 +117,14 @@ async def test_events_start_what_is_bound_to_them(api: httpx.AsyncClient, shop: 
     assert emitted.status_code == 201
     assert [one["job"] for one in emitted.json()["runs"]] == ["receipt"]
     assert (await api.post(f"{V1}/events", json=body)).json()["runs"][0]["is_duplicate"] is True
+    kept = body | {"key": "8", "key_seconds": "forever"}
+    (run,) = (await api.post(f"{V1}/events", json=kept)).json()["runs"]
+    found = "SELECT key_seconds FROM rota.open_runs WHERE id = %s"
+    with shop.database.connection_sync() as conn:
+        assert conn.execute(found, [run["run_id"]]).fetchone() == (math.inf,)
+    problem(
+        await api.post(f"{V1}/events", json={"event": "x", "key_seconds": 1}), 422, "payload_error"
+    )
     assert (await api.post(f"{V1}/events", json={"event": "nobody.cares"})).json() == {"runs": []}
     problem(await api.post(f"{V1}/events", json={"event": "two words"}), 422, "payload_error")
     problem(await api.post(f"{V1}/events", json={}), 422, "invalid")

@@ -16,7 +16,13 @@ def test_emit_starts_what_is_bound(cli: Cli, conn: psycopg.Connection[Any]) -> N
     assert cli.done(*arguments).out == "run 1 of receipt was there already\n"
     again = cli.done(*arguments, "--json").json
     assert again == [{"id": 1, "job": "receipt", "is_duplicate": True}]
-    assert "no enabled job is bound" in cli.done("events", "emit", "nobody.cares").err
+    kept = cli.done(*arguments[:4], "--key", "8", "--key-keep", "1h", "--json").json
+    assert conn.execute(
+        "SELECT key_seconds FROM rota.open_runs WHERE id = %s", [kept[0]["id"]]
+    ).fetchone() == (3600.0,)
+    refused = cli("events", "emit", "order.paid", "--key-keep", "1h")
+    assert (refused.code, "there is no key" in refused.err) == (2, True)
+    assert "no job is bound" in cli.done("events", "emit", "nobody.cares").err
     (actor,) = conn.execute("SELECT DISTINCT actor FROM rota.audit").fetchone() or ("",)
     assert actor == "cli:alice"
 

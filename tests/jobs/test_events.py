@@ -1,4 +1,4 @@
-"""An event starts every enabled job that is bound to it."""
+"""An event starts every job that is bound to it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import psycopg
 import pytest
 
 import rota
+from rota.runtime.scheduler import Scheduler
+from rota.testing import Clock
 from tests.conftest import MakeApp
 from tests.jobs.conftest import MakeCode
 
@@ -57,15 +59,99 @@ async def test_a_key_makes_it_once_for_each_job(app: rota.App) -> None:
     assert [one.is_duplicate for one in again] == [True, True]
 
 
-async def test_a_disabled_job_and_one_gone_from_the_code_are_left_out(
+async def test_a_run_of_a_disabled_job_waits_and_one_gone_from_the_code_is_left_out(
     app: rota.App, conn: Connection
 ) -> None:
     declare(app)
     await app.database.open()
     await app.jobs.disable("ship")
-    assert [one.job for one in await app.emit("order.paid", {"order_id": 7})] == ["book"]
+    async with app.worker():
+        book, ship = await app.emit("order.paid", {"order_id": 7})
+        assert await book.wait(timeout=30) == -7
+        assert await ship.state() == "queued"
+        await app.jobs.enable("ship")
+        assert await ship.wait(timeout=30) == 7
     conn.execute("UPDATE rota.jobs SET deleted_from_code_at = rota.now() WHERE name = 'book'")
-    assert await app.emit("order.paid", {"order_id": 7}) == []
+    assert [one.job for one in await app.emit("order.paid", {"order_id": 7})] == ["ship"]
+
+
+async def test_what_a_disabled_job_does_with_what_is_asked_of_it(
+    app: rota.App, conn: Connection
+) -> None:
+    """Who asks gets a run that waits; what a clock asks is written into the ledger."""
+
+    @app.job(events=["paid"])
+    async def work() -> None: ...
+
+    await app.database.open()
+    await app.schedules.put("s", "work", every=3600)
+    await app.jobs.disable("work")
+    asked = [await work.enqueue(), *await app.emit("paid"), await app.schedules.trigger("s")]
+    assert len(asked) == 3
+    conn.execute("UPDATE rota.schedules SET is_enabled = false WHERE is_system")
+    conn.execute("SELECT rota.set_clock(rota.now() + interval '1 hour 1 minute')")
+    scheduler = Scheduler(app.database, tick_seconds=15)
+    while await scheduler.tick():
+        pass
+    ledger = conn.execute("SELECT decision, reason FROM rota.occurrences WHERE schedule = 's'")
+    assert ledger.fetchall() == [("skipped", "job_disabled")]
+    states = conn.execute("SELECT state FROM rota.runs").fetchall()
+    assert states == [("queued",)] * 3
+
+
+async def test_a_key_that_is_kept_holds_after_the_end(app: rota.App, clock: Clock) -> None:
+    declare(app)
+    async with app.worker():
+        first = await app.emit("order.refunded", {"order_id": 7}, key="7", key_keep=600)
+        await first[0].wait(timeout=30)
+        again = await app.emit("order.refunded", {"order_id": 7}, key="7", key_keep=600)
+        assert (again[0].id, again[0].is_duplicate) == (first[0].id, True)
+        clock.advance(601)
+        (later,) = await app.emit("order.refunded", {"order_id": 7}, key="7", key_keep="forever")
+        assert later.id != first[0].id
+        await later.wait(timeout=30)
+        clock.advance(10**7)
+        sent = app.emit_sync("order.refunded", {"order_id": 7}, key="7")
+        assert [one.id for one in sent] == [later.id]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"key_keep": 5}, "there is no key"),
+        ({"key": "k", "key_keep": -1}, "key_keep"),
+        ({"key": "k", "key_keep": float("nan")}, "key_keep"),
+        ({"key": "k" * 401}, "key"),
+        ({"tenant": "t" * 201}, "tenant"),
+    ],
+)
+async def test_keys_are_checked_as_those_of_enqueues(
+    app: rota.App, options: dict[str, Any], words: str
+) -> None:
+    for emit in (app.emit, app.events.emit):
+        with pytest.raises(rota.PayloadError, match=words):
+            await emit("order.paid", **options)
+    for emit_sync in (app.emit_sync, app.events.sync.emit):
+        with pytest.raises(rota.PayloadError, match=words):
+            emit_sync("order.paid", **options)
+
+
+@pytest.mark.parametrize(
+    ("key", "seconds", "words"),
+    [
+        (None, 5.0, "there is no key"),
+        ("k", float("nan"), "key_seconds"),
+        ("k", 1e300, "key_seconds"),
+    ],
+)
+def test_sql_checks_them_too(
+    app: rota.App, conn: Connection, key: str | None, seconds: float, words: str
+) -> None:
+    declare(app)
+    app.database.open_sync()
+    with pytest.raises(psycopg.Error, match=words) as refused:
+        conn.execute("SELECT rota.emit('order.paid', key => %s, key_seconds => %s)", [key, seconds])
+    assert refused.value.sqlstate == "RO002"
 
 
 async def test_it_joins_the_callers_transaction(

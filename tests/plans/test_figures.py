@@ -1,4 +1,4 @@
-"""Stats and metrics on long roll-ups: they read the range asked for, and no run at all."""
+"""Stats and metrics on long roll-ups: they read the range asked for, and no run that has ended."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ FROM generate_series({{first}}, {{last}}) m, generate_series(1, {JOBS}) j
 """
 
 
+# So many are counted at every look, one more is too many.
+MANY = 20_001
+OPEN = """
+INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, max_attempts, priority, state,
+    queue, job, payload)
+SELECT i, i, now(), now(), now(), 3, 5, 'queued', 'bulk', 'work', '{}' FROM generate_series(1, %s) i
+"""
+
+
 @pytest.fixture(scope="module")
 def long(server: Server) -> Iterator[Conn]:
     with server.fresh_database() as url, psycopg.connect(url, autocommit=True) as conn:
@@ -37,7 +46,10 @@ def long(server: Server) -> Iterator[Conn]:
         conn.execute(folded.encode())
         _sum(conn)
         conn.execute(MINUTES.format(worker=7, first=0, last=1).encode())
+        conn.execute(OPEN, [MANY + 5000])
         conn.execute("SELECT rota.count_depths(0)")
+        # Counted lately, for as long as the test takes.
+        conn.execute("UPDATE rota.depth_marks SET took_ms = 1e9")
         conn.execute("ANALYZE rota.rollup_minutes, rota.rollup_spans")
         yield conn
 
@@ -91,7 +103,7 @@ def test_stats_read_the_range_that_was_asked_for(
     assert len(found.jobs) == (1 if job else JOBS)
     read = seen.rows_read("rollup_minutes") + seen.rows_read("rollup_spans")
     assert read <= most
-    _no_run_is_read(seen)
+    _few_runs_are_read(seen)
 
 
 @pytest.mark.parametrize("plan", [read_figures, lambda: read_changes(0)], ids=["metrics", "stream"])
@@ -101,12 +113,14 @@ def test_metrics_and_stream_read_totals(seen: Watch, plan: Any) -> None:
         carry_out(seen, plan())
     assert seen.rows_read("rollup_spans") <= JOBS * 2
     assert seen.rows_read("rollup_minutes") <= JOBS * 2 * 2
-    _no_run_is_read(seen)
+    _few_runs_are_read(seen)
 
 
-def _no_run_is_read(seen: Watch) -> None:
+def _few_runs_are_read(seen: Watch) -> None:
+    """None that has ended, and of the open ones no more than tell that there are many."""
     names = {name for plan in seen.plans for name in _relations(plan["Plan"])}
-    assert not {name for name in names if name.startswith(("open_runs", "ended_runs", "ledger"))}
+    assert not {name for name in names if name.startswith(("ended_runs", "ledger"))}
+    assert seen.rows_read("open_runs") == MANY
 
 
 def _relations(node: Any) -> Iterator[str]:

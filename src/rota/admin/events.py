@@ -9,6 +9,7 @@ from rota.admin.face import AsyncFace, Face, SyncFace, command
 from rota.config import Config
 from rota.jobs.emit import event_parameters
 from rota.jobs.handle import Run, RunReader
+from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import with_new
 from rota.store.events import emit_event
@@ -39,16 +40,16 @@ class EventCommands(Face):
         *,
         tenant: str = "",
         key: str | None = None,
+        key_keep: KeyKeep = None,
     ) -> Plan[Started]:
-        """One run of every enabled job that is bound to the event, as a person asks for it: the
-        audit and the runs say who. With a key, once for each."""
-        return with_new(self._registry, self._config, self._emit(event, payload, tenant, key))
+        """One run of every job that is bound to the event, as a person asks for it: the audit and
+        the runs say who. With a key, once for each, and for `key_keep` after its run has ended."""
+        params = event_parameters(
+            event, payload, tenant=tenant, key=key, key_keep=key_keep, metadata=otel.carrier()
+        )
+        return with_new(self._registry, self._config, self._emit(params))
 
-    def _emit(
-        self, event: str, payload: Mapping[str, Any] | None, tenant: str, key: str | None
-    ) -> Plan[Started]:
-        carried = otel.carrier()
-        params = event_parameters(event, payload, tenant=tenant, key=key, metadata=carried)
+    def _emit(self, params: dict[str, Any]) -> Plan[Started]:
         rows = yield from emit_event(params, actor=self.actor)
         return [Run(row["run_id"], row["job"], row["is_duplicate"], self._reader) for row in rows]
 

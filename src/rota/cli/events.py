@@ -30,12 +30,18 @@ def emit(
     key: Annotated[
         str | None, typer.Option(metavar="KEY", help="One run for each job and key.")
     ] = None,
+    key_keep: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION|forever", help="How long the key outlives the runs."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Start every enabled job that is bound to the event. The audit says who did."""
+    """Start every job that is bound to the event. The audit says who did."""
     given = values.payload(payload, "JSON")
     with administer(ctx) as app:
-        runs = app.events.by(actor()).sync.emit(event, given, tenant=tenant, key=key)
+        runs = app.events.by(actor()).sync.emit(
+            event, given, tenant=tenant, key=key, key_keep=values.key_keep(key_keep)
+        )
     if json:
         print_json(
             [{"id": run.id, "job": run.job, "is_duplicate": run.is_duplicate} for run in runs]
@@ -45,4 +51,4 @@ def emit(
         was_there = " was there already" if run.is_duplicate else " enqueued"
         say(f"run {run.id} of {run.job}{was_there}")
     if not runs:
-        remark(f'no enabled job is bound to "{event}"; `rota jobs list` shows events')
+        remark(f'no job is bound to "{event}"; `rota jobs list` shows events')

@@ -149,7 +149,7 @@ def enqueue(
         "backoff": values.backoff(backoff),
         "metadata": values.payload(metadata, "--metadata"),
         "on_conflict": on_conflict,
-        "key_keep": key_keep if key_keep == "forever" else values.seconds(key_keep, "--key-keep"),
+        "key_keep": values.key_keep(key_keep),
     }
     found = session(ctx).find(app)
     with closing(found.app) if found else administer(ctx) as used:

@@ -86,7 +86,7 @@ def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
     if with_steps and found.series:
         _show_steps(found, is_absolute)
     counted = found.counted_at
-    if counted is not None and (found.at - counted).total_seconds() > 1:
+    if (found.at - counted).total_seconds() > 1:
         remark(f"open runs were counted {times.ago(counted, found.at)}")
 
 
@@ -118,7 +118,7 @@ def _done(one: Activity) -> tuple[object, ...]:
 
 
 def _share(one: Activity) -> str:
-    bad = one.failed + one.timed_out
+    bad = one.failed + one.timed_out + one.lost
     return "" if one.failure_rate is None else f"{bad} ({one.failure_rate:.1%})"
 
 

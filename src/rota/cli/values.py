@@ -7,7 +7,7 @@ import re
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import typer
 
@@ -34,6 +34,10 @@ def seconds(text: str | None, option: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != words:
         refuse(option, f"{text!r} is no duration; write {DURATION}")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def key_keep(text: str | None) -> float | Literal["forever"] | None:
+    return "forever" if text == "forever" else seconds(text, "--key-keep")
 
 
 def instant(text: str | None, option: str) -> datetime | None:

@@ -231,7 +231,13 @@ class RetentionSettings:
     ] = None
     log_days: Annotated[int, Field(ge=1, le=36_500, description="Log lines.")] = 7
     occurrence_days: Annotated[
-        int, Field(ge=1, le=36_500, description="Occurrences: the decisions of schedules.")
+        int,
+        Field(
+            ge=1,
+            le=36_500,
+            description="Occurrences: the decisions of schedules; and finished schedules, "
+            "backfills and their times.",
+        ),
     ] = 90
     rollup_days: Annotated[int, Field(ge=1, le=36_500, description="Counts for charts.")] = 400
     audit_days: Annotated[

@@ -10,9 +10,10 @@ from rota.errors import PayloadError
 from rota.jobs import connections
 from rota.jobs.encoding import encode_value
 from rota.jobs.handle import Run, RunReader
+from rota.jobs.options import NO_OPTIONS, KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
-from rota.jobs.values import check_event, check_text
+from rota.jobs.values import check_event
 from rota.store.errors import translate
 from rota.store.pool import Database
 
@@ -69,17 +70,20 @@ def event_parameters(
     *,
     tenant: str,
     key: str | None,
+    key_keep: KeyKeep = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What the statement takes; PayloadError if it cannot be sent."""
     if payload is not None and not isinstance(payload, Mapping):
         raise PayloadError(f'event "{event}": payload must be a mapping, not {payload!r}')
+    options = NO_OPTIONS.merge({"tenant": tenant, "key": key, "key_keep": key_keep})
     try:
         return {
             "event": check_event("event", event),
             "payload": encode_value(dict(payload or {}), "payload").decode(),
-            "tenant": check_text("tenant", tenant, most=200, least=0),
-            "key": None if key is None else check_text("key", key, most=1000),
+            "tenant": options.tenant,
+            "key": options.key,
+            "key_seconds": options.key_keep,
             "metadata": encode_value(dict(metadata), "metadata").decode() if metadata else None,
         }
     except ValueError as error:

@@ -21,6 +21,9 @@ FOREVER = float("inf")
 MAX_DELAY = 100 * 365 * 86_400.0
 
 
+KeyKeep = float | timedelta | Literal["forever"] | None
+
+
 class OptionArguments(TypedDict, total=False):
     """What `job.options()` takes, for type checkers."""
 
@@ -30,7 +33,7 @@ class OptionArguments(TypedDict, total=False):
     run_at: datetime | None
     expires_at: datetime | None
     key: str | None
-    key_keep: float | timedelta | Literal["forever"] | None
+    key_keep: KeyKeep
     on_conflict: OnConflict | None
     tenant: str | None
     max_attempts: int | None

@@ -49,7 +49,7 @@ class Health:
     schedules_parked: int
     overdue_seconds: float | None
     duplicates: int
-    counted_seconds: float | None
+    counted_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,15 @@ class StateCounts:
 class Activity:
     """Attempts that ended, how, and how long they took (from buckets: quantiles are estimates).
 
-    `failure_rate` is the share of failed and timed out ones among those that succeeded, failed or
-    timed out; None where there were none.
+    `failure_rate` is the share of failed, timed out and lost ones among those and the ones that
+    succeeded; None where there were none. A lost attempt lasted until its worker's last heartbeat.
     """
 
     attempts: int
     succeeded: int
     failed: int
     timed_out: int
+    lost: int
     snoozed: int
     cancelled: int
     per_second: float
@@ -79,11 +80,11 @@ class Step:
 class Stats:
     """How the system stands, and what it did between `since` and `until`.
 
-    Counts of what waits and runs are as old as `counted_at` says (None: never counted).
+    Counts of what waits and runs are as old as `counted_at` says: of few runs they are new.
     """
 
     at: datetime
-    counted_at: datetime | None
+    counted_at: datetime
     since: datetime
     until: datetime
     step_seconds: int

@@ -36,6 +36,7 @@ class Upkeep(Loop):
             await self._call("upkeep/mark_id")
         if self._is_due("counts", _COUNT_SECONDS):
             await self._call("upkeep/count_runs")
+        await self._repeat("upkeep/expire")
         await self._repeat("upkeep/free")
         await self._call("upkeep/count_depths", seconds=_PERIOD / 2)  # says what could be parked
         await self._park()

@@ -6,9 +6,8 @@ from typing import Any
 
 from rota.model.figures import AttemptFigure, Changes, Count, Deed, Figures, Health
 from rota.model.histogram import unpack
-from rota.model.stats import QueueDepth
 from rota.store.plans import Ask, Plan
-from rota.store.stats import STALE_SECONDS
+from rota.store.stats import read_depths
 
 # So many pairs of job and queue have series of their own; an application has far fewer, unless
 # names are made from data, which must not fill the memory of whoever collects the metrics.
@@ -17,16 +16,15 @@ _ALL = {"job": None, "queue": None}
 
 
 def read_figures() -> Plan[Figures]:
-    yield Ask("upkeep/count_depths", {"seconds": STALE_SECONDS})
-    depths = yield Ask("stats/depths", _ALL)
+    depths = yield from read_depths(_ALL)
     attempts = yield Ask("figures/attempts", {"most": MOST_SERIES})
     counts = yield Ask("figures/counts", {})
     health = yield Ask("figures/health", {})
     return Figures(
-        depths=[QueueDepth(**row) for row in depths],
+        depths=depths.queues,
         attempts=[_attempts(**row) for row in attempts],
         counts=[Count(**row) for row in counts],
-        health=Health(**health[0]),
+        health=Health(**health[0], counted_seconds=depths.age),
     )
 
 
@@ -35,10 +33,9 @@ def _attempts(*, histogram: bytes, **row: Any) -> AttemptFigure:
 
 
 def read_changes(after_audit: int | None) -> Plan[Changes]:
-    yield Ask("upkeep/count_depths", {"seconds": STALE_SECONDS})
     attempts = yield Ask("figures/totals", {})
     counts = yield Ask("figures/counts", {})
-    depths = yield Ask("stats/depths", _ALL)
+    depths = yield from read_depths(_ALL)
     workers = yield Ask("figures/workers", {})
     deeds = yield Ask("figures/audit", {"after": after_audit})
     return Changes(
@@ -46,7 +43,7 @@ def read_changes(after_audit: int | None) -> Plan[Changes]:
         counts={
             (row["name"], tuple(sorted(row["labels"].items()))): row["amount"] for row in counts
         },
-        depths={row["queue"]: QueueDepth(**row) for row in depths},
+        depths={it.queue: it for it in depths.queues},
         workers={row["id"]: (row["name"], row["state"]) for row in workers},
         deeds=[Deed(**row) for row in deeds],
     )

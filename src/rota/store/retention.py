@@ -91,7 +91,7 @@ def _hold(*, runs: bool, logs: bool) -> Steps[None]:
 
 
 class RunPruning:
-    """Runs, attempts, occurrences and counts."""
+    """Runs, attempts, counts, and what schedules leave behind."""
 
     def __init__(self, work: Pass) -> None:
         self._work = work
@@ -175,6 +175,11 @@ class RunPruning:
             # A little longer than any run that could ask for them.
             "id_marks": settings.long_days + 31,
             "audit": settings.audit_days,
+            # Their own before those that they belong to.
+            "backfill_times": settings.occurrence_days,
+            "backfills": settings.occurrence_days,
+            "schedules": settings.occurrence_days,
+            "init_runs": settings.occurrence_days,
         }
         for table, days in bounds.items():
             if days is not None:

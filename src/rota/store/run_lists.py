@@ -17,6 +17,7 @@ from rota.model.bulk import Action, BulkItem
 from rota.model.list_filters import TimeOrder
 from rota.model.run import RunInfo
 from rota.model.run_filter import RunFilter, RunPage
+from rota.model.states import END_STATES
 from rota.store.clock import read_clock
 from rota.store.pages import check_order
 from rota.store.plans import Ask, Plan, Rows
@@ -127,8 +128,10 @@ def _absolute(wanted: RunFilter) -> Plan[RunFilter]:
 
 
 def _parameters(wanted: RunFilter) -> dict[str, Any]:
+    states = wanted.wanted_states
     return {
-        "states": wanted.wanted_states,
+        "states": states,
+        "are_ended": states is not None and set(states) <= set(END_STATES),
         "is_dead": wanted.dead,
         "job": wanted.job,
         "system": wanted.shows_system,

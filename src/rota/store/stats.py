@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from rota.errors import UnknownJob
 from rota.model.histogram import quantiles
@@ -13,9 +13,8 @@ from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Sta
 from rota.model.window import Window, bounds, stepped, whole
 from rota.store.plans import Ask, Plan
 
-# While a worker lives it counts every few seconds; without one, whoever asks does.
-STALE_SECONDS = 15.0
 _SHARES = (0.99, 0.95, 0.5)
+_OPEN = ("blocked", "scheduled", "queued", "running")
 
 
 def read_stats(
@@ -27,15 +26,14 @@ def read_stats(
     step: int | None,
     most_jobs: int,
 ) -> Plan[Stats]:
-    yield Ask("upkeep/count_depths", {"seconds": STALE_SECONDS})
+    filters = {"job": job, "queue": queue}
+    depths = yield from read_depths(filters)
     clock = (yield Ask("stats/clock", {"job": job}))[0]
     if job is not None and not clock["is_job"]:
         raise UnknownJob(f'no job is named "{job}"')
     now = clock["at"].astimezone(UTC)
     range_ = whole(*bounds(since, until, now))
     window, steps = stepped(range_, step)
-    filters = {"job": job, "queue": queue}
-    depths = [QueueDepth(**row) for row in (yield Ask("stats/depths", filters))]
     ended = (yield Ask("stats/ended", filters))[0]
     asked = _range(window) | {"step": steps} | filters
     total, *rows = yield Ask("stats/series", asked, is_large=True)
@@ -48,17 +46,33 @@ def read_stats(
     jobs = yield Ask("stats/jobs", _range(range_) | days | filters, is_large=True, meanwhile=series)
     return Stats(
         at=now,
-        counted_at=clock["counted_at"],
+        counted_at=now - timedelta(seconds=depths.age),
         since=range_.since,
         until=min(range_.until, now),
         step_seconds=steps,
         states=_states(depths, ended),
-        oldest_queued_seconds=_oldest(depths),
-        queues=depths,
+        oldest_queued_seconds=_oldest(depths.queues),
+        queues=depths.queues,
         total=_activity(total, range_.elapsed(now)),
         jobs=[JobActivity(row["job"], _activity(row, range_.elapsed(now))) for row in jobs],
         series=series(),
     )
+
+
+class Depths(NamedTuple):
+    """What waits and runs, and how many are over since they expired, which nobody has written down
+    yet. `age` is how old the counts are, in seconds."""
+
+    queues: list[QueueDepth]
+    expired: int
+    age: float
+
+
+def read_depths(filters: Mapping[str, str | None]) -> Plan[Depths]:
+    all_of_them, *rows = yield Ask("stats/depths", dict(filters))
+    expired = sum(row.pop("expired") for row in rows)
+    queues = [QueueDepth(**row) for row in rows if any(row[name] for name in _OPEN)]
+    return Depths(queues, expired, max(0.0, all_of_them["oldest_seconds"]))
 
 
 def _steps(rows: Sequence[Mapping[str, Any]], step: int, now: datetime) -> list[Step]:
@@ -80,13 +94,16 @@ def _range(window: Window) -> dict[str, Any]:
     return {"since": window.since, "until": window.until, "unit": window.unit}
 
 
-def _states(depths: Sequence[QueueDepth], ended: Mapping[str, int]) -> StateCounts:
+def _states(depths: Depths, ended: Mapping[str, int]) -> StateCounts:
+    queues = depths.queues
     return StateCounts(
-        blocked=sum(it.blocked for it in depths),
-        scheduled=sum(it.scheduled for it in depths),
-        queued=sum(it.queued for it in depths),
-        running=sum(it.running for it in depths),
-        **ended,
+        blocked=sum(it.blocked for it in queues),
+        scheduled=sum(it.scheduled for it in queues),
+        queued=sum(it.queued for it in queues),
+        running=sum(it.running for it in queues),
+        succeeded=ended["succeeded"],
+        failed=ended["failed"],
+        cancelled=ended["cancelled"] + depths.expired,
     )
 
 
@@ -94,9 +111,9 @@ def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
     """There may be a step for every minute of a day: this is most of what Python does."""
     attempts, succeeded, longest = row["attempts"], row["succeeded"], row["longest_ms"]
     if not attempts:
-        return Activity(0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
-    failed, timed_out = row["failed"], row["timed_out"]
-    bad = failed + timed_out
+        return Activity(0, 0, 0, 0, 0, 0, 0, 0.0, None, None, None, None, None, None)
+    failed, timed_out, lost = row["failed"], row["timed_out"], row["lost"]
+    bad = failed + timed_out + lost
     found = quantiles(row["histogram"], attempts, _SHARES, longest / 1000)
     p99, p95, p50 = [None if it is None else it * 1000 for it in found]
     return Activity(
@@ -104,6 +121,7 @@ def _activity(row: Mapping[str, Any], seconds: float) -> Activity:
         succeeded=succeeded,
         failed=failed,
         timed_out=timed_out,
+        lost=lost,
         snoozed=row["snoozed"],
         cancelled=row["cancelled"],
         per_second=attempts / seconds,

@@ -20,6 +20,7 @@ EVENTS: dict[str, tuple[str, str]] = {
     "run.cancelled": ("runs", "Runs of a job were cancelled: `job`, `queue`, `count`."),
     "attempt.failed": ("runs", "Attempts failed, the last ones too: `job`, `queue`, `count`."),
     "attempt.timed_out": ("runs", "Attempts took too long: `job`, `queue`, `count`."),
+    "attempt.lost": ("runs", "Attempts ended with their worker: `job`, `queue`, `count`."),
     "attempt.snoozed": ("runs", "Attempts put their run off: `job`, `queue`, `count`."),
     "attempt.cancelled": ("runs", "Attempts were cancelled: `job`, `queue`, `count`."),
     "occurrence.decided": (

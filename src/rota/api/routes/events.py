@@ -20,8 +20,10 @@ routes = router("events")
     responses=problems(*WITH_BODY),
 )
 async def emit_event(desk: AtDesk, body: NewEvent) -> Any:
-    """Start every enabled job that is bound to the event."""
-    runs = await desk.events.emit(body.event, body.payload, tenant=body.tenant, key=body.key)
+    """Start every job that is bound to the event. A run of a disabled job waits."""
+    runs = await desk.events.emit(
+        body.event, body.payload, tenant=body.tenant, key=body.key, key_keep=body.key_seconds
+    )
     return {
         "runs": [
             {"run_id": run.id, "job": run.job, "is_duplicate": run.is_duplicate} for run in runs

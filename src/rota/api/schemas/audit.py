@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from rota.api.schemas.runs import Enqueued
-from rota.api.schemas.values import Payload
+from rota.api.schemas.values import KeySeconds, Payload
 from rota.api.schemas.views import Body, examples, page, view
 from rota.model.audit import AuditEntry
 
@@ -45,6 +45,7 @@ class NewEvent(Body):
     key: str | None = Field(
         default=None, min_length=1, max_length=400, description="One run for each job and key."
     )
+    key_seconds: KeySeconds = Field(default=None, description="How long the key outlives its runs.")
 
 
 class Emitted(Body):
@@ -54,4 +55,4 @@ class Emitted(Body):
         {"runs": [{"run_id": 42, "job": "send_receipt", "is_duplicate": False}]}
     )
 
-    runs: list[Enqueued] = Field(description="One for each enabled job that is bound to it.")
+    runs: list[Enqueued] = Field(description="One for each job that is bound to it.")

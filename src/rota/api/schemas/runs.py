@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rota.api.schemas.values import Instant, Payload, Reason
+from rota.api.schemas.values import Instant, KeySeconds, Payload, Reason
 from rota.api.schemas.views import Body, examples, page, view
 from rota.model.attempt import AttemptInfo
 from rota.model.details import RunDetails
@@ -188,9 +188,7 @@ class NewRun(Body):
         max_length=400,
         description="An unfinished run that holds it is the answer.",
     )
-    key_seconds: Annotated[float, Field(ge=0, le=3_153_600_000)] | Literal["forever"] | None = (
-        Field(default=None, description="How long the key outlives its run.")
-    )
+    key_seconds: KeySeconds = Field(default=None, description="How long the key outlives its run.")
     on_conflict: Literal["return", "raise", "replace"] | None = Field(
         default=None, description="What happens when a run holds the key."
     )

@@ -12,8 +12,8 @@ _DEPTH: dict[str, Any] = {
     "oldest_seconds": 1.7,
 }  # fmt: skip
 _ACTIVITY: dict[str, Any] = {
-    "attempts": 120, "succeeded": 117, "failed": 2, "timed_out": 1, "snoozed": 0, "cancelled": 0,
-    "per_second": 0.033, "failure_rate": 0.025, "average_ms": 84.0, "p50_ms": 61.0,
+    "attempts": 120, "succeeded": 117, "failed": 2, "timed_out": 1, "lost": 0, "snoozed": 0,
+    "cancelled": 0, "per_second": 0.033, "failure_rate": 0.025, "average_ms": 84.0, "p50_ms": 61.0,
     "p95_ms": 240.0, "p99_ms": 410.0, "longest_ms": 30000.0,
 }  # fmt: skip
 _STATES: dict[str, Any] = {
@@ -57,10 +57,11 @@ ActivityView = view(
         "succeeded": "How many succeeded.",
         "failed": "How many failed.",
         "timed_out": "How many took longer than their timeout.",
+        "lost": "How many ended with their worker, which was lost.",
         "snoozed": "How many put their run off.",
         "cancelled": "How many were cancelled, or handed back by a worker that stopped.",
         "per_second": "Attempts a second.",
-        "failure_rate": "Failed and timed out ones among those that ended well or badly.",
+        "failure_rate": "Failed, timed out and lost ones among those that ended well or badly.",
         "average_ms": "How long they took on average.",
         "p50_ms": "Half took no longer (an estimate from buckets, as the next two).",
         "p95_ms": "95 of 100 took no longer.",
@@ -88,7 +89,7 @@ StatsView = view(
     "Stats",
     {
         "at": "Now, by the database's clock.",
-        "counted_at": "When open runs were counted; null: never.",
+        "counted_at": "When open runs were counted: now, unless very many are open.",
         "since": "Where the range begins: in whole minutes, hours or days, as it is long.",
         "until": "Where it ends.",
         "step_seconds": "How long a step of the series is.",

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
@@ -36,6 +36,7 @@ Reason = Annotated[
 ]
 Why = Annotated[str | None, Query(max_length=2000, description="Why; the audit keeps it.")]
 Payload = dict[str, Any]
+KeySeconds = Annotated[float, Field(ge=0, le=3_153_600_000)] | Literal["forever"] | None
 
 RunId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The id of a run.")]
 Limit = Annotated[

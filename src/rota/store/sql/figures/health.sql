@@ -1,9 +1,7 @@
 -- How workers and schedules stand. A worker is silent when its lease ran out and nobody has declared it lost yet.
 SELECT w.live, w.draining, w.stopping, w.stuck, w.silent, w.lost, w.slots, w.heartbeat_seconds,
        s.active AS schedules_active, s.paused AS schedules_paused, s.parked AS schedules_parked, s.overdue_seconds,
-       (SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM rota.duplicates d) AS duplicates,
-       (SELECT nullif(extract(epoch FROM clock_timestamp() - m.counted_at), 'infinity')::double precision
-        FROM rota.depth_marks m) AS counted_seconds
+       (SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM rota.duplicates d) AS duplicates
 FROM (
     SELECT count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
                               AND drain_requested_at IS NULL) AS live,

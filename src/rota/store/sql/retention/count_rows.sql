@@ -3,4 +3,8 @@ SELECT CASE %(table)s::text
     WHEN 'rollup_sums' THEN (SELECT count(*) FROM rota.rollup_spans WHERE span <> 'ever' AND started_at < %(before_at)s::timestamptz)
     WHEN 'schedule_days' THEN (SELECT count(*) FROM rota.schedule_days WHERE day < (%(before_at)s::timestamptz AT TIME ZONE 'UTC')::date)
     WHEN 'id_marks' THEN (SELECT count(*) FROM rota.id_marks WHERE at < %(before_at)s::timestamptz)
-    WHEN 'audit' THEN (SELECT count(*) FROM rota.audit WHERE at < %(before_at)s::timestamptz) END AS rows
+    WHEN 'audit' THEN (SELECT count(*) FROM rota.audit WHERE at < %(before_at)s::timestamptz)
+    WHEN 'backfill_times' THEN (SELECT count(*) FROM rota.backfill_times t JOIN rota.old_backfills(%(before_at)s::timestamptz) b ON b = t.backfill_id)
+    WHEN 'backfills' THEN (SELECT count(*) FROM rota.old_backfills(%(before_at)s::timestamptz))
+    WHEN 'schedules' THEN (SELECT count(*) FROM rota.old_schedules(%(before_at)s::timestamptz))
+    WHEN 'init_runs' THEN (SELECT count(*) FROM rota.init_runs i WHERE rota.is_old_init(i, %(before_at)s::timestamptz)) END AS rows

@@ -2,10 +2,12 @@
 SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, key, tenant, tags, metadata, schedule,
        scheduled_for, triggered_by, worker, last_error, message, result, created_at, started_at, finished_at, duration_ms,
        expires_at, end_reason, attempts_used, progress, held_by, enqueued_at
-FROM rota.runs r
+FROM rota.run_rows r
 WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
   -- Nothing created later than this can have ended before: spares partitions.
   AND (%(ended_after)s::timestamptz IS NULL OR finished_at IS NULL OR finished_at >= %(ended_after)s::timestamptz)
+  -- What has ended is among the open ones only if it expired.
+  AND (NOT %(are_ended)s::boolean OR is_ended OR expires_at IS NOT NULL)
   AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
   AND (NOT %(is_dead)s::boolean OR attempts_used >= max_attempts)
   AND (%(job)s::text IS NULL OR job = %(job)s::text)

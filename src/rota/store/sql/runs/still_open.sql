@@ -1,1 +1,3 @@
-SELECT id FROM rota.open_runs WHERE id = ANY (%(ids)s::bigint[])
+-- What has expired is over, whoever writes it down later.
+SELECT id FROM rota.open_runs
+WHERE id = ANY (%(ids)s::bigint[]) AND (state = 'running' OR expires_at IS NULL OR expires_at > (SELECT rota.now()))

@@ -1,7 +1,14 @@
--- What waits and runs, by queue, as it was counted last; see counted_at.
-SELECT d.queue, sum(d.blocked)::bigint AS blocked, sum(d.scheduled)::bigint AS scheduled, sum(d.queued)::bigint AS queued,
-       sum(d.held)::bigint AS held, sum(d.running)::bigint AS running,
-       extract(epoch FROM clock_timestamp() - min(d.oldest_at))::double precision AS oldest_seconds
-FROM rota.depths d
-WHERE (%(job)s::text IS NULL OR d.job = %(job)s::text) AND (%(queue)s::text IS NULL OR d.queue = %(queue)s::text)
-GROUP BY d.queue ORDER BY d.queue
+-- What waits and runs, by queue: of few runs the exact count, of many as it was counted last. The first row says how old that is.
+WITH counted AS MATERIALIZED (
+    SELECT * FROM rota.read_depths()
+), wanted AS (
+    SELECT * FROM counted
+    WHERE (%(job)s::text IS NULL OR job = %(job)s::text) AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
+)
+SELECT NULL AS queue, 0 AS blocked, 0 AS scheduled, 0 AS queued, 0 AS held, 0 AS running, 0 AS expired,
+       extract(epoch FROM clock_timestamp() - coalesce(min(counted_at), clock_timestamp()))::double precision AS oldest_seconds
+FROM counted
+UNION ALL
+(SELECT queue, sum(blocked)::bigint, sum(scheduled)::bigint, sum(queued)::bigint, sum(held)::bigint, sum(running)::bigint, sum(expired)::bigint,
+        extract(epoch FROM clock_timestamp() - min(oldest_at))::double precision
+ FROM wanted GROUP BY queue ORDER BY queue)

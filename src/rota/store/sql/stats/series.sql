@@ -22,6 +22,7 @@ SELECT date_bin(make_interval(secs => %(step)s::integer), r.at, %(since)s::times
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'succeeded'), 0)::bigint AS succeeded,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'failed'), 0)::bigint AS failed,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'timed_out'), 0)::bigint AS timed_out,
+       coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'lost'), 0)::bigint AS lost,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'snoozed'), 0)::bigint AS snoozed,
        coalesce(sum(r.attempts) FILTER (WHERE r.outcome = 'cancelled'), 0)::bigint AS cancelled,
        sum(r.duration_ms) AS duration_ms, max(r.longest_ms)::double precision AS longest_ms,

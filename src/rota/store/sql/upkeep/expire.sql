@@ -1,0 +1,1 @@
+SELECT rota.expire_runs(%(limit)s::integer)
