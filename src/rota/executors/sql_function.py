@@ -26,6 +26,7 @@ from rota.executors.run_as import settle
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
+from rota.store.errors import is_missing_partition
 from rota.store.feed import again_columns, ended_columns
 from rota.store.sessions import lent
 from rota.store.statements import Statements
@@ -166,7 +167,7 @@ class SqlFunctionCall:
                     raise
                 await asyncio.sleep(_LOCKED_PAUSE)
             except errors.CheckViolation as error:
-                if "no partition" not in str(error) or time.monotonic() > deadline:
+                if not is_missing_partition(error) or time.monotonic() > deadline:
                     raise
                 await conn.execute(self._statements.get("upkeep/partitions"))
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncClientCursor, AsyncConnection, ClientCursor, Connection
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import CheckViolation, LockNotAvailable
 
 from rota.errors import JobError, LeaseLost
 from rota.executors.lending import SETTLE, Lending
 from rota.model.run import Claim
+from rota.store.errors import is_missing_partition
 from rota.store.sessions import lent
 from rota.store.statements import Statements
 
@@ -43,6 +44,7 @@ class AttemptTransaction:
         statements = Statements(schema)
         self._lending = Lending(statements, claim, worker, lease_seconds)
         self._finish_sql = statements.get("runs/finish")
+        self._partitions_sql = statements.get("upkeep/partitions")
         self._conn: AsyncConnection[Any] | None = None
         self._sync_conn: Connection[Any] | None = None
         self._open = AsyncExitStack()
@@ -90,6 +92,10 @@ class AttemptTransaction:
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_LOCKED_PAUSE)
+            except CheckViolation as error:
+                if not is_missing_partition(error) or time.monotonic() > deadline:
+                    raise
+                await self._conn.execute(self._partitions_sql)
         await self._open.aclose()
         await self.close()
 
@@ -108,6 +114,10 @@ class AttemptTransaction:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_LOCKED_PAUSE)
+            except CheckViolation as error:
+                if not is_missing_partition(error) or time.monotonic() > deadline:
+                    raise
+                self._sync_conn.execute(self._partitions_sql)
         self._open_sync.close()
         self.close_sync()
 

@@ -20,6 +20,7 @@ from psycopg import errors
 from rota.errors import TimingError
 from rota.model.schedule import Schedule, Segment
 from rota.runtime.loop import Loop
+from rota.store.errors import is_missing_partition
 from rota.store.pool import AsyncConn, Database
 from rota.store.prepared import Prepared
 from rota.timing.calendar import Calendar
@@ -167,7 +168,7 @@ class Scheduler(Loop):
         try:
             rows = await self._write_ticks.fetch(conn, params, tuple)
         except errors.CheckViolation as error:
-            if "no partition" not in str(error):
+            if not is_missing_partition(error):
                 raise
             instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
             await conn.execute(get("schedules/ensure_ledger"), {"instants": list(instants)})

@@ -58,6 +58,12 @@ def translate_foreign() -> _Translation:
     return _FOREIGN
 
 
+def is_missing_partition(error: psycopg.errors.CheckViolation) -> bool:
+    """No partition takes the row. Not by its words, which are in the server's language: of all
+    violations it is the one that names no constraint."""
+    return error.diag.constraint_name is None and error.diag.table_name is not None
+
+
 def as_rota_error(error: Any) -> RotaError:
     """An error with a SQLSTATE, of psycopg or asyncpg, as one of ours."""
     diag = getattr(error, "diag", None)

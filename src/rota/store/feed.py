@@ -18,7 +18,7 @@ from rota.model.outcome import Again, Ended, Outcome
 from rota.model.run import Claim
 from rota.store.claims import ClaimRequest, ReadyClaim, Turn
 from rota.store.connection import AsyncConn, break_off
-from rota.store.errors import translate_foreign
+from rota.store.errors import is_missing_partition, translate_foreign
 from rota.store.pool import Database
 from rota.store.prepared import Early, Prepared, Question, fetch_all
 
@@ -139,7 +139,7 @@ class Feed:
                 try:
                     return await self._send(conn, ends, request, early)
                 except errors.CheckViolation as error:
-                    if "no partition" not in str(error):
+                    if not is_missing_partition(error):
                         raise
                     await conn.execute(self._database.statements.get("upkeep/partitions"))
                     return await self._send(conn, ends, request, early)
