@@ -10,6 +10,7 @@ from rota.admin import schedule_times as times
 from rota.admin.face import Cursor
 from rota.errors import FilterError, TimingError
 from rota.jobs.schedule_options import Seconds
+from rota.model.instants import is_instant
 from rota.model.list_filters import ScheduleFilters
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
@@ -98,8 +99,14 @@ def reschedule(
 def _instant(at: datetime | timedelta, what: str) -> Plan[datetime]:
     """So long from now, by the database's clock, or an instant."""
     if isinstance(at, timedelta):
-        return (yield from read_clock()) + at
-    return in_utc(at, what)
+        try:
+            at = (yield from read_clock()) + at
+        except OverflowError:
+            raise TimingError(f"{what} is not in the years 1 to 9999") from None
+    found = in_utc(at, what)
+    if not is_instant(at):
+        raise TimingError(f"{what} {at.isoformat()} is not in the years 1 to 9999")
+    return found
 
 
 def unsaved_timing(given: Unsaved) -> Timing:
@@ -271,8 +278,8 @@ def page(
 def simulate(days: int, timezone: str, tenant: str | None, system: bool, least: int) -> Plan[Load]:
     if not 1 <= days <= MOST_DAYS:
         raise TimingError(f"days must be from 1 to {MOST_DAYS}, not {days!r}")
-    known = {one.name: times.calendar_of(one) for one in (yield from calendars.list_calendars())}
+    known = {one.name: one for one in (yield from calendars.list_calendars())}
     found = yield from schedule_lists.list_schedules(tenant=tenant, system=system)
     now = yield from read_clock()
-    lines = [times.line(one, known.get(one.calendar or "")) for one in found]
-    return simulate_load([one for one in lines if one], now, days, timezone, least)
+    lines, left_out = times.lines(found, known)
+    return simulate_load(lines, now, days, timezone, least, left_out)

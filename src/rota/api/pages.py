@@ -18,6 +18,7 @@ from rota.api.schemas.values import write_cursor
 from rota.model.log import LogPage
 from rota.model.page import Page
 from rota.model.run_filter import RunPage
+from rota.model.unreadable import Unreadable, readable
 
 
 def page_of(kind: str, found: Page[Any]) -> Response:
@@ -36,10 +37,17 @@ def log_page(kind: str, found: LogPage) -> Response:
 
 
 def _page(kind: str, items: Sequence[Any], cursor: tuple[Any, ...] | None, **more: Any) -> Response:
-    written = _codec(items[0].__class__).dump_json(list(items)) if items else b"[]"
     rest = {"next_cursor": None if cursor is None else write_cursor(kind, *cursor), **more}
-    body = b'{"items":' + written + b"," + to_json(rest)[1:]
+    body = b'{"items":' + _written(items) + b"," + to_json(readable(rest))[1:]
     return Response(body, media_type="application/json")
+
+
+def _written(items: Sequence[Any]) -> bytes:
+    if not items:
+        return b"[]"
+    if Unreadable.were_met:
+        return to_json(readable(items))
+    return _codec(items[0].__class__).dump_json(list(items), warnings=False)
 
 
 @cache

@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rota.api.errors import ProblemError, of_any
+from rota.model.json_bounds import check_bounds
 
 # Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
 _SLASH = "\uf8f0"
@@ -34,6 +35,7 @@ class StrictRequest(Request):
 def _parse(body: bytes) -> Any:
     try:
         found = json.loads(body, parse_constant=_refuse_constant)
+        check_bounds(body)
         if b"\\u" in body:
             _check_texts(found)
     except (ValueError, RecursionError) as error:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from rota.cli import times, values
 from rota.cli.flags import Absolute, Json, Reason, Version
 from rota.cli.names import calendar_names
-from rota.cli.output import facts, heading, json_block, print_json, remark, table, tell
+from rota.cli.output import (
+    as_pairs,
+    facts,
+    heading,
+    json_block,
+    listed,
+    print_json,
+    remark,
+    table,
+    tell,
+)
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -44,9 +55,7 @@ def list_calendars(
             headers,
             [
                 (
-                    one.name, one.definition.get("timezone", "UTC"),
-                    len(one.definition.get("holidays", [])), _weekends(one.definition),
-                    len(one.definition.get("windows", [])), one.schedules,
+                    one.name, *_summary(as_pairs(one.definition)), one.schedules,
                     times.shown(one.updated_at, now, absolute), one.description,
                 )
                 for one in found
@@ -54,9 +63,16 @@ def list_calendars(
         )  # fmt: skip
 
 
-def _weekends(definition: dict[str, object]) -> str:
+def _summary(definition: Mapping[str, Any]) -> tuple[object, int, str, int]:
+    """Zone, holidays, weekends and windows."""
     days = definition.get("weekends") or []
-    return ", ".join(days) if isinstance(days, list) else "SAT, SUN"
+    weekends = listed(days) if isinstance(days, list) else "SAT, SUN"
+    holidays, windows = (_count(definition.get(name)) for name in ("holidays", "windows"))
+    return definition.get("timezone", "UTC"), holidays, weekends, windows
+
+
+def _count(found: object) -> int:
+    return len(found) if isinstance(found, list) else 0
 
 
 @commands.command("show")

@@ -9,7 +9,18 @@ import typer
 from rota.cli import times, values
 from rota.cli.flags import Json, Metadata, Reason, Version
 from rota.cli.names import job_names, queue_names
-from rota.cli.output import compact, facts, heading, json_block, print_json, remark, table, tell
+from rota.cli.output import (
+    as_pairs,
+    compact,
+    facts,
+    heading,
+    json_block,
+    listed,
+    print_json,
+    remark,
+    table,
+    tell,
+)
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -71,7 +82,7 @@ def list_jobs(
 def _row(job: JobInfo) -> tuple[object, ...]:
     return (
         job.name, job.queue, job.priority, job.max_attempts, _timeout(job),
-        ", ".join(job.strategies), job.executor, job.workers, f"{_state(job)}{job.description}",
+        listed(job.strategies), job.executor, job.workers, f"{_state(job)}{job.description}",
     )  # fmt: skip
 
 
@@ -109,17 +120,17 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
     return [
         ("job", job.name),
         ("description", job.description),
-        ("started by", ", ".join(job.strategies)),
-        ("events", ", ".join(job.events)),
+        ("started by", listed(job.strategies)),
+        ("events", listed(job.events)),
         ("log level", job.log_level),
-        ("retention", ", ".join(f"{key} {it}" for key, it in (job.retention or {}).items())),
+        ("retention", ", ".join(f"{key} {it}" for key, it in as_pairs(job.retention).items())),
         ("queue", job.queue),
         ("priority", job.priority),
         ("max attempts", job.max_attempts),
         ("timeout", _timeout(job) or "none"),
         ("backoff", compact(job.backoff) if job.backoff else "default"),
         ("executor", job.executor),
-        ("tags", ", ".join(job.tags)),
+        ("tags", listed(job.tags)),
         ("metadata", compact(job.metadata) if job.metadata else ""),
         ("default payload", compact(job.default_payload) if job.default_payload else ""),
         ("enabled", "yes" if job.is_enabled else "no"),
@@ -139,7 +150,8 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
 
     return [
         f"{field} by {mark['by']} {times.ago(datetime.fromisoformat(mark['at']), now)}"
-        for field, mark in sorted(job.edited.items())
+        for field, mark in sorted(as_pairs(job.edited).items())
+        if isinstance(mark, dict)
     ]
 
 

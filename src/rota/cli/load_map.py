@@ -27,6 +27,7 @@ def draw(load: Load) -> None:
     _section("pile-ups", [_pile_up(one) for one in load.pile_ups])
     _section("may overlap, by how long their runs took", [_overlap(one) for one in load.overlaps])
     _section("advice", [_advice(one) for one in load.suggestions])
+    _section("left out", [f"{one.schedule}: {one.reason}" for one in load.left_out])
 
 
 def _shade(count: int, most: int) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from rota.cli import times, values
 from rota.cli.flags import Json, Zone
-from rota.cli.output import compact, one_line_json, print_json, remark
+from rota.cli.output import as_pairs, compact, one_line_json, print_json, remark
 from rota.cli.session import administer
 from rota.model.log import LEVELS
 from rota.model.printable import entry, one_line
@@ -153,7 +153,7 @@ def _print(line: LogLine) -> None:
 
 def line_text(line: LogLine) -> str:
     """The message and its fields."""
-    fields = [f"{one_line(name)}={compact(it)}" for name, it in (line.fields or {}).items()]
+    fields = [f"{one_line(name)}={compact(it)}" for name, it in as_pairs(line.fields).items()]
     return "  ".join([line.message, *([" ".join(fields)] if fields else [])])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ def _plain(value: Any) -> Any:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case Mapping():
             return {str(key): _plain(item) for key, item in value.items()}
+        case float() if not math.isfinite(value):
+            return None  # JSON has no word for it
         case str() | int() | float() | None:
             return value
         case list() | tuple() | set():
@@ -152,6 +155,16 @@ def json_block(value: object) -> None:
 def amount(count: int, noun: str) -> str:
     """`1 run`, `2,000 runs`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(values: object) -> str:
+    """`a, b`, of a column that holds a list, or should."""
+    return ", ".join(map(str, values)) if isinstance(values, list | tuple) else str(values or "")
+
+
+def as_pairs(value: object) -> Mapping[str, Any]:
+    """Of a column that holds an object, or should."""
+    return value if isinstance(value, Mapping) else {} if value is None else {"unreadable": value}
 
 
 def first_line(value: object) -> str:

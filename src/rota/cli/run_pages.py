@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from rota.cli import times
 from rota.cli.logs import line_text
 from rota.cli.output import (
+    as_pairs,
     block,
     compact,
     facts,
     first_line,
     heading,
     json_block,
+    listed,
     print_json,
     remark,
     say,
@@ -116,7 +118,7 @@ _ISOLATION = {
 
 
 def _facts(run: RunInfo, now: datetime, isolation: Isolation | None) -> list[tuple[str, object]]:
-    by = dict(run.triggered_by)
+    by = dict(as_pairs(run.triggered_by))
     kind = by.pop("type", "")
     triggered = ", ".join([str(kind), *(f"{key} {value}" for key, value in by.items())])
     return [
@@ -130,7 +132,7 @@ def _facts(run: RunInfo, now: datetime, isolation: Isolation | None) -> list[tup
         ("attempts", f"{run.attempts_used} of {run.max_attempts} used"),
         ("key", run.key),
         ("tenant", run.tenant),
-        ("tags", ", ".join(run.tags)),
+        ("tags", listed(run.tags)),
         ("metadata", compact(run.metadata) if run.metadata else ""),
         ("schedule", run.schedule),
         ("triggered by", triggered),

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.cli import times
-from rota.cli.output import block, compact, facts, first_line, heading, print_json, remark, table
+from rota.cli.output import (
+    as_pairs,
+    block,
+    compact,
+    facts,
+    first_line,
+    heading,
+    listed,
+    print_json,
+    remark,
+    table,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from rota.model.occurrence import OccurrenceInfo
@@ -73,9 +84,13 @@ def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("cron", one.cron),
         ("time zone", one.timezone),
         ("description", one.description),
-        ("tags", ", ".join(one.tags)),
+        ("tags", listed(one.tags)),
         ("metadata", compact(one.metadata) if one.metadata else ""),
     ]
+
+
+def _entries(found: object) -> list[Any]:
+    return found if isinstance(found, list) else [found]
 
 
 def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
@@ -85,8 +100,8 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
     if one.catch_up != "none" and one.catch_up_seconds is not None:
         catch_up += f", within {times.span(one.catch_up_seconds)}"
     required = ", ".join(
-        str(it["name"]) + (f" within {times.span(within)}" if within else "")
-        for it in one.requires
+        str(it.get("name", compact(it))) + (f" within {times.span(within)}" if within else "")
+        for it in map(as_pairs, _entries(one.requires))
         for within in [it.get("within_seconds")]
     )
     return [
@@ -115,7 +130,7 @@ def _runs(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("priority", "" if one.priority is None else str(one.priority)),
         ("attempts", one.max_attempts),
         ("timeout", times.span(one.timeout_seconds) if one.timeout_seconds else ""),
-        ("run tags", ", ".join(one.run_tags or [])),
+        ("run tags", listed(one.run_tags)),
         ("run metadata", compact(one.run_metadata) if one.run_metadata else ""),
     ]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import typer
+
+from rota.model.unreadable import Unreadable
 
 VARIABLE = "ROTA_CLI_TIMEZONE"
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
@@ -54,6 +57,8 @@ def local(at: datetime) -> datetime:
 
 def span(seconds: float) -> str:
     """`45s`, `12m`, `2h 5m`, `3d 4h`: two steps at most."""
+    if not math.isfinite(seconds):
+        return "unreadable"
     left = max(0, round(seconds))
     parts: list[str] = []
     for size, unit in _STEPS:
@@ -68,6 +73,8 @@ def span(seconds: float) -> str:
 def took(milliseconds: float | None) -> str:
     if milliseconds is None:
         return ""
+    if not math.isfinite(milliseconds):
+        return "unreadable"
     if milliseconds < 1000:
         return f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1000
@@ -77,6 +84,8 @@ def took(milliseconds: float | None) -> str:
 def ago(at: datetime | None, now: datetime) -> str:
     if at is None:
         return ""
+    if isinstance(at, Unreadable):
+        return str(at)
     seconds = (now - at).total_seconds()
     return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
 
@@ -92,4 +101,6 @@ def shown(at: datetime | None, now: datetime, is_absolute: bool) -> str:
 
 
 def both(at: datetime | None, now: datetime) -> str:
-    return f"{absolute(at)} ({ago(at, now)})" if at else ""
+    if at is None or isinstance(at, Unreadable):
+        return ago(at, now)
+    return f"{absolute(at)} ({ago(at, now)})"

@@ -12,6 +12,8 @@ from typing import Any, Literal, NoReturn
 import typer
 
 from rota.cli import times
+from rota.model.instants import LONGEST_SECONDS, is_instant
+from rota.model.json_bounds import check_bounds
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
@@ -29,11 +31,17 @@ def seconds(text: str | None, option: str) -> float | None:
         return None
     words = text.strip().lower()
     if _NUMBER.fullmatch(words):
-        return float(words)
+        return _in_range(float(words), text, option)
     parts = _PART.findall(words)
     if not parts or "".join(number + unit for number, unit in parts) != words:
         refuse(option, f"{text!r} is no duration; write {DURATION}")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return _in_range(sum(float(number) * _UNITS[unit] for number, unit in parts), text, option)
+
+
+def _in_range(found: float, text: str, option: str) -> float:
+    if found > LONGEST_SECONDS:
+        refuse(option, f"{text!r} is more than 100 years")
+    return found
 
 
 def key_keep(text: str | None) -> float | Literal["forever"] | None:
@@ -48,7 +56,13 @@ def instant(text: str | None, option: str) -> datetime | None:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
         refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or 2026-01-31T14:30:00Z")
-    return found if found.tzinfo is not None else times.local(found)
+    try:
+        at = found if found.tzinfo is not None else times.local(found)
+    except OverflowError:
+        at = None
+    if at is None or not is_instant(at):
+        refuse(option, f"{text!r} is not in the years 1 to 9999")
+    return at
 
 
 def since(text: str | None, option: str) -> datetime | timedelta | None:
@@ -95,7 +109,9 @@ def payload(text: str | None, option: str) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        value = json.loads(_read(text, option))
+        raw = _read(text, option)
+        check_bounds(raw.encode())
+        value = json.loads(raw)
     except ValueError as error:
         refuse(option, f"not JSON: {error}")
     if not isinstance(value, dict):

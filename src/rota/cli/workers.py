@@ -10,7 +10,7 @@ import typer
 from rota.cli import times, values
 from rota.cli.each import each
 from rota.cli.flags import Absolute, Json, Oldest, Reason
-from rota.cli.output import amount, facts, print_json, remark, table
+from rota.cli.output import amount, facts, listed, print_json, remark, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -67,7 +67,7 @@ def list_workers(
 def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     beat = f"{times.span(worker.heartbeat_seconds)} ago"
     return (
-        worker.id, worker.status, worker.host, worker.pid, ", ".join(worker.queues) or "all",
+        worker.id, worker.status, worker.host, worker.pid, listed(worker.queues) or "all",
         f"{worker.running}/{worker.concurrency}",
         times.absolute(worker.heartbeat_at) if is_absolute else beat,
         times.shown(worker.started_at, now, is_absolute), len(worker.jobs), news(worker),
@@ -118,14 +118,14 @@ def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
         ("pid", worker.pid),
         ("release", worker.version),
         ("application", worker.application),
-        ("queues", ", ".join(worker.queues) or "all"),
+        ("queues", listed(worker.queues) or "all"),
         ("running", f"{worker.running} of {worker.concurrency} slots"),
         ("heartbeat", beat),
         ("lease", times.span(worker.lease_seconds)),
         ("started", times.both(worker.started_at, now)),
         ("draining since", times.both(worker.drain_requested_at, now)),
         ("ended", times.both(worker.ended_at, now)),
-        ("jobs", ", ".join(worker.jobs)),
+        ("jobs", listed(worker.jobs)),
     ]
 
 

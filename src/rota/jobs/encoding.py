@@ -10,6 +10,7 @@ import msgspec
 import pydantic_core
 
 from rota.errors import PayloadError
+from rota.model.json_bounds import DEEPEST, check_bounds
 
 # jsonb has no NUL. The escape of a backslash before `u0000` is innocent text, so it is counted.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -21,6 +22,13 @@ encode_plain = msgspec.json.Encoder().encode
 def has_nul(raw: bytes) -> bool:
     """Whether a JSON text holds a NUL character. Nearly always answered by the first look."""
     return b"\\u0000" in raw and _NUL.search(raw) is not None
+
+
+def check_size(raw: bytes) -> None:
+    """ValueError for what JSON's readers cannot hold, of Python's values: a level takes two
+    characters, a whole number beyond a double 309."""
+    if len(raw) > 2 * DEEPEST:
+        check_bounds(raw)
 
 
 def dump_json(value: Any) -> bytes:
@@ -35,6 +43,7 @@ def encode_value(value: Any, what: str) -> bytes:
         raw = pydantic_core.to_json(value, inf_nan_mode="constants", bytes_mode="base64")
         if b"NaN" in raw or b"Infinity" in raw:
             json.loads(raw, parse_constant=_refuse_constant)
+        check_size(raw)
     except (ValueError, RecursionError, OverflowError) as error:
         raise PayloadError(f"{what} cannot be stored as JSON: {error}") from error
     if has_nul(raw):

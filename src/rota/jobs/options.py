@@ -13,12 +13,12 @@ from rota.errors import PayloadError, UnknownOption
 from rota.jobs.encoding import encode_value
 from rota.jobs.values import check_backoff, check_duration, check_number, check_tags, check_text
 from rota.model.backoff import Backoff
+from rota.model.instants import LONGEST_SECONDS, is_instant
 
 OnConflict = Literal["return", "raise", "replace"]
 ON_CONFLICT: tuple[OnConflict, ...] = get_args(OnConflict)
 FOREVER = float("inf")
-# Longer waits are slips of the keyboard, and near the end of what Postgres can add to a date.
-MAX_DELAY = 100 * 365 * 86_400.0
+MAX_DELAY = LONGEST_SECONDS
 
 
 KeyKeep = float | timedelta | Literal["forever"] | None
@@ -133,6 +133,8 @@ def _check_instant(name: str, value: Any) -> datetime:
             f"{name} {value.isoformat()} has no time zone; give it one, for example "
             f"{name}.replace(tzinfo=timezone.utc)"
         )
+    if not is_instant(value):
+        raise ValueError(f"{name} {value.isoformat()} is not in the years 1 to 9999")
     return value
 
 

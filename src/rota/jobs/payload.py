@@ -23,7 +23,7 @@ from pydantic_core.core_schema import CoreConfig
 from typing_extensions import TypedDict
 
 from rota.errors import JobError, PayloadError
-from rota.jobs.encoding import dump_json, encode_plain, has_nul
+from rota.jobs.encoding import check_size, dump_json, encode_plain, has_nul
 from rota.jobs.signature import Field, Signature, read_signature
 
 # Bytes as base64, because JSON has no bytes; no NaN, because JSON has none of that either.
@@ -93,6 +93,7 @@ class PayloadSchema:
         """Bound values as JSON that Postgres can hold."""
         try:
             raw = self._dump(values)
+            check_size(raw)
         except (ValueError, TypeError, RecursionError, OverflowError):
             self._blame(values)
         if has_nul(raw):
@@ -172,6 +173,7 @@ class PayloadSchema:
             start = f'job "{self.job}": argument {name}'
             try:
                 raw = self._dump({name: value})
+                check_size(raw)
             except (ValueError, TypeError, RecursionError, OverflowError) as error:
                 raise PayloadError(f"{start} cannot be stored as JSON: {error}") from error
             if has_nul(raw):

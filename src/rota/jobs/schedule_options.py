@@ -10,6 +10,8 @@ from typing import Any, Final, Literal, TypedDict, get_args
 
 from rota.errors import TimingError
 from rota.jobs.encoding import encode_value
+from rota.jobs.values import YEAR
+from rota.model.instants import LONGEST_SECONDS, is_instant
 from rota.model.schedule import CatchUp, Overlap, Requirement, timing_arguments
 from rota.timing.interval import every
 from rota.timing.timing import Timing
@@ -130,7 +132,9 @@ def _flag(name: str, value: Any) -> bool:
     return value
 
 
-def _seconds(least: float, is_open: bool = False) -> Callable[[str, Any], float]:
+def _seconds(
+    least: float, is_open: bool = False, most: float = LONGEST_SECONDS
+) -> Callable[[str, Any], float]:
     def read(name: str, value: Any) -> float:
         number = value.total_seconds() if isinstance(value, timedelta) else value
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
@@ -139,6 +143,8 @@ def _seconds(least: float, is_open: bool = False) -> Callable[[str, Any], float]
         if number < least or (is_open and number == least):
             bound = "more than" if is_open else "at least"
             raise TimingError(f"{name} must be {bound} {least:g} seconds, not {number:g}")
+        if number > most:
+            raise TimingError(f"{name} must be at most {most:.0f} seconds, not {number:g}")
         return float(number)
 
     return read
@@ -173,6 +179,8 @@ def _instant(name: str, value: Any) -> str:
             f"{name} {value.isoformat(sep=' ')} has no time zone",
             hint="give an offset, as in 2026-03-08T09:00:00+01:00 or …Z",
         )
+    if not is_instant(value):
+        raise TimingError(f"{name} {value.isoformat()} is not in the years 1 to 9999")
     return value.isoformat()
 
 
@@ -246,7 +254,7 @@ _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "queue": ("queue", None, _text),
     "priority": ("priority", None, _count(0, 9)),
     "max_attempts": ("max_attempts", None, _count(1, 100)),
-    "timeout": ("timeout_seconds", None, _POSITIVE),
+    "timeout": ("timeout_seconds", None, _seconds(0, is_open=True, most=YEAR)),
     "run_tags": ("run_tags", None, _words),
     "run_metadata": ("run_metadata", None, _mapping),
     "description": ("description", "", _any_text),

@@ -50,8 +50,11 @@ class Retention:
 
     @classmethod
     def stored(cls, given: Mapping[str, Any] | None) -> Self:
-        """As the database has checked it."""
-        return cls(**given) if given else cls()
+        """As the database has checked it. What somebody wrote past that removes nothing."""
+        try:
+            return cls(**given) if given else cls()
+        except (TypeError, ValueError):
+            return cls(days=MOST_DAYS, failed_days=MOST_DAYS)
 
     def to_json(self) -> dict[str, int]:
         return {name: value for name, value in asdict(self).items() if value is not None}

@@ -12,10 +12,11 @@ from typing import Any
 
 import psycopg
 
-from rota.errors import RotaError, SchemaError, from_sqlstate
+from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
 
 # Schema, table or function not there: the database was not migrated, or not far enough.
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
+_UNREADABLE = "XX001"  # data_corrupted
 
 
 class _Translation:
@@ -72,6 +73,9 @@ def as_rota_error(error: Any) -> RotaError:
     else:
         message = str(getattr(error, "message", None) or error)
         detail, hint = getattr(error, "detail", None), getattr(error, "hint", None)
+    if error.sqlstate is None and isinstance(error, psycopg.DataError):
+        # Of the driver, about a value that came: the database is there.
+        return DatabaseError(f"a value cannot be read: {message}", sqlstate=_UNREADABLE)
     if error.sqlstate in _NOT_THERE:
         return SchemaError(message, hint="the schema is missing or too old: run `rota migrate`")
     return from_sqlstate(error.sqlstate, message, detail, hint)

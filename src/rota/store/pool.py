@@ -18,7 +18,7 @@ from rota.store.errors import translate
 from rota.store.lending import AsyncPool, SyncPool
 from rota.store.outage import Outage
 from rota.store.plans import Plan
-from rota.store.rows import named_row
+from rota.store.rows import NOT_READ, Row, named_row, read_again
 from rota.store.sessions import AsyncSession, Session, own
 from rota.store.statements import Statements
 
@@ -109,7 +109,7 @@ class Database:
                 sql = self.statements.get(ask.statement)
                 executing = cursor.execute(sql, ask.params, binary=ask.is_large)
                 await (_beside(executing, ask.meanwhile) if ask.meanwhile else executing)
-                ask = plan.send(await cursor.fetchall() if cursor.description else [])
+                ask = plan.send(await _rows(cursor) if cursor.description else [])
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
@@ -120,7 +120,7 @@ class Database:
                 cursor = conn.cursor(row_factory=named_row)
                 sql = self.statements.get(ask.statement)
                 cursor.execute(sql, ask.params, binary=ask.is_large)
-                ask = plan.send(cursor.fetchall() if cursor.description else [])
+                ask = plan.send(_rows_sync(cursor) if cursor.description else [])
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
@@ -219,6 +219,20 @@ class _LentSync:
 
     def __exit__(self, *_: object) -> None:
         self._pool.put(self._conn)
+
+
+async def _rows(cursor: psycopg.AsyncCursor[Row]) -> list[Row]:
+    try:
+        return await cursor.fetchall()
+    except NOT_READ:
+        return read_again(cursor, named_row(cursor))
+
+
+def _rows_sync(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    try:
+        return cursor.fetchall()
+    except NOT_READ:
+        return read_again(cursor, named_row(cursor))
 
 
 async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], object]) -> None:

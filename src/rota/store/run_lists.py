@@ -121,9 +121,12 @@ def _absolute(wanted: RunFilter) -> Plan[RunFilter]:
     if not isinstance(wanted.since, timedelta) and not isinstance(wanted.until, timedelta):
         return wanted
     now = yield from read_clock()
-    since, until = (
-        now - it if isinstance(it, timedelta) else it for it in (wanted.since, wanted.until)
-    )
+    try:
+        since, until = (
+            now - it if isinstance(it, timedelta) else it for it in (wanted.since, wanted.until)
+        )
+    except OverflowError:
+        raise FilterError("since and until reach back at most to the year 1") from None
     return replace(wanted, since=since, until=until)
 
 

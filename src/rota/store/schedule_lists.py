@@ -34,7 +34,7 @@ def timing_of(stored: Mapping[str, Any]) -> Timing:
 def in_words(stored: Mapping[str, Any]) -> str:
     """When it runs; a timing that cannot be read is shown as it is written."""
     if stored["init"] is not None:
-        return _INITS[stored["init"]]
+        return _INITS.get(stored["init"], str(stored["init"]))
     try:
         words = describe(timing_of(stored))
     except TimingError:

@@ -72,6 +72,14 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A schedule whose timing or calendar cannot be followed: the load is that of the others."""
+
+    schedule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     from_at: datetime
     until_at: datetime
@@ -81,10 +89,16 @@ class Load:
     pile_ups: list[PileUp]
     overlaps: list[PredictedOverlap]
     suggestions: list[Suggestion]
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 def simulate(
-    lines: Sequence[Line], start: datetime, days: int, timezone: str = "UTC", least: int = 5
+    lines: Sequence[Line],
+    start: datetime,
+    days: int,
+    timezone: str = "UTC",
+    least: int = 5,
+    left_out: Sequence[LeftOut] = (),
 ) -> Load:
     """The load of the next days in a zone; from `least` starts in one minute on it is a pile-up."""
     tz = zone(timezone)
@@ -101,7 +115,7 @@ def simulate(
     shown = _days(counted, wall_at(begin, tz).date(), wall_at(end, tz).date())
     total = sum(sum(one.hours) for one in shown)
     suggestions = _suggestions(pile_ups, counted.gaps)
-    return Load(begin, end, timezone, total, shown, pile_ups, overlaps, suggestions)
+    return Load(begin, end, timezone, total, shown, pile_ups, overlaps, suggestions, [*left_out])
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.api.schemas.views import view
-from rota.timing.load import Day, Load, PileUp, PredictedOverlap, Suggestion
+from rota.timing.load import Day, LeftOut, Load, PileUp, PredictedOverlap, Suggestion
 
 _DAY = {"day": "2026-03-09", "hours": [0] * 8 + [12] + [0] * 15}
 _PILE_UP = {"at": "08:00", "count": 12, "days": 7, "schedules": ["digest", "report"]}
@@ -52,6 +52,13 @@ SuggestionView = view(
     },
     _SUGGESTION,
 )
+_LEFT_OUT = {"schedule": "report", "reason": "calendar 'de': timezone must be a text, not 7"}
+LeftOutView = view(
+    LeftOut,
+    "LeftOut",
+    {"schedule": "Which.", "reason": "What of its timing or calendar cannot be followed."},
+    _LEFT_OUT,
+)
 LoadView = view(
     Load,
     "Simulation",
@@ -64,6 +71,7 @@ LoadView = view(
         "pile_ups": "Minutes in which many start.",
         "overlaps": "Schedules whose runs take longer than the time between them.",
         "suggestions": "What would help.",
+        "left_out": "Schedules that cannot be followed, and are not counted.",
     },
     {
         "from_at": "2026-03-09T00:00:00Z",
@@ -74,9 +82,11 @@ LoadView = view(
         "pile_ups": [_PILE_UP],
         "overlaps": [_OVERLAP],
         "suggestions": [_SUGGESTION],
+        "left_out": [_LEFT_OUT],
     },
     days=list[DayView],  # type: ignore[valid-type]
     pile_ups=list[PileUpView],  # type: ignore[valid-type]
     overlaps=list[OverlapView],  # type: ignore[valid-type]
     suggestions=list[SuggestionView],  # type: ignore[valid-type]
+    left_out=list[LeftOutView],  # type: ignore[valid-type]
 )

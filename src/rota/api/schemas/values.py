@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from rota.api.errors import ProblemError
 from rota.api.limits import MOST_LISTED
+from rota.model.instants import is_instant
 
 BIGGEST_ID = 2**63 - 1
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)")
@@ -28,7 +29,18 @@ def _read_instant(value: Any) -> Any:
     return value
 
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_read_instant), Field(strict=False)]
+def _check_instant(value: datetime) -> datetime:
+    if not is_instant(value):
+        raise ValueError("must be in the years 1 to 9999")
+    return value
+
+
+Instant = Annotated[
+    AwareDatetime,
+    BeforeValidator(_read_instant),
+    AfterValidator(_check_instant),
+    Field(strict=False),
+]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Reason = Annotated[
     str | None,

@@ -4,12 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
+    create_model,
+)
+
+from rota.model.unreadable import Unreadable, readable
 
 # Every view by its name, for the test that nothing is left unexplained.
 VIEWS: dict[str, tuple[type, type[BaseModel]]] = {}
+
+
+class _AsItIs(NamedTuple):
+    """What does not fit its own schema: a row that somebody wrote past the constraints."""
+
+    value: Any
+
+
+def _check(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return check(value)
+    except ValidationError:
+        return _AsItIs(value)
+
+
+def _show(value: Any, write: SerializerFunctionWrapHandler) -> Any:
+    if isinstance(value, _AsItIs):
+        return readable(value.value)
+    return readable(value) if isinstance(value, Unreadable | float) else write(value)
+
+
+# One field that cannot be read must not fail the answer that it is part of.
+_CHECKED, _SHOWN = WrapValidator(_check), WrapSerializer(_show)
 
 
 def view(
@@ -24,7 +59,7 @@ def view(
     hints = get_type_hints(source)
     columns: dict[str, Any] = {
         one.name: (
-            types.get(one.name, hints[one.name]),
+            Annotated[types.get(one.name, hints[one.name]), _CHECKED, _SHOWN],
             Field(description=about.get(one.name)),
         )
         for one in fields(source)

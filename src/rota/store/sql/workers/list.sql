@@ -1,7 +1,7 @@
 -- Workers, or one. What a worker has claimed ahead and not started counts as claimed, not as running. The queue of Rota's own
 -- jobs, which all serve, is not named. is_silent: its lease ran out, and no other worker has been there to declare it lost.
 -- `place` is where each stands in the order: the next page begins after it.
-SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, array_remove(w.queues, 'rota' || '.system') AS queues, w.jobs,
+SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, ARRAY(SELECT q FROM unnest(w.queues) q WHERE q <> 'rota' || '.system') AS queues, w.jobs,
        w.concurrency, w.is_stuck, w.lease_seconds,
        w.started_at, w.heartbeat_at, w.ended_at,
        w.state = 'live' AND w.drain_requested_at IS NOT NULL AS is_draining, w.drain_requested_at, w.drain_requested_by,
@@ -21,4 +21,4 @@ WHERE CASE WHEN %(id)s::bigint IS NULL THEN %(include_gone)s::boolean OR w.state
   AND (%(host)s::text IS NULL OR w.host = %(host)s::text)
   AND (%(after)s::jsonb IS NULL OR CASE %(order)s::text WHEN 'oldest' THEN w.id > (%(after)s::jsonb ->> 0)::bigint
                                                      ELSE w.id < (%(after)s::jsonb ->> 0)::bigint END)
-ORDER BY CASE %(order)s::text WHEN 'oldest' THEN w.id ELSE -w.id END LIMIT %(limit)s::integer
+ORDER BY CASE %(order)s::text WHEN 'oldest' THEN w.id END, w.id DESC LIMIT %(limit)s::integer

@@ -1,0 +1,82 @@
+"""JSON that every reader can hold: not nested without end, and no number beyond a double."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+DEEPEST = 100
+# A level may be empty: SQL, which counts what is in them, takes one more.
+_DEEPEST_READ = DEEPEST + 1
+# So many digits are beyond a double, an exponent may be; what has neither needs no look at all.
+_LARGE = re.compile(rb"[0-9]{309}|[0-9][eE]\+?[0-9]{3}")
+_MOST_DIGITS = 309
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+
+
+def check_bounds(raw: bytes) -> None:
+    """ValueError for a JSON text that a reader could not hold."""
+    if is_too_deep(raw):
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    if _LARGE.search(raw):
+        json.loads(raw, parse_float=_check_float, parse_int=_check_int)
+
+
+def is_too_deep(raw: bytes, most: int = DEEPEST) -> bool:
+    """Counted in brackets, where there are so many at all."""
+    if raw.count(b"[") + raw.count(b"{") <= most:
+        return False
+    depth = 0
+    for found in _BRACKETS.finditer(raw):
+        if found[1]:
+            depth += 1
+            if depth > most:
+                return True
+        elif found[2]:
+            depth -= 1
+    return False
+
+
+def is_readable(raw: bytes) -> bool:
+    return not is_too_deep(raw, _DEEPEST_READ)
+
+
+def read_json(raw: bytes) -> Any:
+    """Whatever is in it: what could not be held is a text that says so."""
+    if not is_readable(raw):
+        said = f"unreadable: nested deeper than {DEEPEST} levels"
+        return [said] if raw.lstrip()[:1] == b"[" else {"unreadable": said}
+    return json.loads(raw, parse_float=_read_float, parse_int=_read_int)
+
+
+def _check_float(text: str) -> float:
+    found = float(text)
+    if found - found != 0:
+        _refuse(text)
+    return found
+
+
+def _check_int(text: str) -> int:
+    if len(text) >= _MOST_DIGITS:
+        _check_float(text)
+    return 0
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"the number {_short(text)} is beyond 1.7976931348623157e308")
+
+
+def _read_float(text: str) -> float | str:
+    found = float(text)
+    return found if found - found == 0 else f"unreadable: {_short(text)}"
+
+
+def _read_int(text: str) -> int | str:
+    if len(text) < _MOST_DIGITS or isinstance(_read_float(text), float):
+        return int(text)
+    return f"unreadable: {_short(text)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 20 else f"{text[:20]}… ({len(text)} characters)"

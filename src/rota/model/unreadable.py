@@ -1,0 +1,71 @@
+"""Values that Postgres can store and a reader cannot hold: shown as such, in the place of a field.
+
+Constraints keep them out. What is in a row all the same must not fail the list that it is part of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class Unreadable(datetime):
+    """An instant outside the years 1 to 9999: compared as the nearest one that Python holds, shown
+    as what is stored."""
+
+    text: str
+    # Whoever writes pages by the thousand looks for one only where there was one.
+    were_met: ClassVar[bool] = False
+
+    def __new__(cls, text: Any, *more: Any, **named: Any) -> Self:
+        if not isinstance(text, str):  # the result of a sum: an instant like any other
+            return datetime(text, *more, **named)  # type: ignore[return-value]  # noqa: DTZ001
+        near = _FIRST if text.startswith("-") or text.endswith(" BC") else _LAST
+        made = super().__new__(cls, near.year, near.month, near.day, tzinfo=UTC)
+        made.text = text
+        Unreadable.were_met = True
+        return made
+
+    def __str__(self) -> str:
+        return f"unreadable: {self.text}"
+
+    def __format__(self, _: str) -> str:
+        return str(self)
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        return Unreadable, (self.text,)
+
+    def isoformat(self, *_: Any, **__: Any) -> str:
+        return str(self)
+
+    def strftime(self, _: str) -> str:
+        return str(self)
+
+    def astimezone(self, _: Any = None) -> Self:
+        return self
+
+    def replace(self, *_: Any, **__: Any) -> Self:
+        return self
+
+
+def readable(value: Any) -> Any:
+    """A value as JSON can say it, whatever is in it."""
+    match value:
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case float():
+            return value if math.isfinite(value) else None
+        case str() | int() | None:
+            return value
+        case Mapping():
+            return {str(key): readable(one) for key, one in value.items()}
+        case list() | tuple() | set():
+            return [readable(one) for one in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {one.name: readable(getattr(value, one.name)) for one in fields(value)}
+    return str(value)
