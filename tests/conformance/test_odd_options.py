@@ -156,3 +156,40 @@ def test_an_odd_delay_of_a_retry_is_cut_to_the_longest(engine: Engine, delay: st
         "FROM rota.open_runs WHERE id = %s",
         odd,
     )
+
+
+@pytest.mark.parametrize("run_at", ["infinity", "-infinity"])
+def test_an_odd_time_keeps_no_other_run_from_being_promoted(engine: Engine, run_at: str) -> None:
+    odd, fine = (engine.enqueue("ok", delay="1 second") for _ in range(2))
+    engine.rows("ALTER TABLE rota.open_runs DROP CONSTRAINT open_runs_run_at_value")
+    engine.rows("UPDATE rota.open_runs SET run_at = %s WHERE id = %s", run_at, odd)
+    engine.advance(2)
+    engine.promote()
+    assert engine.state(fine) == "queued"
+    assert engine.one("SELECT next_due_seconds FROM rota.promote_runs(10)") is None
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "1e300"])
+def test_a_schedule_with_an_odd_interval_keeps_no_run_from_ending(
+    engine: Engine, seconds: str
+) -> None:
+    engine.rows(
+        "INSERT INTO rota.schedules (name, job, interval_seconds, every_from) "
+        "VALUES ('s', 'ok', 60, 'end')"
+    )
+    run, fine = engine.enqueue("ok"), engine.enqueue("ok")
+    worker = engine.worker("ok")
+    engine.claim(worker, jobs=("ok",))
+    engine.rows("ALTER TABLE rota.schedules DROP CONSTRAINT schedules_interval_seconds_value")
+    engine.rows("DROP TRIGGER a_values ON rota.schedules")
+    engine.rows("UPDATE rota.schedules SET interval_seconds = %s WHERE name = 's'", seconds)
+    engine.rows(
+        "UPDATE rota.open_runs o SET schedule_id = s.id, schedule = s.name, "
+        "scheduled_for = rota.now() FROM rota.schedules s WHERE s.name = 's' AND o.id = %s",
+        run,
+    )
+    ended = engine.rows(
+        "SELECT * FROM rota.finish_runs(%s, %s::bigint[], %s::integer[], %s::real[])",
+        worker, [run, fine], [1, 1], [1.0, 1.0],
+    )  # fmt: skip
+    assert len(ended) == 2
