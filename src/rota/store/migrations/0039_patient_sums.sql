@@ -55,3 +55,7 @@ BEGIN
     PERFORM rota.free_held_runs(ARRAY[NEW.schedule_id]);
     RETURN NULL;
 END $$;
+
+-- Columns have been added since these tables were guarded.
+SELECT rota.guard_values(t, false) FROM unnest(ARRAY['rota.open_runs', 'rota.workers']::regclass[]) t;
+SELECT rota.guard_values(t, true) FROM unnest(ARRAY['rota.jobs', 'rota.schedules']::regclass[]) t;
