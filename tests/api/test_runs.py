@@ -154,3 +154,24 @@ async def test_many_need_ids_or_a_filter(api: httpx.AsyncClient) -> None:
             problem(await api.post(path, json=bad), 422, "filter_error")
         problem(await api.post(path, json={"filter": {"jobb": "send"}}), 422, "invalid")
         problem(await api.post(path, json={"ids": []}), 422, "invalid")
+
+
+async def test_an_expired_run_is_over_before_anybody_writes_it_down(
+    api: httpx.AsyncClient, conn: psycopg.Connection[Any]
+) -> None:
+    run_id = await enqueue(api, key="k", expires_at="2026-01-01T00:00:00Z")
+    run = (await api.get(f"{RUNS}/{run_id}", params={"wait_seconds": 30})).json()
+    assert (run["state"], run["end_reason"], run["finished_at"]) == (
+        "cancelled", "expired", run["created_at"],
+    )  # fmt: skip
+    for states, found in ((["queued", "running"], []), (["cancelled"], [run_id])):
+        page = (await api.get(RUNS, params={"state": states})).json()
+        assert [it["id"] for it in page["items"]] == found
+    problem(await api.post(f"{RUNS}/{run_id}/cancel"), 409, "wrong_state")
+    stats = (await api.get("/api/v1/stats")).json()["states"]
+    assert (stats["queued"], stats["cancelled"]) == (0, 1)
+    assert conn.execute("SELECT count(*) FROM rota.open_runs").fetchone() == (1,)
+    assert await enqueue(api, key="k") != run_id
+    retried = await api.post(f"{RUNS}/{run_id}/retry")
+    problem(retried, 409, "duplicate_key")
+    assert (await api.delete(f"{RUNS}/{run_id}")).status_code == 200

@@ -82,6 +82,16 @@ def test_what_runs_is_not_over(engine: Engine) -> None:
     assert is_over(engine.run(run_id))
 
 
+def test_a_claim_that_comes_too_late_does_not_bring_it_back(engine: Engine) -> None:
+    run_id = expired(engine)
+    worker = engine.worker()
+    claim = engine.claim_one(worker)
+    assert (claim["is_expired"], is_over(engine.run(run_id))) == (True, True)
+    assert engine.one("SELECT running + expired * 10 FROM rota.read_depths()") == 10
+    engine.fail(worker, claim, state="cancelled", attempt_state="cancelled", reason="expired")
+    assert (engine.state(run_id), engine.run(run_id)["end_reason"]) == ("cancelled", "expired")
+
+
 @pytest.mark.parametrize("on_conflict", ["return", "raise", "replace"])
 def test_its_key_is_free(engine: Engine, on_conflict: str) -> None:
     old = expired(engine, key="k")

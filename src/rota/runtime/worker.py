@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from rota.config import Config
 from rota.errors import RotaError
@@ -115,9 +116,12 @@ class Worker:
 
     def _watch_declarations(self) -> None:
         loop = asyncio.get_running_loop()
-        self._unwatch = self._registry.watch(
-            lambda: loop.call_soon_threadsafe(self._definitions.wake)
-        )
+
+        def declared() -> None:
+            with suppress(RuntimeError):  # of a loop that ended without having stopped its worker
+                loop.call_soon_threadsafe(self._definitions.wake)
+
+        self._unwatch = self._registry.watch(declared)
 
     async def stop(self) -> None:
         """Stop claiming, hand back, let the running finish until the limit, cut off the rest,
@@ -176,6 +180,8 @@ class Worker:
         identity.start()
         identity.feeder.set_listening(self._listener.is_listening)
         self._background.upkeep.wake()
+        if version != self._registry.version:
+            self._definitions.wake()
         self._log.info(
             "worker started", worker=worker, concurrency=config.concurrency,
             queues=",".join(config.queues) or "all", jobs=len(jobs),
