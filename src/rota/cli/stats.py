@@ -118,8 +118,7 @@ def _done(one: Activity) -> tuple[object, ...]:
 
 
 def _share(one: Activity) -> str:
-    bad = one.failed + one.timed_out + one.lost
-    return "" if one.failure_rate is None else f"{bad} ({one.failure_rate:.1%})"
+    return "" if one.failure_rate is None else f"{one.bad} ({one.failure_rate:.1%})"
 
 
 def _age(seconds: float | None) -> str:

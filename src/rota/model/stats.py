@@ -59,6 +59,11 @@ class Activity:
     p99_ms: float | None
     longest_ms: float | None
 
+    @property
+    def bad(self) -> int:
+        """Those that `failure_rate` is about."""
+        return self.failed + self.timed_out + self.lost
+
 
 @dataclass(frozen=True, slots=True)
 class JobActivity:

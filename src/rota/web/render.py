@@ -62,8 +62,8 @@ def glyph_of(state: str) -> str:
 
 
 def bad_of(series: Sequence[Step]) -> list[int]:
-    """Of each step, the attempts that failed or ran out of time."""
-    return [one.activity.failed + one.activity.timed_out for one in series]
+    """Of each step, the attempts that ended badly."""
+    return [one.activity.bad for one in series]
 
 
 def render(page: Page, shell: Shell, block: str | None = None) -> str:
