@@ -2,53 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rota
-from rota.store.sessions import AsyncSession, Session, lent, own
+from rota.store.sessions import SETTINGS, AsyncSession, Session, lent, own
 from tests.conftest import load_config
 from tests.poolers import refusing_pooler
 
+# What a database may say for every session that nothing else is said for.
+ODD = {"jit": "on", "default_transaction_isolation": "serializable", "idle_session_timeout": "7min"}
+_SHOWN = sql.SQL("SELECT {}").format(
+    sql.SQL(", ").join(sql.SQL("current_setting({})").format(name) for name in ODD)
+)
+
 
 @pytest.fixture
-def jit_url(database_url: str) -> str:
-    """A database that says `jit = on` for every session."""
-    name = sql.Identifier(str(conninfo_to_dict(database_url)["dbname"]))
+def odd_url(database_url: str) -> str:
+    """A database that says otherwise than Rota about everything that Rota sets."""
+    database = sql.Identifier(str(conninfo_to_dict(database_url)["dbname"]))
     with psycopg.connect(database_url, autocommit=True) as conn:
-        conn.execute(sql.SQL("ALTER DATABASE {} SET jit = on").format(name))
+        for name, value in ODD.items():
+            said = sql.SQL("ALTER DATABASE {} SET {} = {}")
+            conn.execute(said.format(database, sql.Identifier(name), value))
     return database_url
 
 
-def _jit(conn: psycopg.Connection[tuple[object, ...]]) -> object:
-    row = conn.execute("SHOW jit").fetchone()
-    assert row is not None
-    return row[0]
+def _shown(conn: psycopg.Connection[Any]) -> dict[str, str]:
+    return dict(zip(ODD, conn.execute(_SHOWN).fetchone() or (), strict=True))
 
 
-async def test_sessions_of_our_own_are_opened_without_jit(jit_url: str) -> None:
-    app = rota.App(config=load_config(jit_url, {}))
+def test_every_setting_is_tried() -> None:
+    assert SETTINGS.keys() == ODD.keys()
+
+
+async def test_sessions_of_our_own_have_what_we_rely_on(odd_url: str) -> None:
+    app = rota.App(config=load_config(odd_url, {}))
     async with app:
         async with app.database.connection() as pooled, await app.database.connect("x") as lone:
             for conn in (pooled, lone):
-                assert await (await conn.execute("SHOW jit")).fetchone() == ("off",)
+                row = await (await conn.execute(_SHOWN)).fetchone()
+                assert dict(zip(ODD, row or (), strict=True)) == SETTINGS
         with app.database.connection_sync() as sync_pooled, app.database.connect_sync("x") as sync:
-            assert (_jit(sync_pooled), _jit(sync)) == ("off", "off")
+            assert (_shown(sync_pooled), _shown(sync)) == (SETTINGS, SETTINGS)
 
 
-def test_sessions_that_are_lent_find_the_server_as_it_is(jit_url: str) -> None:
-    with psycopg.connect(jit_url, **lent("x")) as conn:
-        assert _jit(conn) == "on"
+def test_sessions_that_are_lent_find_the_server_as_it_is(odd_url: str) -> None:
+    with psycopg.connect(odd_url, **lent("x")) as conn:
+        assert _shown(conn) == ODD
 
 
-def test_options_of_the_user_are_kept(jit_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_user_are_kept(odd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = "SELECT current_setting('work_mem'), current_setting('jit')"
-    with Session.connect(make_conninfo(jit_url, options="-c work_mem=7MB"), **own("x")) as conn:
+    with Session.connect(make_conninfo(odd_url, options="-c work_mem=7MB"), **own("x")) as conn:
         assert conn.execute(shown).fetchone() == ("7MB", "off")
     monkeypatch.setenv("PGOPTIONS", "-c work_mem=9MB -c jit=on")
-    with Session.connect(jit_url, **own("x")) as conn:
+    with Session.connect(odd_url, **own("x")) as conn:
         assert conn.execute(shown).fetchone() == ("9MB", "off")
 
 

@@ -22,6 +22,8 @@ _ADAPTERS = Adapters()
 # trip, and behind a pooler it would stay on a connection that others use next.
 SETTINGS = {
     "jit": "off",  # pinned plans look expensive, so each call would be compiled anew
+    "default_transaction_isolation": "read committed",  # above it, claims fail beside one another
+    "idle_session_timeout": "0",  # leases and listeners are idle by their nature
 }
 
 # A server that vanished without a word is noticed within seconds, and not within the minutes, or
@@ -92,7 +94,8 @@ def _without_given(conninfo: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def _options(conninfo: str) -> str:
     """The user's own, then ours: the last one counts."""
     given = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
-    return " ".join([str(given), *(f"-c {name}={it}" for name, it in SETTINGS.items())]).strip()
+    ours = ("-c " + f"{name}={value}".replace(" ", "\\ ") for name, value in SETTINGS.items())
+    return " ".join([str(given), *ours]).strip()
 
 
 def _is_refusal(error: psycopg.OperationalError) -> bool:
