@@ -54,6 +54,27 @@ def test_nobody_is_trusted_unless_said() -> None:
     assert seen("2001:db8::1", "198.51.100.1", trusted=("2001:db8::/32",)) == "198.51.100.1"
 
 
+@pytest.mark.parametrize(
+    ("peer", "said", "expected"),
+    [
+        (PROXY, ["https"], True),
+        (PROXY, ["http, HTTPS "], True),
+        (PROXY, ["https, http"], False),
+        (PROXY, ["https", "http"], False),
+        (PROXY, [], False),
+        ("192.0.2.7", ["https"], False),
+        (None, ["https"], False),
+    ],
+)
+def test_only_a_trusted_proxy_says_that_it_was_tls(
+    peer: str | None, said: list[str], expected: bool
+) -> None:
+    headers = [(b"x-forwarded-proto", one.encode()) for one in said]
+    client = None if peer is None else (peer, 1234)
+    scope = {"type": "http", "client": client, "headers": headers}
+    assert Addresses([PROXY]).is_secure(scope) is expected
+
+
 def test_what_is_no_network_is_refused() -> None:
     env = {"ROTA_SERVER_TRUSTED_PROXIES": "10.0.0.0/8, ::1"}
     assert Config.load(env=env).server.trusted_proxies == ("10.0.0.0/8", "::1")

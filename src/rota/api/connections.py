@@ -2,7 +2,7 @@
 
 Whoever opens a connection needs no token, so nobody may hold one for nothing: a request has to
 arrive whole in time, and an answer has to be read. When all places are taken, a newcomer gets the
-place of who has waited longest without asking for anything.
+place of who has waited longest without having asked for anything.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
+from itertools import chain
 from typing import Any, NamedTuple
 
 import h11
@@ -27,29 +28,37 @@ class Room:
         self._header_seconds = header_seconds
         self._unread_seconds = unread_seconds
         self._all: set[Connection] = set()
-        # Since when; the longest first.
+        # Since when; the longest first. Bodies have a limit of time where they are read.
         self._silent: dict[Connection, float] = {}
+        self._sending: dict[Connection, float] = {}
         self._unread: dict[Connection, float] = {}
 
     def enter(self, one: Connection) -> None:
         self._all.add(one)
         if len(self._all) > self._places:
             # Itself, if all others are at work.
-            next(iter(self._silent), one).drop()
+            next(chain(self._silent, self._sending), one).drop()
         self.wait_for(one)
 
     def leave(self, one: Connection) -> None:
         self._all.discard(one)
-        self._silent.pop(one, None)
-        self._unread.pop(one, None)
+        for waiting in (self._silent, self._sending, self._unread):
+            waiting.pop(one, None)
 
     def wait_for(self, one: Connection) -> None:
         """A request; parts of one are no reason to wait longer."""
+        self._sending.pop(one, None)
         if one in self._all:
             self._silent.setdefault(one, time.monotonic())
 
+    def wait_for_body(self, one: Connection) -> None:
+        self._silent.pop(one, None)
+        if one in self._all:
+            self._sending.setdefault(one, time.monotonic())
+
     def work_for(self, one: Connection) -> None:
         self._silent.pop(one, None)
+        self._sending.pop(one, None)
 
     def pause(self, one: Connection) -> None:
         """Its client does not read."""
@@ -119,6 +128,8 @@ class Connection(H11Protocol):
         cycle: Any = self.cycle  # None before the first request
         if cycle is None or cycle.response_complete:
             self._room.wait_for(self)
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._room.wait_for_body(self)
         else:
             self._room.work_for(self)
 

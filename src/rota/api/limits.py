@@ -16,6 +16,7 @@ from rota.api.errors import ProblemError
 MOST_LISTED = 1000
 _CLIENTS = 10_000
 _BODY_SECONDS = 30.0
+_STRANGERS_BYTES = 16 * 1024
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -61,7 +62,8 @@ class RateLimit:
 
 class BodyLimit:
     """Reads the body of a request before anybody else does, so that its size is known, also when
-    it comes in chunks. Nothing here takes long bodies: payloads have their own, smaller limit."""
+    it comes in chunks. Nothing here takes long bodies: payloads have their own, smaller limit, and
+    whoever is not known yet has no more to say than a token."""
 
     def __init__(
         self,
@@ -81,8 +83,9 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        self._check_announced(headers)
-        body = await self._read(receive)
+        most = self._most if scope.get("rota.actor") else min(self._most, _STRANGERS_BYTES)
+        _check_announced(headers, most)
+        body = await self._read(receive, most)
         if body is None:
             return  # the client has gone
         if body:
@@ -90,12 +93,7 @@ class BodyLimit:
         scope["rota.body"] = body
         await self._app(scope, _replay(body, receive), send)
 
-    def _check_announced(self, headers: Headers) -> None:
-        announced = headers.get("content-length", "")
-        if announced.isdecimal() and int(announced[:20]) > self._most:
-            self._refuse()
-
-    async def _read(self, receive: Receive) -> bytes | None:
+    async def _read(self, receive: Receive, most: int) -> bytes | None:
         parts: list[bytes] = []
         size = 0
         try:
@@ -106,8 +104,8 @@ class BodyLimit:
                         return None
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > self._most:
-                        self._refuse()
+                    if size > most:
+                        _refuse_body(most)
                     if not message.get("more_body"):
                         return b"".join(parts)
         except TimeoutError:
@@ -115,10 +113,15 @@ class BodyLimit:
                 408, "request_timeout", "the body did not arrive in time", headers=_CLOSE
             ) from None
 
-    def _refuse(self) -> None:
-        raise ProblemError(
-            413, "body_too_large", f"a body has at most {self._most} bytes", headers=_CLOSE
-        )
+
+def _check_announced(headers: Headers, most: int) -> None:
+    announced = headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > most:
+        _refuse_body(most)
+
+
+def _refuse_body(most: int) -> None:
+    raise ProblemError(413, "body_too_large", f"a body has at most {most} bytes", headers=_CLOSE)
 
 
 # What is left of the body is not read, so the connection cannot be used again.

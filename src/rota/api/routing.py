@@ -143,6 +143,8 @@ def whole_names(scope: Scope) -> Scope:
     _check_address(scope.get("query_string", b""))
     if "\0" in scope["path"]:
         _refuse("an address cannot hold a NUL character")
+    if not scope["path"].startswith("/"):
+        _refuse("an address is a path that begins with a slash")
     if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > _HEADER_BYTES:
         raise ProblemError(431, "headers_too_large", f"headers have at most {_HEADER_BYTES} bytes")
     if b"%2f" in raw.lower():

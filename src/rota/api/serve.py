@@ -14,6 +14,7 @@ import uvicorn
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
+from rota.api.addresses import Addresses, BehindProxies
 from rota.api.connections import Connection, Room, find_places
 from rota.errors import ConfigError
 
@@ -93,7 +94,7 @@ class ApiServer:
         http: Any = partial(Connection, room=self._room)
         self._server = _Uvicorn(
             uvicorn.Config(
-                api,
+                BehindProxies(api, Addresses(settings.trusted_proxies)),
                 http=http,
                 backlog=places.in_line,
                 log_config=None,

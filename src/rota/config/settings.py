@@ -299,8 +299,8 @@ class ServerSettings:
     trusted_proxies: Annotated[
         tuple[Annotated[str, AfterValidator(_network)], ...],
         Field(
-            description="Addresses or networks of proxies whose `X-Forwarded-For` is believed."
-            " Empty: nobody's.",
+            description="Addresses or networks of proxies whose `X-Forwarded-For` and"
+            " `X-Forwarded-Proto` are believed. Empty: nobody's.",
             examples=[("10.0.0.0/8",)],
         ),
         Shown(items="addresses"),

@@ -101,8 +101,8 @@ class Gate:
             return PlainTextResponse("this application does not know who asks\n", 401)
         root = request.scope.get("root_path", "")
         wanted = path_of(request.scope)
-        if request.url.query:
-            wanted += f"?{request.url.query}"
+        if query := request.scope.get("query_string", b""):
+            wanted += f"?{query.decode('latin-1')}"
         where = f"{root}/sign-in?next={quote(wanted)}"
         if request.headers.get("hx-request"):
             # A part of a page that is still open: the whole of it goes to the door.

@@ -77,8 +77,8 @@ def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -
         Middleware(SecureHeaders),
         Middleware(_Refusals),
         *([Middleware(LocalOnly)] if is_local else []),
-        Middleware(BodyLimit, most=server.body_bytes, check_type=_check_form),
         Middleware(Gate, door=door),
+        Middleware(BodyLimit, most=server.body_bytes, check_type=_check_form),
         Middleware(failure.Failures),
     ]
     routes = [Route("/static/{version}/{name}", assets.serve)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Mapping
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
@@ -57,9 +57,9 @@ async def read_form(request: Request) -> Form:
 
 
 def _check_origin(request: Request) -> None:
-    origin = request.headers.get("origin")
+    origin, host = request.headers.get("origin"), request.headers.get("host")
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") or (
-        origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        origin is not None and origin not in (f"http://{host}", f"https://{host}")
     ):
         raise ProblemError(403, "cross_site", "a form of another site is refused")
 

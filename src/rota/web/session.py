@@ -83,7 +83,7 @@ def set_cookie(
         value,
         max_age=seconds,
         path=request.scope.get("root_path") or "/",
-        secure=request.url.scheme == "https",
+        secure=request.scope["scheme"] == "https",
         httponly=True,
         samesite="lax",
     )
