@@ -105,7 +105,7 @@ async def test_what_the_orders_mean(app: rota.App, conn: Connection) -> None:
         for order in get_args(orders.ScheduleOrder)
     }
     assert found["name"] == ["s-a", "s-b", "s-c"]
-    assert found["next"] == ["s-b", "s-a", "s-c"]
+    assert found["next"] == ["s-c", "s-b", "s-a"]
     assert found["last"] == ["s-a", "s-b", "s-c"]
     assert found["newest"] == ["s-a", "s-b", "s-c"]
 

@@ -33,7 +33,8 @@ def test_a_body_has_every_argument_of_a_schedule() -> None:
 async def test_make_read_change_and_remove(
     api: httpx.AsyncClient, digest: dict[str, Any], conn: psycopg.Connection[Any]
 ) -> None:
-    assert (digest["state"], digest["cron"]) == ("pending", "0 8 * * 1-5")
+    assert (digest["state"], digest["cron"]) == ("active", "0 8 * * 1-5")
+    assert digest["next_run_at"] is not None
     body = {"interval_seconds": 60, "jitter_seconds": 5, "is_enabled": False}
     changed = (await api.patch(DIGEST, json=body)).json()
     assert (changed["cron"], changed["interval_seconds"], changed["jitter_seconds"]) == (

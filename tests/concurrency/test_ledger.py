@@ -44,10 +44,14 @@ class Model:
     moved_to: datetime | None = None
     owed: set[datetime] = field(default_factory=set)
 
-    def changed(self, clock: datetime, every: int) -> None:
-        """From now on times come by another timing, or count again."""
+    def goes_on(self, clock: datetime) -> None:
+        """From now on times count again. An instant that was set still holds."""
         if clock > self.cursor:
             self.past.append((clock, self.every))
+
+    def changed(self, clock: datetime, every: int) -> None:
+        """From now on times come by another timing."""
+        self.goes_on(clock)
         self.every = every
         self.moved_to = None
 
@@ -152,7 +156,7 @@ class Ledger(RuleBasedStateMachine):
         self.put_clock()
         self.schedules.call("enable_schedule", "s")
         self.is_enabled = True
-        self.model.changed(self.at, self.model.every)
+        self.model.goes_on(self.at)
 
     @rule(minutes=st.one_of(st.none(), st.integers(1, 120)))
     def pause(self, minutes: int | None) -> None:
@@ -167,22 +171,30 @@ class Ledger(RuleBasedStateMachine):
         self.put_clock()
         self.schedules.call("resume_schedule", "s", catch_up)
         self.is_paused, self.paused_until = False, None
-        before = list(self.model.past)
-        self.model.changed(self.at, self.model.every)
-        if catch_up:
-            self.model.past = before
+        if not catch_up:
+            self.model.goes_on(self.at)
 
     @rule()
     def trigger(self) -> None:
         self.schedules.call("trigger_schedule", "s")
 
-    @rule(minutes=st.integers(0, 60))
-    def reschedule(self, minutes: int) -> None:
+    @rule(minutes=st.integers(0, 60), by_hand=st.booleans())
+    def reschedule(self, minutes: int, by_hand: bool) -> None:
+        """Also while it is paused or disabled; a plain UPDATE says the same."""
         self.put_clock()
         # Off the minute: an instant of its own.
         wanted = self.at + minutes * MINUTE + timedelta(seconds=15)
-        self.schedules.call("reschedule", "s", wanted)
+        if by_hand:
+            self.schedules.update(next_run_at=wanted)
+        else:
+            self.schedules.call("reschedule", "s", wanted)
         self.model.moved_to = self.schedules.row()["moved_to"]
+        assert self.model.moved_to is not None
+
+    @rule()
+    def compute_anew(self) -> None:
+        self.schedules.update(next_run_at=None)
+        self.model.moved_to = None
 
     @rule(count=st.integers(1, 5))
     def run(self, count: int) -> None:

@@ -17,7 +17,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 def versions(conn: Connection) -> list[tuple[Any, ...]]:
     """Of all but Rota's own."""
     query = """
-        SELECT tenant, name, job, version, payload FROM rota.schedules WHERE NOT is_system
+        SELECT tenant, name, job, edit_version, payload FROM rota.schedules WHERE NOT is_system
         ORDER BY tenant, name
     """
     return conn.execute(query).fetchall()

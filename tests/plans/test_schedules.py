@@ -54,7 +54,7 @@ def test_taking_what_is_due_reads_what_is_due(engine: Engine) -> None:
     seen = Watch(engine.conn)
     rows = engine.rows("SELECT * FROM rota.take_due_schedules(500, 5)")
     assert len(rows) == DUE
-    assert seen.indexes("schedules") <= {"schedules_due", "schedules_pkey"}
+    assert seen.indexes("schedules") <= {"schedules_due", "schedules_parked", "schedules_pkey"}
     assert "schedules_due" in seen.indexes("schedules")
     assert seen.rows_read("schedules") <= 4 * DUE
 
@@ -72,7 +72,7 @@ def test_asking_for_the_next_time_reads_a_few_rows(engine: Engine) -> None:
     engine.rows("SELECT rota.take_due_schedules(500, 5)")
     seen = Watch(engine.conn)
     assert 0 < engine.one("SELECT rota.next_schedule_seconds()") <= 5
-    assert seen.indexes("schedules") == {"schedules_due"}
+    assert seen.indexes("schedules") == {"schedules_due", "schedules_parked"}
     assert seen.rows_read("schedules") <= 4 * DUE
 
 

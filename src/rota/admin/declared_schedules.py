@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rota.admin.schedule_edits import put_whole, whole
+from rota.admin.schedule_next import compute_next
 from rota.admin.schedules import Schedules
 from rota.errors import ScheduleNotFound
 from rota.jobs.decorator import BoundJob
@@ -55,6 +56,7 @@ class DeclaredSchedules:
         for plan in self._plans():
             self._database.run_on(conn, plan)
         self._waiting.clear()
+        self._database.run_on(conn, compute_next())  # of those that jobs declare
 
     def _plans(self) -> Iterator[Plan[bool]]:
         for (tenant, name), columns in sorted(self._waiting.items()):

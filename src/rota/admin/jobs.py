@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.schedule_next import compute_next
 from rota.config import Config
 from rota.errors import JobError, WrongState
 from rota.jobs.encoding import encode_value
@@ -146,7 +147,12 @@ class JobCommands(Face):
         changed stays, except of the jobs in `force`. Answers the names of those written."""
         for name in force:
             self.registry.get(name)
-        return jobs.sync_jobs(whole(self.registry, self.config, forced=force), actor=self.actor)
+        return self._sync(whole(self.registry, self.config, forced=force))
+
+    def _sync(self, definitions: Mapping[str, Any]) -> Plan[Names]:
+        written = yield from jobs.sync_jobs(definitions, actor=self.actor)
+        yield from compute_next()
+        return written
 
     def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[None]:
         found = yield from jobs.find_job(name)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from rota.admin.schedule_next import compute_next
 from rota.errors import TimingError, WrongState
 from rota.jobs.schedule_options import (
     ScheduleArguments,
@@ -62,6 +63,7 @@ def create(
     yield from _check_requires(name, tenant, given)
     if not (yield from schedules.create_schedule(name, tenant, given, actor=actor)):
         raise WrongState(f'schedule "{name}" exists already', hint="update it instead")
+    yield from compute_next(name, tenant)
     return (yield from schedules.find_schedule(name, tenant))
 
 
@@ -76,7 +78,10 @@ def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | 
     """For one whose columns are checked already."""
     yield from _check_requires(name, tenant, given)
     said = {key: value for key, value in given.items() if (key, value) != ("is_enabled", None)}
-    return (yield from schedules.put_schedule(name, tenant, said, actor=actor))
+    is_written = yield from schedules.put_schedule(name, tenant, said, actor=actor)
+    if is_written:
+        yield from compute_next(name, tenant)
+    return is_written
 
 
 def update(
@@ -89,6 +94,7 @@ def update(
     if given.get("requires"):
         yield from _check_requires(stored.name, stored.tenant, merged)
     yield from schedules.update_schedule(stored.id, given, actor=actor)
+    yield from compute_next(stored.name, stored.tenant)
     return (yield from schedules.find_schedule(stored.name, stored.tenant))
 
 

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 
 from rota.admin import schedule_times as times
 from rota.admin.face import Cursor
+from rota.admin.schedule_next import compute_next
 from rota.errors import FilterError, TimingError
 from rota.jobs.schedule_options import Seconds
 from rota.model.instants import is_instant
@@ -86,6 +87,12 @@ def pause(
     yield from schedules.find_schedule(name, tenant)
     end = None if until is None else (yield from _instant(until, "until"))
     yield from schedules.pause_schedule(name, tenant, reason=reason, until=end, actor=actor)
+    yield from compute_next(name, tenant)
+
+
+def resume(name: str, tenant: str, catch_up: bool, *, actor: str | None) -> Plan[None]:
+    yield from schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=actor)
+    yield from compute_next(name, tenant)
 
 
 def reschedule(

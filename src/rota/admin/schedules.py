@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack
 from rota.admin import schedule_edits as edits
 from rota.admin import schedule_plans as plans
 from rota.admin.face import AsyncFace, SyncFace, command
+from rota.admin.schedule_next import compute_next
 from rota.admin.schedule_reads import ScheduleReads
 from rota.config import Config
 from rota.errors import WrongState
@@ -117,8 +118,7 @@ class ScheduleCommands(ScheduleReads):
         self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
     ) -> Plan[None]:
         """It goes on from now; with `catch_up` the policy decides about what the pause left out."""
-        plan = schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=self.actor)
-        return because(reason, plan)
+        return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
 
     @command
     def trigger(
@@ -201,6 +201,7 @@ class ScheduleCommands(ScheduleReads):
         if found.is_enabled == enabled:
             raise WrongState(f'schedule "{name}" is already {"enabled" if enabled else "disabled"}')
         yield from schedules.set_enabled(name, tenant, enabled=enabled, actor=self.actor)
+        yield from compute_next(name, tenant)
 
     def _update(
         self,

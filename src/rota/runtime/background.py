@@ -82,7 +82,7 @@ class Background:
         """What is written from now on is about this identity."""
         self.progress.worker = worker
         self.rollups.worker = worker
-        self.scheduler.worker = worker
+        self.scheduler.serve(worker)
 
     def start(self) -> None:
         for loop in [*self._writers, self.promoter, self.upkeep, *self._others]:

@@ -15,25 +15,24 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from psycopg import errors
 
 from rota.errors import TimingError
-from rota.model.schedule import Schedule, Segment
+from rota.model.schedule import Schedule
 from rota.runtime.loop import Loop
-from rota.store.errors import is_missing_partition
+from rota.runtime.tick_faults import fault_of
+from rota.runtime.tick_writer import Decided, TickWriter
 from rota.store.pool import AsyncConn, Database
 from rota.store.prepared import Prepared
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
-from rota.timing.decisions import Tick, decide
-from rota.timing.judging import Due, Occurrence
+from rota.timing.decisions import decide
+from rota.timing.judging import Due
 
 _BATCH = 200
 _HOLD_SECONDS = 5.0
 # What is decided is written before the hold runs out, however much there is to decide.
 _THINK_SECONDS = 1.0
 _TURN_SECONDS = 0.002
-_ERROR_LENGTH = 1000
 
 
 class Scheduler(Loop):
@@ -54,10 +53,13 @@ class Scheduler(Loop):
         # When many schedules are due at once, most of the workers that wake find all of it held.
         self._hold = Prepared("hold_due", get("schedules/hold_due"))
         self._release = Prepared("release_hold", get("schedules/release"))
-        self._write_ticks = Prepared("write_ticks", get("schedules/write_ticks"))
+        self._writer = TickWriter(database)
         self._tick_seconds = tick_seconds
         self._random = random_number
-        self.worker = 0
+
+    def serve(self, worker: int) -> None:
+        """Decisions are this worker's from now on."""
+        self._writer.worker = worker
 
     async def run_once(self) -> float:
         while await self.tick() >= _BATCH:
@@ -73,12 +75,16 @@ class Scheduler(Loop):
         async with self._database.connection() as conn:
             params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
             ((hold, ids),) = await self._hold.fetch(conn, params, tuple)
-            if hold is None:
+            if not ids:
                 return 0
+            if hold is None:
+                await self._writer.tell_unheld(conn)
             read_due = self._database.statements.get("schedules/read_due")
             cursor = await conn.execute(read_due, {"ids": ids})
             await self._think(conn, await cursor.fetchall())
-            await self._release.fetch(conn, {"hold": hold}, tuple)
+            await self._writer.end(conn, ids)
+            if hold is not None:
+                await self._release.fetch(conn, {"hold": hold}, tuple)
         return len(ids)
 
     async def _think(self, conn: AsyncConn, rows: Sequence[Any]) -> None:
@@ -98,10 +104,11 @@ class Scheduler(Loop):
                 rested = time.monotonic()
         await self._write(conn, ticks)
 
-    # Thinking.
+    async def _write(self, conn: AsyncConn, ticks: list[Decided]) -> None:
+        await self._writer.write(conn, ticks)
 
-    async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> tuple[Schedule, Tick] | None:
-        """One bad schedule is parked with its error and stops no other."""
+    async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> Decided | None:
+        """One that cannot be followed stops no other."""
         stored, clock, unfinished, job_refusal, calendar, made_up = row
         try:
             schedule = Schedule.read(stored)
@@ -116,9 +123,14 @@ class Scheduler(Loop):
             )
             return schedule, decide(due, self._random)
         except Exception as error:
+            if conn.closed:
+                raise
             known = msgspec.json.decode(stored)
-            self._log.error("a schedule is parked", schedule=known["name"], error=error)
-            await self._park(conn, known, str(error))
+            why = fault_of(known, calendar, error)
+            if why is None:
+                self._writer.leave(known["id"], known["name"], error)
+            else:
+                await self._writer.park(conn, known["id"], known["name"], known["version"], why)
             return None
 
     async def _unmet(self, conn: AsyncConn, schedule: Schedule, clock: datetime) -> tuple[str, ...]:
@@ -142,51 +154,6 @@ class Scheduler(Loop):
                 unmet.append(one.name)
         return tuple(unmet)
 
-    async def _park(self, conn: AsyncConn, stored: dict[str, Any], error: str) -> None:
-        params = {"id": stored["id"], "version": stored["version"], "error": error[:_ERROR_LENGTH]}
-        await conn.execute(self._database.statements.get("schedules/park"), params)
-
-    # Writing.
-
-    async def _write(self, conn: AsyncConn, ticks: list[tuple[Schedule, Tick]]) -> None:
-        if not ticks:
-            return
-        try:
-            await self._write_together(conn, ticks)
-        except errors.DatabaseError as error:
-            if len(ticks) == 1:
-                await self._park_unwritable(conn, ticks[0][0], error)
-                return
-            self._log.warning("a tick could not be written, trying one by one", error=error)
-            for one in ticks:
-                await self._write(conn, [one])
-
-    async def _write_together(self, conn: AsyncConn, ticks: list[tuple[Schedule, Tick]]) -> None:
-        get = self._database.statements.get
-        data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
-        params = {"worker": self.worker, "ticks": data}
-        try:
-            rows = await self._write_ticks.fetch(conn, params, tuple)
-        except errors.CheckViolation as error:
-            if not is_missing_partition(error):
-                raise
-            instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
-            await conn.execute(get("schedules/ensure_ledger"), {"instants": list(instants)})
-            rows = await self._write_ticks.fetch(conn, params, tuple)
-        written = {row[0] for row in rows}
-        crowded = [s.id for s, tick in ticks if tick.cancels_running and s.id in written]
-        if crowded:
-            await conn.execute(get("schedules/cancel_others"), {"ids": crowded})
-
-    async def _park_unwritable(
-        self, conn: AsyncConn, schedule: Schedule, error: errors.DatabaseError
-    ) -> None:
-        if isinstance(error, errors.OperationalError):
-            raise error
-        self._log.error("a schedule is parked", schedule=schedule.name, error=error)
-        stored = {"id": schedule.id, "version": schedule.version}
-        await self._park(conn, stored, f"its runs could not be enqueued: {error}")
-
 
 def _calendar(schedule: Schedule, definition: str | None) -> Calendar | None:
     if schedule.calendar is None:
@@ -194,33 +161,3 @@ def _calendar(schedule: Schedule, definition: str | None) -> Calendar | None:
     if definition is None:
         raise TimingError(f"there is no calendar {schedule.calendar!r}")
     return from_json({"name": schedule.calendar} | msgspec.json.decode(definition))
-
-
-class _Written(msgspec.Struct, omit_defaults=True):
-    """A tick of one schedule by the names that `write_ticks` reads."""
-
-    id: int
-    version: int
-    cursor_at: datetime
-    new_cursor_at: datetime | None
-    next_run_at: datetime | str | None
-    occurrences: list[Occurrence]
-    segments: tuple[Segment, ...] = ()
-    is_resumed: bool = False
-    is_finished: bool = False
-    is_moved: bool = False
-
-
-def _written(schedule: Schedule, tick: Tick) -> _Written:
-    return _Written(
-        schedule.id,
-        schedule.version,
-        schedule.cursor_at,
-        tick.cursor_at,
-        "infinity" if tick.waits_for_end else tick.next_run_at,
-        tick.occurrences,
-        tick.segments,
-        tick.is_resumed,
-        tick.is_finished,
-        tick.is_moved,
-    )

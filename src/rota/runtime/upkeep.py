@@ -42,6 +42,7 @@ class Upkeep(Loop):
         await self._park()
         await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)
         await self._repeat("upkeep/sweep")
+        await self._call("upkeep/settle_ends", limit=_BATCH)  # where nobody ticks
         if self._is_due("answers", _ANSWERS_SECONDS):
             await self._repeat("upkeep/sweep_answers")
         await self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)

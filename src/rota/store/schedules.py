@@ -72,6 +72,15 @@ def update_schedule(
     return bool(rows)
 
 
+def read_pending(name: str | None, tenant: str) -> Plan[Rows]:
+    """Whose next time is not computed: of one name, or all."""
+    return (yield Ask("schedules/pending", {"name": name, "tenant": tenant}))
+
+
+def set_next(schedule_id: int, version: int, at: datetime) -> Plan[None]:
+    yield Ask("schedules/set_next", {"id": schedule_id, "version": version, "at": at})
+
+
 def read_requirements(tenant: str) -> Plan[Rows]:
     """Name, job and required names of each schedule."""
     return (yield Ask("schedules/requiring", {"tenant": tenant}))

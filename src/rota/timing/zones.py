@@ -58,6 +58,19 @@ def zone(name: str) -> tzinfo:
         raise _unknown(name) from None
 
 
+def is_missing_here(name: str) -> bool:
+    """Whether this machine has no data about a zone that others may well know: written as no zone
+    is that it knows, and not one of the names that are refused everywhere."""
+    if name == "UTC" or name in _NOT_ZONES or name.startswith(_OTHER_TREES):
+        return False
+    return name.lower() not in _lowered()
+
+
+@lru_cache(maxsize=1)
+def _lowered() -> frozenset[str]:
+    return frozenset(known.lower() for known in names())
+
+
 def names() -> list[str]:
     """Every zone this machine knows."""
     found = zoneinfo.available_timezones() - _NOT_ZONES

@@ -1,0 +1,211 @@
+"""What a tick writes, and what it does with schedules that it cannot write.
+
+One that somebody else holds is passed over, and one that fails is written alone, so that neither
+stops others. What a schedule says itself and nobody can follow parks it; what only this worker
+cannot do, or only now, leaves it to whoever looks next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from psycopg import errors
+
+from rota.model.schedule import Schedule, Segment
+from rota.store.errors import is_missing_partition
+from rota.store.pool import AsyncConn, Database
+from rota.store.prepared import Prepared
+from rota.telemetry.logging import get_logger
+from rota.timing.decisions import Tick
+from rota.timing.judging import Occurrence
+
+Decided = tuple[Schedule, Tick]
+
+# The end of a run holds its schedule for a moment; whoever holds it longer is waited for by nobody.
+_TRIES = (0.02, 0.08)
+_PASS_SECONDS = 2.0
+_MOST_TOLD = 10_000
+
+
+class TickWriter:
+    """Remembers what it has told, so that each is told once."""
+
+    def __init__(self, database: Database) -> None:
+        self._get = database.statements.get
+        self._log = get_logger("scheduler")
+        self._write_ticks = Prepared("write_ticks", self._get("schedules/write_ticks"))
+        self._told: dict[object, object] = {}
+        self._missing: list[Decided] = []
+        self._passed: set[int] = set()
+        self._crowded: set[int] = set()
+        self.worker = 0
+
+    async def write(self, conn: AsyncConn, ticks: list[Decided]) -> None:
+        """Together; what fails so, one by one."""
+        if not ticks:
+            return
+        try:
+            written = await self._write_together(conn, ticks)
+        except errors.DatabaseError as error:
+            if conn.closed:
+                raise
+            if len(ticks) == 1:
+                await self._give_up(conn, ticks[0][0], error)
+                return
+            for one in ticks:
+                await self.write(conn, [one])
+            return
+        for one in ticks:
+            if one[0].id in written:
+                self._told.pop(one[0].id, None)
+            else:
+                self._missing.append(one)
+
+    async def _write_together(self, conn: AsyncConn, ticks: list[Decided]) -> set[int]:
+        data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
+        params = {"worker": self.worker, "ticks": data}
+        try:
+            rows = await self._write_ticks.fetch(conn, params, tuple)
+        except errors.CheckViolation as error:
+            if not is_missing_partition(error):
+                raise
+            instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
+            await conn.execute(self._get("schedules/ensure_ledger"), {"instants": list(instants)})
+            rows = await self._write_ticks.fetch(conn, params, tuple)
+        written = {row[0] for row in rows}
+        self._crowded |= {s.id for s, tick in ticks if tick.cancels_running and s.id in written}
+        return written
+
+    async def end(self, conn: AsyncConn, batch: Sequence[int]) -> None:
+        """The batch is through: see what was not written, and leave alone what cannot be now."""
+        missing, self._missing = self._missing, []
+        held = await self._holders(conn, missing) if missing else []
+        for seconds in _TRIES:
+            if not held:
+                break
+            await asyncio.sleep(seconds)
+            ids = {row[0] for row in held}
+            await self.write(conn, [one for one in missing if one[0].id in ids])
+            missing, self._missing = self._missing, []
+            held = await self._holders(conn, missing) if missing else []
+        for row in held:
+            self._tell_held(*row)
+        passed, self._passed = self._passed | {row[0] for row in held}, set()
+        if passed:
+            params = {"batch": list(batch), "passed": list(passed), "seconds": _PASS_SECONDS}
+            await conn.execute(self._get("schedules/pass_over"), params)
+        await self._make_room(conn)
+
+    async def _holders(self, conn: AsyncConn, missing: list[Decided]) -> list[Any]:
+        params = {"ids": [schedule.id for schedule, _ in missing]}
+        cursor = await conn.execute(self._get("schedules/holders"), params)
+        return await cursor.fetchall()
+
+    def _tell_held(
+        self, number: int, name: str, pid: int, since: datetime, query: str, is_long: bool
+    ) -> None:
+        if is_long and self._is_news(number, (pid, since)):
+            self._log.warning(
+                "a schedule is passed over: an open transaction holds it",
+                schedule=name, pid=pid, since=since, query=query,
+            )  # fmt: skip
+
+    async def tell_unheld(self, conn: AsyncConn) -> None:
+        """Ticks go on without saying what they think about; two may think about the same."""
+        cursor = await conn.execute(self._get("schedules/lock_holder"))
+        row = await cursor.fetchone()
+        if row is not None and self._is_news("hold_due", row[:2]):
+            pid, since, query = row
+            self._log.warning(
+                "an open transaction holds the lock of ticks, which go on without it",
+                pid=pid, since=since, query=query,
+            )  # fmt: skip
+
+    async def _make_room(self, conn: AsyncConn) -> None:
+        """For runs whose policy cancels those before them. One that somebody holds is asked again
+        after the next tick."""
+        if not self._crowded:
+            return
+        try:
+            async with conn.transaction():
+                await conn.execute(self._get("session/limit_locks"), {"milliseconds": 1000})
+                params = {"ids": sorted(self._crowded)}
+                await conn.execute(self._get("schedules/cancel_others"), params)
+        except errors.LockNotAvailable as error:
+            self._log.warning("runs that make room are held by somebody", error=error)
+        else:
+            self._crowded.clear()
+
+    # What cannot be written or followed.
+
+    async def _give_up(
+        self, conn: AsyncConn, schedule: Schedule, error: errors.DatabaseError
+    ) -> None:
+        said = error.diag.message_primary or str(error)
+        if _is_of_the_row(error):
+            told = f"its runs could not be enqueued: {said}"
+            await self.park(conn, schedule.id, schedule.name, schedule.version, told)
+        else:
+            self.leave(schedule.id, schedule.name, said)
+
+    def leave(self, number: int, name: str, error: object) -> None:
+        """To whoever looks next: nothing is wrong with the schedule itself."""
+        self._passed.add(number)
+        if self._is_news(number, str(error)):
+            self._log.error("a schedule is tried again later", schedule=name, error=error)
+
+    async def park(self, conn: AsyncConn, number: int, name: str, version: int, why: str) -> None:
+        if self._is_news(number, why):
+            self._log.error("a schedule is parked", schedule=name, error=why)
+        params = {"id": number, "version": version, "error": why}
+        cursor = await conn.execute(self._get("schedules/park"), params)
+        if await cursor.fetchone() == (False,):
+            self._passed.add(number)
+
+    def _is_news(self, about: object, said: object) -> bool:
+        if self._told.get(about) == said:
+            return False
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
+        self._told[about] = said
+        return True
+
+
+def _is_of_the_row(error: errors.DatabaseError) -> bool:
+    """Whether what a schedule says cannot be stored; not: that the server cannot, or not now."""
+    state = error.sqlstate or ""
+    return state[:2] in ("22", "23", "RO") or state == "P0001"
+
+
+class _Written(msgspec.Struct, omit_defaults=True):
+    """A tick of one schedule by the names that `write_ticks` reads."""
+
+    id: int
+    version: int
+    cursor_at: datetime
+    new_cursor_at: datetime | None
+    next_run_at: datetime | str | None
+    occurrences: list[Occurrence]
+    segments: tuple[Segment, ...] = ()
+    is_resumed: bool = False
+    is_finished: bool = False
+    is_moved: bool = False
+
+
+def _written(schedule: Schedule, tick: Tick) -> _Written:
+    return _Written(
+        schedule.id,
+        schedule.version,
+        schedule.cursor_at,
+        tick.cursor_at,
+        "infinity" if tick.waits_for_end else tick.next_run_at,
+        tick.occurrences,
+        tick.segments,
+        tick.is_resumed,
+        tick.is_finished,
+        tick.is_moved,
+    )

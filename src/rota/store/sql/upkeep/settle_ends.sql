@@ -1,0 +1,1 @@
+SELECT rota.settle_schedule_ends(most => %(limit)s::integer)
