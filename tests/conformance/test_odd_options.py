@@ -193,3 +193,12 @@ def test_a_schedule_with_an_odd_interval_keeps_no_run_from_ending(
         worker, [run, fine], [1, 1], [1.0, 1.0],
     )  # fmt: skip
     assert len(ended) == 2
+
+
+@pytest.mark.distribution
+def test_the_distributions_server_refuses_them_too(engine: Engine) -> None:
+    for given, named in _BAD:
+        test_enqueue_refuses_odd_options_and_says_which(engine, given, named)
+    test_what_the_other_faces_take_is_taken(engine)
+    engine.rows("DELETE FROM rota.open_runs")
+    test_an_odd_time_keeps_no_other_run_from_being_promoted(engine, "infinity")

@@ -25,6 +25,32 @@ async def test_a_worker_ends_a_run_whose_key_has_no_end(
     assert {run.state for run in await app.runs.list()} == {"succeeded"}
 
 
+@pytest.mark.parametrize("at", ["infinity", "-infinity"])
+async def test_a_worker_runs_what_waits_since_no_instant(
+    app: rota.App, conn: psycopg.Connection[Any], at: str
+) -> None:
+    @app.job
+    async def ok() -> None: ...
+
+    runs = [(await app.runs.enqueue("ok")).id for _ in range(2)]
+    for column in ("enqueued_at", "created_at", "run_at"):
+        conn.execute(
+            f"ALTER TABLE rota.open_runs DROP CONSTRAINT open_runs_{column}_value".encode()
+        )
+    conn.execute(
+        "UPDATE rota.open_runs SET enqueued_at = %(at)s, created_at = %(at)s, run_at = %(at)s "
+        "WHERE id = %(id)s",
+        {"at": at, "id": runs[0]},
+    )
+    async with app.worker():
+        await eventually(lambda: _ended(conn) == 2)
+
+
+def _ended(conn: psycopg.Connection[Any]) -> int:
+    row = conn.execute("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'").fetchone()
+    return int(row[0]) if row else 0
+
+
 async def test_a_backoff_that_is_no_number_of_seconds_keeps_no_run_from_its_retry(
     app: rota.App, conn: psycopg.Connection[Any]
 ) -> None:

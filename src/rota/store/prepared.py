@@ -21,6 +21,7 @@ from psycopg.pq.abc import PGresult
 
 from rota.store.connection import CALL_OFF_SECONDS, AsyncConn, Conn, NoAnswer
 from rota.store.reading import Reading
+from rota.store.rows import NOT_READ, read_patiently
 from rota.store.statements import convert
 
 R = TypeVar("R")
@@ -243,7 +244,10 @@ class Answers:
 def _rows(conn: AsyncConn | Conn, question: Question[R], result: PGresult) -> list[R]:
     loader = _KNOWN[conn][question.statement.name]
     loader.set_pgresult(result)
-    return loader.load_rows(0, result.ntuples, question.make)
+    try:
+        return loader.load_rows(0, result.ntuples, question.make)
+    except NOT_READ:  # one odd row must not keep the others from being claimed
+        return read_patiently(conn, result, question.make)
 
 
 def _encode(value: Any) -> abc.Buffer | None:

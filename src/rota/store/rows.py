@@ -10,13 +10,14 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import psycopg
 from psycopg import abc, adapt
 from psycopg.adapt import AdaptersMap
 from psycopg.pq import Format
+from psycopg.pq.abc import PGresult
 from psycopg.rows import no_result
 from psycopg.types.json import set_json_loads
 
@@ -24,6 +25,7 @@ from rota.model.json_bounds import is_readable, read_json
 from rota.model.unreadable import Unreadable
 
 Row = dict[str, Any]
+R = TypeVar("R")
 AnyCursor = psycopg.AsyncCursor[Any] | psycopg.Cursor[Any]
 
 # What the driver raises about a value that it cannot read, when the rows are taken.
@@ -58,17 +60,22 @@ def named_row(cursor: AnyCursor) -> Callable[..., Row]:
 def read_again(cursor: AnyCursor, make: Callable[..., Any]) -> list[Any]:
     """All rows of a result that the usual loaders have failed on."""
     assert cursor.pgresult is not None
-    loader = adapt.Transformer.from_context(_Patience(cursor))
-    loader.set_pgresult(cursor.pgresult)
-    return loader.load_rows(0, cursor.pgresult.ntuples, make)
+    return read_patiently(cursor, cursor.pgresult, make)
+
+
+def read_patiently(context: Any, result: PGresult, make: Callable[..., R]) -> list[R]:
+    """The same, of a connection or cursor that has got the result."""
+    loader = adapt.Transformer.from_context(_Patience(context))
+    loader.set_pgresult(result)
+    return loader.load_rows(0, result.ntuples, make)
 
 
 class _Patience:
     """The loaders of a connection, with patient ones for what has ends."""
 
-    def __init__(self, cursor: AnyCursor) -> None:
-        self.connection: Any = cursor.connection
-        self.adapters = AdaptersMap(cursor.adapters)
+    def __init__(self, context: Any) -> None:
+        self.connection: Any = context.connection
+        self.adapters = AdaptersMap(context.adapters)
         for name in ("timestamptz", "date", "interval"):
             for form in (Format.TEXT, Format.BINARY):
                 usual = self.adapters.get_loader(self.adapters.types[name].oid, form)
