@@ -18,9 +18,9 @@ from rota.store.migrate import migrate
 from rota.testing import eventually
 from tests.conftest import load_config
 from tests.database import fast_directory
+from tests.distribution import find_distribution
 from tests.engine import Engine
 
-_PLACES = ("usr/lib/postgresql/*/bin", "usr/pgsql-*/bin")
 _SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "all"}
 _COMPILED = "SELECT query FROM pg_stat_statements WHERE jit_functions > 0"
 
@@ -28,14 +28,12 @@ _COMPILED = "SELECT query FROM pg_stat_statements WHERE jit_functions > 0"
 @pytest.fixture(scope="module")
 def stock() -> Iterator[str]:
     """A distribution's server, which says of each statement whether it was compiled."""
-    found = sorted(one for place in _PLACES for one in Path("/").glob(place))
-    if not found:
+    bin_dir = find_distribution()
+    if bin_dir is None:
         pytest.skip("no server of a distribution here")
     place = Path(tempfile.mkdtemp(prefix="rota-jit-", dir=fast_directory()))
     place.chmod(0o711)
-    server = EmbeddedPostgres(
-        place / "data", durable=False, settings=_SETTINGS, bin_dir=found[-1].resolve()
-    )
+    server = EmbeddedPostgres(place / "data", durable=False, settings=_SETTINGS, bin_dir=bin_dir)
     with server:
         with psycopg.connect(server.url, autocommit=True) as conn:
             if conn.execute("SELECT pg_jit_available()").fetchone() != (True,):
@@ -96,7 +94,7 @@ async def test_workers_and_faces_compile_nothing(
         async with app.worker():
             await app.enqueue_many([work.call(n=n) for n in range(200)])
             await work.options(delay=0.1).enqueue(7)
-            await eventually(lambda: _all_ended(watching))
+            await eventually(lambda: _all_ended(watching), timeout=60)
         await _look_round(app)
     assert compiled(watching) == []
 

@@ -10,7 +10,7 @@ from rota.store.statements import Statements
 Statement = tuple[str, dict[str, Any]]
 
 # A deferred constraint would otherwise fail in COMMIT, after an end that looked written.
-SETTLE = "SET CONSTRAINTS ALL IMMEDIATE"
+_SETTLE = "SET CONSTRAINTS ALL IMMEDIATE;\n"
 
 
 class Lending:
@@ -36,5 +36,11 @@ class Lending:
         }
 
     def end(self) -> Statement:
-        """Several statements in one: for a cursor that fills in parameters by itself."""
+        """Several statements in one: for a cursor that fills in parameters by itself. What is
+        deferred runs with what the code has set."""
+        reset, parameters = self.reset()
+        return _SETTLE + reset, parameters
+
+    def reset(self) -> Statement:
+        """The same without running what is deferred."""
         return self._statements.get("session/take_back"), {"idle": self._idle}

@@ -21,7 +21,7 @@ from psycopg import AsyncClientCursor, AsyncConnection, errors
 from psycopg.adapt import Buffer, Loader
 
 from rota.errors import AttemptTimeout, LeaseLost
-from rota.executors.lending import SETTLE, Lending
+from rota.executors.lending import Lending
 from rota.executors.run_as import settle
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
@@ -138,14 +138,14 @@ class SqlFunctionCall:
         """After the body, whose code may still run: in deferred triggers, and as its role."""
 
         async def reset() -> None:
-            await AsyncClientCursor(conn).execute(*self._lending.end())
+            await AsyncClientCursor(conn).execute(*self._lending.reset())
             await self._limit(conn)
 
-        if caller is None:
-            await conn.execute(SETTLE)
-        else:
+        last = self._lending.end()
+        if caller is not None:
             await settle(conn, caller, self._statements, reset)
-        await AsyncClientCursor(conn).execute(*self._lending.end())
+            last = self._lending.reset()
+        await AsyncClientCursor(conn).execute(*last)
 
     async def _write(self, conn: AsyncConnection[Any], end: SqlEnd) -> None:
         """The fence, last: a lock from the start would keep cancel and rescue waiting."""

@@ -18,7 +18,7 @@ from psycopg import AsyncClientCursor, AsyncConnection, ClientCursor, Connection
 from psycopg.errors import CheckViolation, LockNotAvailable
 
 from rota.errors import JobError, LeaseLost
-from rota.executors.lending import SETTLE, Lending
+from rota.executors.lending import Lending
 from rota.model.run import Claim
 from rota.store.errors import is_missing_partition
 from rota.store.sessions import lent
@@ -77,7 +77,6 @@ class AttemptTransaction:
     async def complete(self, duration_ms: float, result: str | None) -> None:
         """Effect and completion together. LeaseLost: the run is somebody else's, nothing stays."""
         assert self._conn is not None
-        await self._conn.execute(SETTLE)
         await AsyncClientCursor(self._conn).execute(*self._lending.end())
         deadline = time.monotonic() + self._lease_seconds
         while True:
@@ -101,7 +100,6 @@ class AttemptTransaction:
 
     def complete_sync(self, duration_ms: float, result: str | None) -> None:
         assert self._sync_conn is not None
-        self._sync_conn.execute(SETTLE)
         ClientCursor(self._sync_conn).execute(*self._lending.end())
         deadline = time.monotonic() + self._lease_seconds
         while True:
