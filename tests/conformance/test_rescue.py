@@ -353,3 +353,17 @@ def test_a_rescue_works_a_year_ahead(engine: Engine) -> None:
     engine.lose(worker)
     engine.advance(365 * 86400)
     assert engine.rescue() == {last: "failed", again: "requeued"}
+
+
+def test_a_suspect_that_no_worker_knows_is_parked_and_comes_back_as_one(engine: Engine) -> None:
+    run, worker = engine.enqueue(), engine.worker()
+    engine.claim_one(worker)
+    engine.lose(worker)
+    engine.rescue()
+    engine.worker("other")
+    assert engine.park() == 1
+    assert held(engine, run) == ("queued", "no_worker", 1)
+    fresh = engine.worker()
+    assert engine.free() == 1
+    assert held(engine, run) == ("queued", "suspect", 1)
+    assert len(engine.claim_suspect(fresh)) == 1

@@ -21,9 +21,9 @@ from tests.runtime import bodies
 ONE_SLOT = {"worker.concurrency": 1}
 
 
-async def suspect(job: Any, engine: Engine, **payload: Any) -> rota.Run:
+async def suspect(job: Any, engine: Engine, max_attempts: int = 2, **payload: Any) -> rota.Run:
     """A run that was lost with its worker, which ran nothing else."""
-    run: rota.Run = await job.options(max_attempts=2).enqueue(**payload)
+    run: rota.Run = await job.options(max_attempts=max_attempts).enqueue(**payload)
     worker = engine.worker(run.job)
     engine.claim_one(worker, jobs=[run.job])
     engine.lose(worker)
@@ -79,6 +79,21 @@ async def test_where_no_process_can_be_started_it_is_isolated_in_the_worker(
         assert await run.wait(30) == [1, os.getpid()]
     assert engine.attempt_states(run.id) == ["lost", "cancelled", "succeeded"]
     assert engine.run(run.id)["attempts_used"] == 2
+
+
+async def test_a_run_that_kills_its_own_process_ends_alone(
+    make_app: MakeApp, engine: Engine
+) -> None:
+    app = make_app(**ONE_SLOT)
+    run = await suspect(app.job(bodies.die), engine, max_attempts=3)
+    async with app.worker(app_ref="tests.runtime.bodies"):
+        with pytest.raises(rota.RunFailed, match="killed by SIGKILL"):
+            await run.wait(30)
+    assert engine.attempt_states(run.id) == ["lost"] * 3
+    (row,) = engine.rows(
+        "SELECT outcome, sum(attempts)::int AS n FROM rota.rollup_minutes GROUP BY 1"
+    )
+    assert row == {"outcome": "lost", "n": 3}, "each is counted once"
 
 
 async def test_an_exception_in_the_child_is_an_ordinary_failure(
