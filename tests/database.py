@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import psutil
 import psycopg
@@ -83,16 +82,16 @@ def _wait_gone(data: Path) -> None:
 
 class Databases:
     """A fresh database for every test, on a server that is reached as users reach theirs: by TCP,
-    with a password. `owner` is the role that the tests have."""
+    with a password. `url` names the role that the tests have."""
 
     make = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"
 
-    def __init__(self, owner: str, password: str, port: int) -> None:
-        self._login = f"{quote(owner)}:{quote(password, safe='')}@127.0.0.1:{port}"
+    def __init__(self, url: str) -> None:
+        self._base, _, _ = url.rpartition("/")
         self.admin = self.open_admin("postgres")
 
     def url(self, database: str) -> str:
-        return f"postgresql://{self._login}/{database}"
+        return f"{self._base}/{database}"
 
     def open_admin(self, database: str) -> Connection:
         return psycopg.connect(self.url(database), autocommit=True)
@@ -133,17 +132,28 @@ class Databases:
                 time.sleep(0.02)
 
 
+def by_tcp() -> dict[str, str]:
+    """Settings of an embedded server that shall be reached as any other is."""
+    return {"listen_addresses": "127.0.0.1", "port": str(free_port())}
+
+
+def tcp_url(server: EmbeddedPostgres) -> str:
+    known = conninfo_to_dict(server.url)
+    login = f"{known['user']}:{known['password']}"
+    return f"postgresql://{login}@127.0.0.1:{known['port']}/{known['dbname']}"
+
+
 class Server(Databases):
     """This runner's share of the embedded server: it ends by itself with its last user."""
 
     def __init__(self) -> None:
         place = Path(os.environ[PLACE])
-        settings = _SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(free_port())}
-        self._server = EmbeddedPostgres(place / "data", durable=False, settings=settings)
+        self._server = EmbeddedPostgres(
+            place / "data", durable=False, settings=_SETTINGS | by_tcp()
+        )
         with _locked(place / "lock"):
             self._server.start()
-            account = conninfo_to_dict(self._server.url)
-            super().__init__(account["user"], account["password"], int(account["port"]))
+            super().__init__(tcp_url(self._server))
             self.ensure_template()
 
     def close(self) -> None:

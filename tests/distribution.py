@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 
@@ -51,7 +52,8 @@ class Distribution(Databases):
 
     def __init__(self, port: int) -> None:
         self._admin_login = f"postgres:postgres@127.0.0.1:{port}"
-        super().__init__(_ROLE, _PASSWORD, port)
+        login = f"{_ROLE}:{quote(_PASSWORD, safe='')}"
+        super().__init__(f"postgresql://{login}@127.0.0.1:{port}/postgres")
         self.admin.execute(f"CREATE ROLE {_ROLE} LOGIN PASSWORD '{_PASSWORD}'")
         self.ensure_template()
 

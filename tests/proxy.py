@@ -60,8 +60,12 @@ class Proxy:
         self._do(self._heal())
 
     def reset(self) -> int:
-        """Every connection is torn down by RST, on both sides, half-open ones too. How many."""
-        return self._each(_Link.reset, also_half_open=True)
+        """Every connection is torn down by RST, on both sides. How many there were."""
+        return self._each(_Link.reset)
+
+    def reset_half_open(self) -> int:
+        """What was half-open is torn down at last."""
+        return self._each(_Link.reset, whole=False)
 
     def half_open(self) -> int:
         """The server's side goes away and the client is never told, as behind a router that
@@ -89,9 +93,9 @@ class Proxy:
 
         self._do(body())
 
-    def _each(self, accident: Callable[[_Link], None], also_half_open: bool = False) -> int:
+    def _each(self, accident: Callable[[_Link], None], whole: bool = True) -> int:
         async def body() -> int:
-            struck = [link for link in self._links if link.is_whole or also_half_open]
+            struck = [link for link in self._links if link.is_whole is whole]
             for link in struck:
                 accident(link)
             return len(struck)

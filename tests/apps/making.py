@@ -9,10 +9,10 @@ from typing import Any
 import rota
 
 
-def make_app(settings: dict[str, Any] | None = None) -> rota.App:
+def make_app(settings: dict[str, Any] | None = None, name: str = "tests") -> rota.App:
     """The application that the modules beside this one declare their jobs on."""
     given = settings if settings is not None else json.loads(os.environ["ROTA_TEST_SETTINGS"])
     config = rota.Config.load(
         env={}, unchecked=given, database_url=os.environ["ROTA_TEST_DATABASE"]
     )
-    return rota.App(config=config)
+    return rota.App(config=config, name=name)

@@ -15,6 +15,7 @@ import rota
 from rota.embedded import EmbeddedPostgres
 from rota.testing import eventually_sync
 from tests.conftest import load_config
+from tests.database import tcp_url
 from tests.embedded.places import is_alive, server_pid
 from tests.engine import Engine
 from tests.scheduling import START, Schedules
@@ -26,7 +27,7 @@ NAMES = ["a", "b", "c"]
 
 @asynccontextmanager
 async def ticking(server: EmbeddedPostgres) -> AsyncIterator[Schedules]:
-    app = rota.App(config=load_config(server.url, {}))
+    app = rota.App(config=load_config(tcp_url(server), {}))
     await app.database.open()
     with psycopg.connect(server.url, autocommit=True) as conn:
         yield Schedules(Engine(conn), app.database)

@@ -12,6 +12,7 @@ import pytest
 from rota.embedded import EmbeddedPostgres
 from rota.testing import eventually_sync
 from tests.conftest import SHORT
+from tests.database import tcp_url
 from tests.embedded.places import is_alive, server_pid
 from tests.engine import Engine
 from tests.workers import WorkerProcess
@@ -55,7 +56,7 @@ def kill(server: EmbeddedPostgres, number: signal.Signals) -> None:
 
 
 def test_workers_go_on_by_themselves(own_server: EmbeddedPostgres) -> None:
-    url = own_server.url
+    url = tcp_url(own_server)
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("CREATE TABLE gate (is_open boolean)")
     workers = [WorkerProcess(url, "tests.apps.chaos:app", SHORT) for _ in range(2)]

@@ -48,7 +48,7 @@ def test_half_open_tells_the_server_alone(far: Conn, proxy: Proxy, conn: Conn) -
     far.pgconn.send_query(b"SELECT 1")
     far.pgconn.consume_input()
     assert far.pgconn.is_busy()
-    assert proxy.reset() == 1
+    assert proxy.reset_half_open() == 1
     with pytest.raises(psycopg.OperationalError):
         eventually_sync(lambda: far.pgconn.consume_input())
 
