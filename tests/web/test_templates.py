@@ -57,7 +57,7 @@ def test_every_template_has_one_page() -> None:
 @pytest.mark.parametrize("name", environment().list_templates())
 def test_no_template_has_what_the_policy_forbids(name: str) -> None:
     """Neither inline styles nor scripts nor handlers, and nothing from outside."""
-    source = ROOT.joinpath(name).read_text()
+    source = re.sub(r"{%.*?%}", "", ROOT.joinpath(name).read_text())
 
     assert not re.search(r"\sstyle\s*=", source)
     assert not re.search(r"\son[a-z]+\s*=", source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Unpack
 
@@ -12,6 +13,7 @@ from rota.model.list_filters import ScheduleFilters, ScheduleOrder, TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
 from rota.model.schedule_info import ScheduleInfo, TemplateInfo
+from rota.model.strip import Strip
 from rota.store import calendars, schedule_lists, schedules
 from rota.store.plans import Plan
 from rota.timing.load import Load
@@ -106,6 +108,11 @@ class ScheduleReads(Face):
         """A part of that list, and the cursor that leads to the next."""
         window: plans.Stretch = {"decision": decision, "since": since, "before": before}
         return plans.history_page(name, tenant, window, order, cursor, limit)
+
+    @command
+    def strips(self, ids: Sequence[int], *, limit: int = 30) -> Plan[dict[int, Strip]]:
+        """The last times of each of these, as cells; those without any are left out."""
+        return schedule_lists.read_strips(ids, limit)
 
     @command
     def simulate(

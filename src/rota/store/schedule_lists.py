@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Unpack
 
 from rota.errors import FilterError, TimingError
@@ -10,6 +11,8 @@ from rota.model.list_filters import ScheduleFilters, ScheduleOrder
 from rota.model.page import Page
 from rota.model.schedule import timing_arguments
 from rota.model.schedule_info import ScheduleInfo
+from rota.model.strip import Strip, strip_of
+from rota.store.clock import read_clock
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.timing.describe import describe
@@ -19,6 +22,7 @@ _TIMING = (
     "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
     "has_seconds", "anchor_at",
 )  # fmt: skip
+_STRIP_DAYS = 31
 _INITS = {
     "once": "once ever, at the first start",
     "release": "once for each release",
@@ -78,6 +82,18 @@ def named(name: str, tenant: str) -> Plan[ScheduleInfo | None]:
     params = _filters({"system": True, "tenant": tenant}) | {"name": name}
     found = yield from read_all("schedules/list", params, _make)
     return found[0] if found else None
+
+
+def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
+    """The last decisions of some schedules, by id."""
+    until = yield from read_clock()
+    since = until - timedelta(days=_STRIP_DAYS)
+    params = {"ids": list(ids), "since": since, "until": until, "limit": limit}
+    rows = yield Ask("schedules/strips", params)
+    return {
+        row["id"]: strip_of(list(zip(row["decisions"], row["reasons"], row["states"], strict=True)))
+        for row in rows
+    }
 
 
 def place_of(schedule_id: int) -> Plan[tuple[str, str]]:

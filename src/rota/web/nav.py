@@ -7,6 +7,8 @@ from rota.web.context import NavItem
 # Key, title, path, icon; None is a line between groups.
 SECTIONS: tuple[tuple[str, str, str, str] | None, ...] = (
     ("runs", "Runs", "/runs", "runs"),
+    ("schedules", "Schedules", "/schedules", "schedules"),
+    None,
     ("queues", "Queues", "/queues", "queues"),
 )
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from rota.api.errors import ProblemError
 from rota.model.stats import Step
+from rota.model.strip import WORDS
 from rota.web import assets, charts, words
 from rota.web.context import Page, Shell
 
@@ -46,6 +47,7 @@ def environment() -> jinja2.Environment:
         "chart_line": charts.line,
         "chart_bars": charts.bars,
         "bad_of": bad_of,
+        "strip_words": WORDS,
     }
     # For all templates, and for blocks that are rendered alone, which see no import.
     found.globals["ui"] = found.get_template("_ui.html").module

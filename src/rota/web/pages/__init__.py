@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rota.web.pages import home, live, preferences, queues, run, runs, sign_in
+from rota.web.pages import home, live, preferences, queues, run, runs, schedule, schedules, sign_in
 
-PAGES = (sign_in, preferences, live, home, runs, run, queues)
+PAGES = (sign_in, preferences, live, home, runs, run, schedules, schedule, queues)

@@ -1,0 +1,51 @@
+"""The last times of a schedule as a row of cells. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# What a cell shows, by its shape, and the word for it.
+WORDS = {
+    "ok": "succeeded",
+    "bad": "failed",
+    "run": "under way",
+    "late": "caught up",
+    "skip": "skipped",
+    "flat": "paused or disabled",
+    "miss": "missed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """`cells` are keys of WORDS, the oldest first."""
+
+    cells: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """In words, for whoever does not see it."""
+        if not self.cells:
+            return "no times yet"
+        counts = Counter(self.cells)
+        parts = [f"{counts[key]} {word}" for key, word in WORDS.items() if counts[key]]
+        return f"last {len(self.cells)} times: {', '.join(parts)}"
+
+
+def strip_of(rows: Sequence[tuple[str, str | None, str | None]]) -> Strip:
+    """Of decision, reason, and the state of the run that it led to."""
+    return Strip(tuple(cell_of(*row) for row in rows))
+
+
+def cell_of(decision: str, reason: str | None, state: str | None) -> str:
+    if decision in ("ran", "caught_up"):
+        if state in ("failed", "cancelled"):
+            return "bad"
+        if state != "succeeded":
+            return "run"
+        return "late" if decision == "caught_up" else "ok"
+    if decision == "missed":
+        return "miss"
+    return "flat" if reason in ("paused", "disabled", "job_disabled") else "skip"

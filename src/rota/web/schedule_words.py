@@ -1,0 +1,84 @@
+"""Policies and decisions of schedules in plain words. Pure."""
+
+from __future__ import annotations
+
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule_info import ScheduleInfo
+from rota.web import words
+
+_CATCH_UP = {
+    "none": "Leave it out, and record it.",
+    "latest": "Run once, for the latest missed time",
+    "all": "Run every missed time, one after the other",
+}
+_OVERLAP = {
+    "skip": "Skip this time, and record it.",
+    "queue_one": "Wait for it; further times are skipped.",
+    "queue_all": "Wait for it, and for all before it.",
+    "cancel_running": "Cancel it, and start.",
+    "allow": "Start all the same.",
+}
+_GAP = {"run_after": "runs right after the gap", "skip": "is skipped"}
+_FOLD = {"first": "runs the first time", "second": "runs the second time", "both": "runs twice"}
+_REASONS = {
+    "overlap": "the run before it had not ended",
+    "paused": "the schedule was paused",
+    "disabled": "the schedule was disabled",
+    "job_disabled": "its job was disabled",
+    "calendar": "its calendar was closed",
+    "dst_gap": "this time does not exist on that day: the clocks go forward",
+    "requirement": "what it requires had not succeeded",
+    "limit": "the limit was reached",
+    "queue_full": "the queue was full",
+    "coalesced": "a later missed time ran instead",
+    "max_runs": "it had run as often as it may",
+    "shadow": "it is a shadow: it decides, and enqueues nothing",
+    "none": "nothing is caught up",
+    "window": "older than what is caught up",
+    "cap": "more were missed than are caught up",
+    "edited": "the schedule was edited",
+    "rescheduled": "its next time was moved",
+}
+
+
+def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
+    """What happens when, as pairs of a case and its consequence."""
+    found = [
+        ("a time is missed", _missed(one)),
+        ("the run before it has not ended", _OVERLAP.get(one.overlap, one.overlap)),
+    ]
+    if one.calendar:
+        what = "Skip." if one.on_closed == "skip" else "Run on the next day that is open."
+        found.append(("the day is closed", f"{what} Calendar {one.calendar}."))
+    if one.cron and one.timezone != "UTC":
+        gap, fold = _GAP.get(one.gap, one.gap), _FOLD.get(one.fold, one.fold)
+        text = f"A time that does not exist {gap}; one that comes twice {fold}."
+        found.append(("the clocks change", text))
+    if one.jitter_seconds:
+        text = f"Start up to {words.duration(one.jitter_seconds)} later, at random."
+        found.append(("others start at the same time", text))
+    if one.pause_after_failures:
+        now = one.failures_in_a_row
+        text = f"Pause after {one.pause_after_failures} failures in a row; now {now}."
+        found.append(("it keeps failing", text))
+    if one.requires:
+        names = ", ".join(str(it.get("name", "")) for it in one.requires)
+        found.append(("it is due", f"Run only if these have succeeded: {names}."))
+    return found
+
+
+def _missed(one: ScheduleInfo) -> str:
+    text = _CATCH_UP.get(one.catch_up, one.catch_up)
+    if one.catch_up == "none":
+        return text
+    if one.catch_up_seconds:
+        text += f", if it is no more than {words.duration(one.catch_up_seconds)} old"
+    grace = f" Up to {words.duration(one.grace_seconds)} late counts as on time."
+    return f"{text}.{grace if one.grace_seconds else ''}"
+
+
+def reason_of(one: OccurrenceInfo) -> str:
+    """Why this was decided; nothing to say of a time that simply ran."""
+    if one.error:
+        return one.error
+    return _REASONS.get(one.reason or "", one.reason or "")
