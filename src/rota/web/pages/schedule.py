@@ -24,7 +24,7 @@ from rota.web.pages.schedules import path_of
 from rota.web.schedule_words import policies, reason_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-_COMING, _LEDGER = 10, 50
+_COMING, _LEDGER = 10, 60
 
 
 @dataclass(frozen=True, slots=True)
