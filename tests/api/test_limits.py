@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 import rota
 from rota.api import create_api
@@ -92,6 +94,15 @@ async def test_only_failures_are_limited_and_the_token_always_passes(slow_app: r
         assert (await client.get("/health")).status_code == 200
     async with guesser_of(api, "192.0.2.8") as other:
         assert await guesses(other, 1) == [401]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_refusals_of_ones_own_check_are_failures_too(slow_app: rota.App, status: int) -> None:
+    def refuse(_: Request) -> str:
+        raise HTTPException(status, "not you")
+
+    async with guesser_of(create_api(slow_app, authenticate=refuse), "192.0.2.7") as client:
+        assert await guesses(client) == [status, status, 429, 429]
 
 
 async def test_a_forged_header_is_not_believed(slow_app: rota.App) -> None:

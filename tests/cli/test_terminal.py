@@ -105,17 +105,22 @@ def test_completion_offers_what_a_shell_can_show(cli: Cli, hostile: int) -> None
 
 
 HOSTILE_APP = """
-import logging, rota
+import logging, structlog, rota
+from threading import Thread
 from tests.terminal import EVIL
 app = rota.App()
 
 def raising(message: str) -> None:
     logging.getLogger(EVIL).warning(message)
+    structlog.get_logger().info(message, **{message: message})
     raise ValueError(message)
 
 @app.job(name=EVIL[:90], max_attempts=1)
 async def work(ctx: rota.Context, message: str) -> None:
     ctx.log.warning(message, **{message: message})
+    thread = Thread(target=raising, name=message, args=[message])
+    thread.start()
+    thread.join()
     raising(message)
 
 @app.job(name="child " + EVIL[:90], executor="process", max_attempts=1)
@@ -146,4 +151,5 @@ def test_the_console_of_a_worker(cli: Cli, here: Path, conn: Connection) -> None
             worker.wait(60)
     shown = (here / "output").read_bytes().decode()
     check(shown)
-    assert shown.count("evil") > 10
+    assert shown.count("structlog      evil") == 3
+    assert shown.count("exception in thread evil") == 1

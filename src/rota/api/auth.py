@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -79,12 +80,20 @@ class Access:
         await self._app(scope, receive, send)
 
     async def _actor(self, request: Request) -> str:
-        answer = self._authenticate(request)
-        actor = await answer if inspect.isawaitable(answer) else answer
-        if actor:
-            return actor
+        try:
+            answer = self._authenticate(request)
+            actor = await answer if inspect.isawaitable(answer) else answer
+        except HTTPException as error:
+            if error.status_code in (401, 403):
+                self._count_failure(request)
+            raise
+        if not actor:
+            self._count_failure(request)
+            raise self._stranger()
+        return actor
+
+    def _count_failure(self, request: Request) -> None:
         self._failures.take(self._addresses.of(request.scope))
-        raise self._stranger()
 
     def _stranger(self) -> ProblemError:
         """Whoever authenticates in another way knows best what is missing."""

@@ -135,6 +135,7 @@ class Child:
     def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Returned:
         otel.attach(work.trace)
         body = self._bind(work, attempt)
+        print_safely()
         if work.captured_level is not None:
             begin_capture(attempt.store_record, attempt.store_event, work.captured_level)
         try:
@@ -214,7 +215,6 @@ def main(fd: int) -> None:
     # A line at a time, so that what a handler prints is there even if its child is killed.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    print_safely()
     channel.listen()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         Child(channel).run()

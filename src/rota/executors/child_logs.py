@@ -18,9 +18,15 @@ class _Safe(logging.Formatter):
 
 
 def print_safely() -> None:
-    """Where nobody configures logging, Python prints warnings by itself, as they come."""
-    if logging.lastResort is not None:
+    """Where the application, which has been imported, says nothing about it: Python prints warnings
+    by itself, and structlog all it gets, as they come."""
+    if logging.lastResort is not None and logging.lastResort.formatter is None:
         logging.lastResort.setFormatter(_Safe())
+    structlog = sys.modules.get("structlog")
+    if structlog is not None and not structlog.is_configured():
+        from rota.telemetry.logging import configure_structlog
+
+        configure_structlog("debug", sys.stdout)
 
 
 class _Silent(logging.NullHandler):

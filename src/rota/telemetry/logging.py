@@ -10,6 +10,7 @@ import codecs
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping, MutableMapping
 from functools import cache
@@ -111,10 +112,21 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     root.handlers[:] = [_console]
     root.setLevel(LEVELS[level])
     if not structlog.is_configured():
-        _configure_structlog(level, _console.stream)
+        configure_structlog(level, _console.stream)
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _thread_failed
 
 
-def _configure_structlog(level: str, stream: TextIO) -> None:
+def _thread_failed(failed: threading.ExceptHookArgs) -> None:
+    """Of a thread that a handler has started: Python would print it as it comes."""
+    if failed.exc_type is not SystemExit:
+        name = failed.thread.name if failed.thread else "that is gone"
+        logging.getLogger("threading").error(
+            "exception in thread %s", name, exc_info=failed.exc_value
+        )
+
+
+def configure_structlog(level: str, stream: TextIO) -> None:
     """For handlers that use structlog without a word about how: by itself it prints what it is
     given. It keeps its own way of printing, so that what is captured of it keeps its fields."""
     structlog.configure(
