@@ -81,7 +81,10 @@ class App:
         self.name = name or _module_name(sys._getframe(1).f_globals)
         self.registry = Registry(self.name)
         self.database = Database(
-            schema=self.config.schema, prepare=self._prepare, on_open=self._register
+            schema=self.config.schema,
+            prepare=self._prepare,
+            on_open=self._register,
+            revive=self._revive,
         )
         self.clock = Clock(self.database)
         self.jobs = Jobs(self.database).of(self.registry, self.config)
@@ -229,6 +232,13 @@ class App:
             server = EmbeddedPostgres(self.config.data_dir or default_data_dir())
             server.start()
             self._server = server
+        return self._server.url
+
+    def _revive(self) -> str | None:
+        """The embedded server may have been killed: whoever uses it starts it again."""
+        if self._server is None:
+            return None
+        self._server.start()
         return self._server.url
 
     def _register(self, conn: Conn) -> None:

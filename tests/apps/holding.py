@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import time
 
 from tests.apps.making import make_app
 
@@ -27,3 +28,13 @@ async def hold_too_long() -> None:
 async def sleep(seconds: float) -> int:
     await asyncio.sleep(seconds)
     return os.getpid()
+
+
+@app.job
+async def hold_loop(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the point
+
+
+@app.job(executor="process")
+def hold_child(seconds: float) -> None:
+    time.sleep(seconds)

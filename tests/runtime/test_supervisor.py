@@ -15,7 +15,7 @@ import pytest
 
 from rota.testing import eventually_sync as eventually
 from tests.conftest import SHORT
-from tests.workers import environment
+from tests.workers import WorkerProcess, environment
 
 _APP = "tests.apps.holding:app"
 # A beat of the supervisor may be late on a busy machine; a lease must bear that.
@@ -235,3 +235,29 @@ def test_silent_supervisor_stops_claims_until_it_renews_again(
     os.kill(these.process.pid, signal.SIGCONT)
     assert these.wait_ended(run)["state"] == "succeeded"
     assert these.wait_ended(later)["state"] == "succeeded"
+
+
+@pytest.mark.slow
+def test_children_that_hang_do_not_outlive_a_killed_supervisor(
+    supervised: Callable[..., Supervised],
+) -> None:
+    one = supervised(**{"worker.shutdown_seconds": 0.5})
+    one.wait_running(*(one.enqueue("hold_child", seconds=600) for _ in range(4)))
+    one.wait_running(one.enqueue("hold_loop", seconds=600))
+    family = psutil.Process(one.process.pid).children(recursive=True)
+    assert len(family) > 2
+    one.process.kill()
+    one.process.wait()
+    eventually(lambda: not any(is_alive(process.pid) for process in family), 60)
+
+
+@pytest.mark.slow
+def test_a_loop_that_stands_still_does_not_keep_a_process_from_its_end(
+    worker_process: Callable[..., WorkerProcess], conn: Conn
+) -> None:
+    worker = worker_process(_APP, **{"worker.shutdown_seconds": 0.5})
+    conn.execute("SELECT rota.enqueue('hold_loop', '{\"seconds\": 600}')")
+    state = "SELECT bool_or(state = 'running') FROM rota.runs"
+    eventually(lambda: conn.execute(state).fetchone() == (True,), 30)
+    worker.terminate()
+    assert worker.wait(60) == 1

@@ -237,3 +237,37 @@ async def test_a_server_lost_in_the_middle_is_an_operational_error(
     with pytest.raises(psycopg.OperationalError):
         await waiting
     assert aconn.closed
+
+
+async def test_what_the_server_has_forgotten_is_prepared_again(aconn: AsyncConn) -> None:
+    for forget in ("DISCARD ALL", "DEALLOCATE ALL"):
+        for _ in range(2):
+            assert await DIVIDE.fetch(aconn, {"a": 4, "b": 2}, tuple) == [(2, "4")]
+            await aconn.execute(forget)
+        asked = [DIVIDE.question({"a": n, "b": 1}, tuple) for n in (1, 2)]
+        assert await fetch_all(aconn, asked) == [[(1, "1")], [(2, "2")]]
+
+
+async def test_in_a_transaction_it_is_too_late_for_that_one_only(aconn: AsyncConn) -> None:
+    await DIVIDE.fetch(aconn, {"a": 4, "b": 2}, tuple)
+    async with aconn.transaction(force_rollback=True):
+        await aconn.execute("DEALLOCATE ALL")
+        with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+            await DIVIDE.fetch(aconn, {"a": 4, "b": 2}, tuple)
+    async with aconn.transaction():
+        assert await DIVIDE.fetch(aconn, {"a": 4, "b": 2}, tuple) == [(2, "4")]
+
+
+async def test_somebody_has_prepared_the_same(aconn: AsyncConn) -> None:
+    """Through a pooler two who ask the same may get one of its connections after the other."""
+    text = DIVIDE._text.decode()
+    await aconn.execute(f"PREPARE {DIVIDE.name.decode()} AS {text}".encode())
+    assert await DIVIDE.fetch(aconn, {"a": 4, "b": 2}, tuple) == [(2, "4")]
+
+
+def test_threads_have_the_same(conn: psycopg.Connection[Any]) -> None:
+    for _ in range(2):
+        assert DIVIDE.fetch_sync(conn, {"a": 7, "b": 2}, tuple) == [(3, "7")]
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            DIVIDE.fetch_sync(conn, {"a": 7, "b": 0}, tuple)
+        conn.execute("DISCARD ALL")

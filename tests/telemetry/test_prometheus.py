@@ -37,7 +37,8 @@ def value(found: Samples, name: str, **labels: str) -> float:
 
 
 HEALTH = Health(
-    live=1, draining=0, stopping=0, stuck=0, silent=0, lost=0, slots=4, heartbeat_seconds=0.5,
+    live=1, draining=0, stopping=0, stuck=0, failing=0, silent=0, lost=0, slots=4,
+    heartbeat_seconds=0.5,
     schedules_active=2, schedules_paused=0, schedules_parked=1, overdue_seconds=0.0, duplicates=3,
     counted_seconds=1.0,
 )  # fmt: skip
@@ -148,7 +149,7 @@ async def test_workers_by_state_and_those_that_were_lost(app: rota.App, conn: Co
     engine.lose(engine.worker())
 
     found = samples(await app.stats.figures())
-    states = {"live": 1, "stuck": 1, "silent": 0, "lost": 2, "stopping": 0}
+    states = {"live": 1, "stuck": 1, "failing": 0, "silent": 0, "lost": 2, "stopping": 0}
     for state, count in states.items():
         assert value(found, "rota_workers", state=state) == count, state
     assert value(found, "rota_workers_lost_total") == 2

@@ -24,8 +24,8 @@ STATE_STYLES = {
     "succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan",
     "queued": "blue", "scheduled": "blue", "blocked": "magenta", "live": "green",
     "stopping": "yellow", "draining": "yellow", "lost": "red", "silent": "red", "stuck": "red",
-    "paused": "yellow", "timed_out": "red", "snoozed": "blue", "error": "red", "critical": "red",
-    "warning": "yellow",
+    "failing": "red", "paused": "yellow", "timed_out": "red", "snoozed": "blue", "error": "red",
+    "critical": "red", "warning": "yellow",
 }  # fmt: skip
 _one_line: ContextVar[bool] = ContextVar("one_line", default=False)
 # What is left to the last column on a narrow terminal.

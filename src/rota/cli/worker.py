@@ -77,8 +77,7 @@ def worker(
     with closing(found.app):
         if config.worker.processes > 1:
             return run_processes(found.app, config, app or session(ctx).app, overrides)
-        run_worker(found.app, config, found.reference)
-    return 0
+        return run_worker(found.app, config, found.reference)
 
 
 def run_worker(
@@ -86,20 +85,21 @@ def run_worker(
     config: Config,
     reference: str,
     beside: AbstractAsyncContextManager[object] | None = None,
-) -> None:
-    """`beside` is what else the program does for as long as the worker runs."""
+) -> int:
+    """`beside` is what else the program does for as long as the worker runs. Answers the exit
+    code."""
     from rota.runtime.event_loop import run
     from rota.runtime.shutdown import run_until_signal
 
-    async def body() -> None:
+    async def body() -> int:
         try:
             async with beside or nullcontext():
                 worker = app.worker(config=config, owns_process=True, app_ref=reference)
-                await run_until_signal(worker)
+                return await run_until_signal(worker)
         finally:
             await app.close()
 
-    run(body())
+    return run(body())
 
 
 def run_processes(app: App, config: Config, name: str | None, given: dict[str, Any]) -> int:

@@ -22,7 +22,7 @@ commands = typer.Typer(name="workers", help="Workers: who runs jobs.", no_args_i
 
 Id = Annotated[int, typer.Argument(metavar="ID")]
 Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more workers.")]
-STATES = ("live", "draining", "stopping", "silent", "stuck", "lost", "gone")
+STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "lost", "gone")
 HEADERS = (
     "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "HEARTBEAT", "STARTED", "JOBS>", "",
 )  # fmt: skip
@@ -80,6 +80,8 @@ def news(worker: WorkerInfo) -> str:
         return "lease ran out; no other worker is there to rescue its runs"
     if worker.status == "stuck":
         return "its event loop stands still"
+    if worker.status == "failing":
+        return f"live but failing: {worker.trouble}"
     told = [_draining(worker)] if worker.is_draining else []
     if worker.isolating_run is not None:
         told.append(f"isolating run {worker.isolating_run}")
@@ -122,6 +124,9 @@ def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
         ("running", f"{worker.running} of {worker.concurrency} slots"),
         ("heartbeat", beat),
         ("lease", times.span(worker.lease_seconds)),
+        ("claimed", times.both(worker.claimed_at, now)),
+        ("finished", times.both(worker.finished_at, now)),
+        ("errors in a row", worker.errors or None),
         ("started", times.both(worker.started_at, now)),
         ("draining since", times.both(worker.drain_requested_at, now)),
         ("ended", times.both(worker.ended_at, now)),

@@ -95,6 +95,15 @@ class WorkerSettings:
             "It renews every third of it. No bound on the length of a run.",
         ),
     ] = 30.0
+    patience_seconds: Annotated[
+        float,
+        Field(
+            ge=5,
+            le=3600,
+            description="A worker that cannot claim or write ends for this long, although the"
+            " database is there, gives up its identity; if that does not help, its process ends.",
+        ),
+    ] = 60.0
     shutdown_seconds: Annotated[
         float,
         Field(ge=0, le=3600, description="Time that running attempts get to end at a shutdown."),

@@ -40,6 +40,7 @@ class Health:
     draining: int
     stopping: int
     stuck: int
+    failing: int
     silent: int
     lost: int
     slots: int

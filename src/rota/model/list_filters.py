@@ -12,7 +12,7 @@ QueueOrder = Literal["name", "longest", "oldest"]
 CalendarOrder = Literal["name", "changed"]
 TimeOrder = Literal["newest", "oldest"]
 
-WorkerStatus = Literal["live", "draining", "stopping", "silent", "stuck", "lost", "gone"]
+WorkerStatus = Literal["live", "draining", "stopping", "silent", "stuck", "failing", "lost", "gone"]
 
 
 class JobFilters(TypedDict, total=False):

@@ -12,9 +12,11 @@ class WorkerInfo:
 
     `queues` empty: all of them. `is_stuck`: its event loop stands still. `is_silent`: its lease
     ran out, and nobody has declared it lost yet. `isolating_run`: it runs that one apart, because
-    a worker was lost with it. `is_draining`: told to claim no more, which it
-    knows since `drain_seen_at`. `status` is all that in one word: `live`, `draining`, `stopping`,
-    `silent`, `stuck`, `lost` or `gone`.
+    a worker was lost with it. `is_draining`: told to claim no more, which it knows since
+    `drain_seen_at`. `claimed_at`: when it last asked for work and was answered; `finished_at`: when
+    it last wrote an end. `errors`: in a row, of the loop that has most; `trouble`: which loop does
+    not get its work done, and why: live but failing. `status` is all that in one word: `live`,
+    `failing`, `draining`, `stopping`, `silent`, `stuck`, `lost` or `gone`.
     """
 
     id: int
@@ -43,4 +45,8 @@ class WorkerInfo:
     started_at: datetime
     heartbeat_at: datetime
     heartbeat_seconds: float
+    claimed_at: datetime | None
+    finished_at: datetime | None
+    errors: int
+    trouble: str | None
     ended_at: datetime | None

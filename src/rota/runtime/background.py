@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from rota.config import Config
 from rota.runtime.drain import Drain, Order
+from rota.runtime.health import Health
 from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
@@ -19,6 +21,8 @@ from rota.runtime.upkeep import Upkeep
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
 
+_LAST_SECONDS = 5.0
+
 
 class Background:
     """Makes them, starts them, and has the last words of the attempts written at the end."""
@@ -30,6 +34,7 @@ class Background:
         database: Database,
         on_sql_jobs: Callable[[], Awaitable[object]],
         on_order: Callable[[Order], Awaitable[None]],
+        health: Health,
     ) -> None:
         worker, logs = config.worker, config.logs
         self._log = get_logger("worker")
@@ -57,6 +62,7 @@ class Background:
         ]
         for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
             loop.on_turn = self.count_turn
+            loop.turns = health.of(loop.name, loop.long_seconds)
 
         self.rollups.before_write = self._count_lines
         self._lines = (0, 0)
@@ -73,6 +79,12 @@ class Background:
             self.rollups.counts.note("loop_errors", loop=loop)
         elif loop == self.scheduler.name:
             self.rollups.counts.note("ticks")
+
+    def restart(self, name: str) -> None:
+        """A loop that stands still."""
+        for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
+            if loop.name == name:
+                loop.restart()
 
     @property
     def _writers(self) -> list[Loop]:
@@ -105,6 +117,7 @@ class Background:
             await loop.stop()
         for writer in self._writers:
             try:
-                await writer.run_once()
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await writer.run_once()
             except Exception as error:
                 self._log.warning("the last words could not be stored", error=error)

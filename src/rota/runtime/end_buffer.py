@@ -7,6 +7,7 @@ by now, touches nothing.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import psycopg
 
@@ -19,15 +20,18 @@ from rota.store.prepared import Early
 from rota.telemetry.logging import get_logger
 
 _LOCKED_PAUSE = 0.05
-# What the database says about a value that it cannot store, as against being away.
-_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
+# Classes of codes that are about what was to be written: data, constraints, limits, exceptions that
+# functions raise. Not about rights, or a server that is away.
+_ABOUT_ROWS = ("22", "23", "44", "54", "P0")
+_NOT_STORED = "its end could not be stored"
 
 
 class EndBuffer:
     """Takes ends from the slots, and writes them: with the next claim, or beside it."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, on_written: Callable[[], None] | None = None) -> None:
         self._counts = counts
+        self._on_written = on_written
         self._ends = Ends()
         self._sending: list[Ends] = []
         self._log = get_logger("worker")
@@ -66,6 +70,8 @@ class EndBuffer:
             raise
         finally:
             self._sending.remove(ends)
+        if ends and self._on_written is not None:
+            self._on_written()
         return claims, any(isinstance(one[3], Again) and one[3].delay for one in ends.others)
 
     async def _send(
@@ -77,8 +83,8 @@ class EndBuffer:
     ) -> list[Claim] | None:
         try:
             all_accepted, claims = await feed.exchange(ends, request, early)
-        except _REFUSALS as error:
-            if not ends:
+        except psycopg.DatabaseError as error:
+            if not ends or not _is_refusal(error):
                 raise
             self._log.error("the database refused a batch of ends", error=error, ends=len(ends))
             await self._write_singly(feed, ends)
@@ -113,9 +119,30 @@ class EndBuffer:
         """One end that cannot be stored must not keep the others from ending. Those written are
         written again if this breaks off: they touch nothing then."""
         for end in ends.each():
-            try:
-                await feed.exchange(end, None)
-            except _REFUSALS as error:
-                failure = Failure(type(error).__name__, f"the end could not be stored: {error}")
-                outcome = Ended("failed", "failed", "its end could not be stored", None, failure)
-                await feed.exchange(end.refused(outcome), None)
+            error = await self._try(feed, end)
+            if error is None:
+                continue
+            reason = f"{_NOT_STORED}: {error}"
+            # The second time without any word of the handler's, or of the server's.
+            for failure in (Failure(type(error).__name__, reason), Failure("Error", _NOT_STORED)):
+                outcome = Ended("failed", "failed", _NOT_STORED, None, failure)
+                error = await self._try(feed, end.refused(outcome))
+                if error is None:
+                    break
+            else:
+                # Left to whoever rescues it: sent again, it would be refused again.
+                self._log.error("an end is given up", run=end.all_ids()[0], error=error)
+
+    async def _try(self, feed: Feed, end: Ends) -> psycopg.Error | None:
+        """Why the database refuses it; None when it is written."""
+        try:
+            await feed.exchange(end, None)
+        except psycopg.DatabaseError as error:
+            if not _is_refusal(error):
+                raise
+            return error
+        return None
+
+
+def _is_refusal(error: psycopg.DatabaseError) -> bool:
+    return (error.sqlstate or "").startswith(_ABOUT_ROWS)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from rota.runtime.end_buffer import EndBuffer
+from rota.runtime.health import Health
 from rota.runtime.tasks import end_task
 from rota.store.feed import Feed
 from rota.telemetry.logging import get_logger
@@ -32,7 +33,9 @@ class EndWriter:
         *,
         on_later: Callable[[], None],
         on_turn: Callable[[], None],
+        health: Health,
     ) -> None:
+        self._turns = health.of("end writer")
         self._ends = ends
         self._feed = feed
         self._on_later = on_later
@@ -62,19 +65,26 @@ class EndWriter:
     async def stop(self) -> None:
         task, self._task = self._task, None
         await end_task(task)
-        await self._feed.close()
+        self._turns.forget()
+        await self._feed.end()
 
     async def _run(self) -> None:
         while True:
             await self._rest()
             try:
                 while self._ends and self.is_willing:
+                    self._turns.begin()
                     _, has_later = await self._ends.exchange(self._feed, None)
                     if has_later:
                         self._on_later()
+                    self._turns.went_well()
                     self._on_turn()
             except Exception as error:
-                self._log.warning("one connection writes ends and claims for a while", error=error)
+                if self._turns.failed(error):
+                    text = "one connection writes ends and claims for a while"
+                    self._log.warning(text, error=error)
+                # Its work is the feeder's now, and so is the blame.
+                self._turns.forget()
                 self._aside_until = time.monotonic() + _ASIDE_SECONDS
                 await self._feed.close()
                 self._on_turn()

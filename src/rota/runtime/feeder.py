@@ -22,6 +22,7 @@ from rota.model.run import Claim
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.end_writer import EndWriter
+from rota.runtime.health import Health
 from rota.runtime.lone_claims import LoneClaims
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots, take_all
@@ -53,7 +54,12 @@ class Feeder:
         own_queues: Sequence[str],
         on_lost: Callable[[], None],
         on_later: Callable[[], None],
+        health: Health,
+        poll_seconds: float,
     ) -> None:
+        self._health = health
+        # A turn may rest for as long as a poll.
+        self._turns = health.of("feeder", poll_seconds)
         self._feed = feed
         self._slots = slots
         self._plan = plan
@@ -65,8 +71,10 @@ class Feeder:
         self._on_lost = on_lost
         self._on_later = on_later
         self._log = get_logger("worker")
-        self._ends = EndBuffer(rollups.counts)
-        self._writer = EndWriter(self._ends, second, on_later=on_later, on_turn=self.wake)
+        self._ends = EndBuffer(rollups.counts, health.finished)
+        self._writer = EndWriter(
+            self._ends, second, on_later=on_later, on_turn=self.wake, health=health
+        )
         self._ahead: deque[Claim] = deque()
         self._ahead_batch = 0
         self.is_claiming = True
@@ -132,6 +140,7 @@ class Feeder:
     # Life.
 
     def start(self) -> None:
+        self._turns.forget()
         self._task = asyncio.create_task(self._run(), name="rota feeder")
         self._writer.start()
 
@@ -148,6 +157,7 @@ class Feeder:
             self.wake()
             await asyncio.sleep(0.002)
         await end_task(task)
+        self._turns.forget()
         await self._writer.stop()
 
     async def abandon(self) -> None:
@@ -156,7 +166,7 @@ class Feeder:
         await end_task(task)
         await self._writer.stop()
         self._rollups.counts.note("late_ends", len(self._ends.ids()))
-        await self._feed.close()
+        await self._feed.end()
 
     def take_unstarted(self) -> list[Claim]:
         """What is claimed and has not started, also for the heartbeat's thread: see take_all."""
@@ -181,20 +191,20 @@ class Feeder:
         pause = 0.1
         while True:
             try:
+                self._turns.begin()
                 await self._step()
+                self._turns.went_well()
                 pause = 0.1
             except LeaseLost:
+                self._turns.forget()
                 self._on_lost()
                 return
-            except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
-                self._log.warning("the database is away, trying again", error=error, seconds=pause)
+            except Exception as error:
+                if self._turns.failed(error):
+                    self._log.warning("the feeder failed, trying again", error=error, pause=pause)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
                 await self._recover()
-            except Exception:
-                self._log.exception("the feeder failed, trying again")
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 5.0)
 
     async def _step(self) -> None:
         """Wait for a reason, then one round trip."""
@@ -334,6 +344,7 @@ class Feeder:
         is_starved = not self._slots.ready
         if request.start_batch is not None:
             self._slots.add(take_all(self._ahead))
+        self._health.claimed()
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
         self._rollups.counts.picked_up(claims)

@@ -14,6 +14,7 @@ from rota.runtime.attempt import Services, Stop
 from rota.runtime.background import Background
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.feeder import Feeder
+from rota.runtime.health import Health
 from rota.runtime.isolation import Isolation
 from rota.runtime.lease import Lease
 from rota.runtime.parent import Parent
@@ -27,6 +28,8 @@ from rota.store.pool import Database
 from rota.telemetry.logging import LEVELS, get_logger
 
 _CUT_OFF_SECONDS = 10.0
+# A server that does not answer is told nothing: a shutdown does not wait for it.
+_SAY_SECONDS = 5.0
 
 
 class Identity:
@@ -48,6 +51,7 @@ class Identity:
         app_ref: str | None,
         owns_process: bool,
         parent: Parent | None,
+        health: Health,
         on_lost: Callable[[], None],
         on_weak: Callable[[bool], None],
     ) -> None:
@@ -56,6 +60,7 @@ class Identity:
         self._is_draining = False
         self._config = config.worker
         self._parent = parent
+        self._health = health
         self._log = get_logger("worker")
         self.runner = make_runner(
             config=config,
@@ -82,6 +87,7 @@ class Identity:
             on_lost=lambda: loop.call_soon_threadsafe(on_lost),
             on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, weak),
             may_exit=owns_process,
+            report=lambda: health.report,
         )
 
     def _make_feeder(
@@ -109,6 +115,8 @@ class Identity:
             own_queues=own,
             on_lost=on_lost,
             on_later=background.promoter.wake,
+            health=self._health,
+            poll_seconds=config.poll_seconds,
         )
 
     def _make_isolation(self, background: Background, app_ref: str | None) -> Isolation:
@@ -124,6 +132,7 @@ class Identity:
             poll_seconds=config.poll_seconds,
         )
         isolation.on_turn = background.count_turn
+        isolation.turns = self._health.of(isolation.name)
         return isolation
 
     def start(self) -> None:
@@ -170,8 +179,9 @@ class Identity:
         self.feeder.pause_claiming(True)
         await self.isolation.stop()
         try:
-            await self.feed.run("workers/set_state", state="stopping")
-            handed_back = await self.feeder.hand_back()
+            async with asyncio.timeout(_SAY_SECONDS):
+                await self.feed.run("workers/set_state", state="stopping")
+                handed_back = await self.feeder.hand_back()
         except Exception as error:
             self._log.warning("could not hand back at the shutdown", error=error)
             handed_back = 0
@@ -194,13 +204,14 @@ class Identity:
             await self.feeder.stop()
             if self._parent is not None:
                 self._parent.leave()
-            await self.feed.run("workers/set_state", state="gone")
+            async with asyncio.timeout(_SAY_SECONDS):
+                await self.feed.run("workers/set_state", state="gone")
         except Exception as error:
             self._log.warning("could not sign off", error=error)
         self.lease.stop()
         await self.slots.stop()
         await self.runner.close()
-        await self.feed.close()
+        await self.feed.end()
         await asyncio.to_thread(self.lease.join)
 
 

@@ -12,11 +12,24 @@ from typing import Any, Protocol
 
 import psycopg
 
+from rota.runtime.health import Report
+from rota.store.outage import Outage
 from rota.store.pool import Conn, Database
 from rota.telemetry.logging import get_logger
 
 _TIMEOUT_GRACE = 5.0
 EXIT_STUCK = 70
+
+
+def shown(report: Report) -> dict[str, Any]:
+    """What `workers/beat` takes: times become the seconds since then."""
+    now = time.monotonic()
+    return {
+        "claimed": None if report.claimed_at is None else now - report.claimed_at,
+        "finished": None if report.finished_at is None else now - report.finished_at,
+        "errors": report.errors,
+        "trouble": report.trouble,
+    }
 
 
 class Watched(Protocol):
@@ -46,7 +59,10 @@ class Lease:
         on_lost: Callable[[], object],
         on_weak: Callable[[bool], object],
         may_exit: bool,
+        report: Callable[[], Report],
     ) -> None:
+        self._report = report
+        self._outage: Outage = database.outage
         self._database = database
         self._worker = worker
         self._seconds = seconds
@@ -102,7 +118,8 @@ class Lease:
                 return False
             self._renewed = time.monotonic()
         except (psycopg.Error, OSError) as error:
-            self._log.warning("the lease could not be renewed", error=error)
+            if not self._outage.note(error):
+                self._log.warning("the lease could not be renewed", error=error)
             self._close()
         is_weak = time.monotonic() - self._renewed > self._seconds * 2 / 3
         if is_weak != self._is_weak:
@@ -111,12 +128,16 @@ class Lease:
         return True
 
     def _beat(self) -> bool:
-        row = self._execute("workers/beat", stuck=self._is_stuck).fetchone()
+        row = self._execute(
+            "workers/beat", stuck=self._is_stuck, **shown(self._report())
+        ).fetchone()
         return bool(row and row[0])
 
     def _execute(self, statement: str, **params: Any) -> psycopg.Cursor[Any]:
         if self._conn is None or self._conn.closed:
-            self._conn = self._database.connect_sync(f"rota lease {self._worker}")
+            # In time for the next try, however long somebody holds the worker's row.
+            seconds = max(1.0, self._seconds / 3)
+            self._conn = self._database.connect_sync(f"rota lease {self._worker}", seconds)
         sql = self._database.statements.get(statement)
         return self._conn.execute(sql, {"worker": self._worker, **params})
 

@@ -10,7 +10,8 @@ from functools import partial
 import psycopg
 from psycopg.pq.abc import PGconn
 
-from rota.runtime.tasks import end_task
+from rota.runtime.health import Turns
+from rota.runtime.tasks import abandon, end_task
 from rota.store.pool import AsyncConn, Database
 from rota.store.reading import Reading
 from rota.telemetry.logging import get_logger
@@ -18,6 +19,7 @@ from rota.telemetry.logging import get_logger
 _CHANNEL = "rota"
 _PROBE_SECONDS = 30.0
 _PROBE_WAIT = 10.0
+_ANSWER_SECONDS = 10.0
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -33,8 +35,10 @@ class Listener:
         *,
         on_call: Callable[[str], None],
         on_change: Callable[[bool], None],
+        turns: Turns,
     ) -> None:
         self._database = database
+        self._turns = turns
         self._on_call = on_call
         self._on_change = on_change
         self._log = get_logger("listener")
@@ -46,22 +50,31 @@ class Listener:
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="rota listener")
 
+    def restart(self) -> None:
+        """It stands still: leave it behind, and begin another one."""
+        if self._task is not None:
+            abandon(self._task)
+            self.start()
+
     async def stop(self) -> None:
         task, self._task = self._task, None
         await end_task(task)
+        self._turns.forget()
 
     async def _run(self) -> None:
         tries = 0
         while True:
             try:
-                conn = await self._database.connect("rota listener")
+                self._turns.begin()
+                conn = await self._database.connect("rota listener", _ANSWER_SECONDS)
                 tries = 0
                 async with conn:
                     await self._listen(conn)
-            except (psycopg.Error, OSError) as error:
+            except Exception as error:
                 pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
                 tries += 1
-                self._log.warning("listening broke off, polling meanwhile", error=error)
+                if self._turns.failed(error):
+                    self._log.warning("listening broke off, polling meanwhile", error=error)
                 await asyncio.sleep(pause)
             finally:
                 self._set(False)
@@ -69,6 +82,7 @@ class Listener:
     async def _listen(self, conn: AsyncConn) -> None:
         await conn.execute(f"LISTEN {_CHANNEL}")
         self._heard_at = time.monotonic()
+        self._turns.went_well()
         self._set(True)
         while True:
             reading = Reading(conn, partial(self._read, conn.pgconn))

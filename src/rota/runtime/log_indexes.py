@@ -26,6 +26,7 @@ _ANY_WAIT = "SET lock_timeout = 0"
 
 class LogIndexes(Loop):
     name = "log indexes"
+    long_seconds = 6 * 3600.0  # an index is built in one statement
 
     def __init__(self, database: Database, *, least_bytes: int = _LEAST_BYTES) -> None:
         super().__init__()

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 
-from rota.runtime.tasks import end_task
+from rota.runtime.health import Turns
+from rota.runtime.tasks import abandon, end_task
 from rota.telemetry.logging import get_logger
 
 _FIRST_PAUSE = 1.0
@@ -18,12 +19,15 @@ class Loop(ABC):
     """Calls `run_once` again and again. A test calls `run_once` without any loop."""
 
     name: str
+    # What one turn may take beyond what is taken for a standstill.
+    long_seconds = 0.0
 
     def __init__(self) -> None:
         self._log = get_logger(self.name)
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.on_turn: Callable[[str, bool], None] | None = None
+        self.turns: Turns | None = None
 
     @abstractmethod
     async def run_once(self) -> float:
@@ -32,32 +36,50 @@ class Loop(ABC):
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"rota {self.name}")
 
+    def goes_on(self) -> None:
+        """Within a long turn: this much is done, and it is no standstill."""
+        if self.turns is not None:
+            self.turns.begin()
+
     def wake(self) -> None:
         """Do not wait any longer."""
         self._woken.set()
 
+    def restart(self) -> None:
+        """Its turn does not end: leave it behind, and begin another one."""
+        if self._task is not None:
+            abandon(self._task)
+            self.start()
+
     async def stop(self) -> None:
         task, self._task = self._task, None
         await end_task(task)
+        if self.turns is not None:
+            self.turns.forget()
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE
         while True:
             try:
+                if self.turns is not None:
+                    self.turns.begin()
                 seconds = await self.run_once()
                 pause = _FIRST_PAUSE
-                self._say(is_well=True)
+                self._say(None)
             except Exception as error:
                 # The database may be away for a while; a loop that ends would never come back.
-                self._log.warning(f"{self.name} failed, trying again", error=error, seconds=pause)
+                self._say(error)
                 seconds, pause = pause, min(pause * 2, _LONGEST_PAUSE)
-                self._say(is_well=False)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._woken.wait()
             self._woken.clear()
 
-    def _say(self, *, is_well: bool) -> None:
-        """To whoever counts the turns."""
+    def _say(self, error: Exception | None) -> None:
+        """To whoever counts the turns, and judges them."""
         if self.on_turn is not None:
-            self.on_turn(self.name, is_well)
+            self.on_turn(self.name, error is None)
+        if self.turns is not None and error is None:
+            self.turns.went_well()
+        elif error is not None and (self.turns is None or self.turns.failed(error)):
+            self._log.warning(f"{self.name} failed, trying again", error=error)

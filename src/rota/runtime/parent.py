@@ -10,6 +10,7 @@ import os
 import time
 
 from rota.runtime.attempt import RunningAttempt
+from rota.runtime.health import Report
 from rota.runtime.stamps import Card
 
 # `pid:descriptor` of the supervisor and of the card.
@@ -49,6 +50,7 @@ class Parent:
         self._pid = pid
         self._lease_seconds = lease_seconds
         self._registered_at = time.monotonic_ns()
+        self._reported: Report | None = None
 
     @classmethod
     def inherited(cls, lease_seconds: float) -> Parent | None:
@@ -65,6 +67,10 @@ class Parent:
         return cls(card, pid, lease_seconds)
 
     @property
+    def pid(self) -> int:
+        return self._pid
+
+    @property
     def is_gone(self) -> bool:
         return os.getppid() != self._pid
 
@@ -74,8 +80,10 @@ class Parent:
         self._card.stamp()
         self._card.worker = worker
 
-    def stamp(self) -> None:
+    def stamp(self, report: Report) -> None:
         self._card.stamp()
+        if report is not self._reported:
+            self._reported = self._card.report = report
 
     def leave(self) -> None:
         self._card.leave()

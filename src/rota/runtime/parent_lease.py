@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 import psycopg
 
+from rota.runtime.lease import shown
 from rota.runtime.stamps import Card, Overdue
+from rota.store.connection import NoAnswer
 from rota.store.pool import Conn, Database
 from rota.telemetry.logging import get_logger
 
@@ -88,7 +90,8 @@ class ParentLease:
                 self._ended.popleft()
         except Exception as error:
             # Whatever it is: a thread that ended would take all leases with it.
-            self._log.warning("the leases could not be renewed", error=error)
+            if not self._database.outage.note(error):
+                self._log.warning("the leases could not be renewed", error=error)
             self._close()
             self._quiet_until = time.monotonic() + min(_RETRY_SECONDS, self._seconds / 6)
             return False
@@ -99,6 +102,7 @@ class ParentLease:
     def _renew_due(self) -> None:
         with self._changing:
             cards = list(self._cards.items())
+        failed: Exception | None = None
         for card, renewal in cards:
             worker, now = card.worker, time.monotonic()
             if renewal.worker != worker:
@@ -108,15 +112,23 @@ class ParentLease:
                 if is_stuck and not renewal.is_stuck:
                     self._log.error("the event loop stands still", worker=worker)
                 renewal.is_stuck = is_stuck
-                self._renew(card, worker, is_stuck)
-                renewal.due_at = now + self._seconds / 3
+                try:
+                    self._renew(card, worker, is_stuck)
+                    renewal.due_at = now + self._seconds / 3
+                except NoAnswer as error:
+                    # Somebody holds this worker's row; the others' leases are due, too.
+                    failed = error
+        if failed is not None:
+            raise failed
 
     def _is_stuck(self, card: Card) -> bool:
         return (time.monotonic_ns() - card.stamped_at) / 1e9 > self._seconds
 
     def _renew(self, card: Card, worker: int, is_stuck: bool) -> None:
         asked_at = time.monotonic_ns()
-        row = self._execute("workers/beat", worker=worker, stuck=is_stuck).fetchone()
+        row = self._execute(
+            "workers/beat", worker=worker, stuck=is_stuck, **shown(card.report)
+        ).fetchone()
         if row and row[0]:
             card.renewed_at = asked_at
         elif card.lost_worker != worker and not card.is_leaving:
@@ -162,7 +174,9 @@ class ParentLease:
 
     def _execute(self, statement: str, **params: object) -> psycopg.Cursor[tuple[object, ...]]:
         if self._conn is None or self._conn.closed:
-            self._conn = self._database.connect_sync("rota supervisor")
+            # Short: one row that somebody holds must not cost the others their leases.
+            seconds = max(1.0, self._seconds / 10)
+            self._conn = self._database.connect_sync("rota supervisor", seconds)
         return self._conn.execute(self._database.statements.get(statement), params)
 
     def _close(self) -> None:

@@ -50,6 +50,7 @@ class Promoter(Loop):
             async with self._database.connection() as conn:
                 cursor = await conn.execute(self._sql, {"limit": _BATCH})
                 promoted, next_due = await cursor.fetchone() or (0, None)
+            self.goes_on()
             has_promoted = has_promoted or promoted > 0
             if promoted < _BATCH:
                 return has_promoted, inf if next_due is None else next_due

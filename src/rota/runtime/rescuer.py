@@ -54,5 +54,6 @@ class Rescuer(Loop):
                 self._log.info(
                     "rescued", run=run_id, attempt=attempt, worker=worker, decision=decision
                 )
+            self.goes_on()
             if len(rows) < _BATCH:
                 return

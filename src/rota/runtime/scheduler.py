@@ -63,7 +63,7 @@ class Scheduler(Loop):
 
     async def run_once(self) -> float:
         while await self.tick() >= _BATCH:
-            pass
+            self.goes_on()
         async with self._database.connection() as conn:
             cursor = await conn.execute(self._database.statements.get("schedules/next_due"))
             row = await cursor.fetchone()

@@ -6,39 +6,48 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any
 
+from rota.runtime.deadline import STOP_MARGIN, end_within
 from rota.runtime.worker import Worker
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+EXIT_LATE = 1
 
 
-async def run_until_signal(worker: Worker) -> None:
+async def run_until_signal(worker: Worker) -> int:
     """Start the worker; stop it in order at the first SIGTERM or SIGINT. At the second one what
-    still runs is cut off."""
+    still runs is cut off. Whatever hangs then, the process ends within its bounds. Answers the
+    exit code."""
     asked = asyncio.Event()
-    is_started = False
+    is_asked = is_started = False
+    loop = asyncio.get_running_loop()
 
-    def on_signal(number: signal.Signals) -> None:
-        if not asked.is_set():
-            asked.set()
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        """Not the event loop's own handler: the loop may stand still."""
+        nonlocal is_asked
+        if not is_asked:
+            is_asked = True
+            end_within(worker.shutdown_seconds + STOP_MARGIN, EXIT_LATE)
+            loop.call_soon_threadsafe(asked.set)
         elif is_started:
-            worker.hurry()
+            end_within(STOP_MARGIN, EXIT_LATE)
+            loop.call_soon_threadsafe(worker.hurry)
         else:
             # Nothing has been claimed, and the start hangs, as on a database that is away.
-            _die(number)
+            _die(signal.Signals(number))
 
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, on_signal, number)
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
         await worker.start()
         is_started = True
         await _either(asked.wait(), worker.wait_stopped())
         await worker.stop()
     finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return worker.exit_code
 
 
 async def _either(*waits: Coroutine[Any, Any, object]) -> None:

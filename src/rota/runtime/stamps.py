@@ -13,11 +13,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rota.runtime.health import Report
+
 _MAGIC = 0x524F54415F303031
 _WORD = 8
-# Words of the card. The worker writes the first four and the last, the supervisor the other two.
+# Words of the card. The supervisor writes _RENEWED and _LOST, the worker the others.
 _KIND, _WORKER, _STAMPED, _LEAVING, _RENEWED, _LOST, _RETIRED = range(7)
-_HEAD = 8
+_CLAIMED, _FINISHED, _ERRORS = range(7, 10)
+# A text of the worker's trouble, padded with zeros.
+_TROUBLE, _TROUBLE_WORDS = 10, 30
+_HEAD = _TROUBLE + _TROUBLE_WORDS
 # Words of one attempt that has a timeout; its deadline is 0 where there is none.
 _DEADLINE, _RUN, _ATTEMPT, _TIMEOUT = range(4)
 _ENTRY = 4
@@ -95,6 +100,31 @@ class Card:
 
     def retire(self) -> None:
         self._words[_RETIRED] = 1
+
+    @property
+    def report(self) -> Report:
+        """How it is. A text read while it is written is wrong for one beat."""
+        words, first = self._words, _TROUBLE * _WORD
+        text = (
+            self._memory[first : first + _TROUBLE_WORDS * _WORD]
+            .rstrip(b"\0")
+            .decode(errors="ignore")
+        )
+        return Report(
+            words[_CLAIMED] / 1e9 if words[_CLAIMED] else None,
+            words[_FINISHED] / 1e9 if words[_FINISHED] else None,
+            words[_ERRORS],
+            text or None,
+        )
+
+    @report.setter
+    def report(self, report: Report) -> None:
+        words, first, size = self._words, _TROUBLE * _WORD, _TROUBLE_WORDS * _WORD
+        words[_CLAIMED] = int((report.claimed_at or 0) * 1e9)
+        words[_FINISHED] = int((report.finished_at or 0) * 1e9)
+        words[_ERRORS] = report.errors
+        text = (report.trouble or "").encode()[:size]
+        self._memory[first : first + size] = text.ljust(size, b"\0")
 
     def add_attempt(self, run: int, attempt: int, started: float, timeout: float) -> int | None:
         """Show an attempt that has a timeout; answers its place."""

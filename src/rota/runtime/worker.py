@@ -13,15 +13,20 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import psycopg
+
 from rota.config import Config
 from rota.errors import RotaError
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.registry import Registry
 from rota.runtime.attempt import Stop
 from rota.runtime.background import Background
+from rota.runtime.deadline import STOP_MARGIN, end_with_parent, end_within
 from rota.runtime.definitions import Definitions
 from rota.runtime.drain import Order
+from rota.runtime.health import Health
 from rota.runtime.identity import Identity
+from rota.runtime.judge import Judge
 from rota.runtime.listener import Listener
 from rota.runtime.parent import Parent
 from rota.runtime.retention import BuiltInJobs, served
@@ -30,6 +35,8 @@ from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
 
 _TICK_SECONDS = 0.1
+_DECLARE_SECONDS = 5.0
+EXIT_FAILING = 70
 
 
 class Worker:
@@ -61,12 +68,20 @@ class Worker:
         self._definitions = Definitions(database, config, registry, self._jobs_changed)
         self._unwatch: Callable[[], None] = lambda: None
         self._built_in = BuiltInJobs(database, config)
+        self._health = Health(database.outage, patience=config.worker.patience_seconds)
+        self._judge = Judge(self._health, self)
+        self.exit_code = 0
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._orphan_stop: asyncio.Task[None] | None = None
+        self._failing_stop: asyncio.Task[None] | None = None
         self._retirement: asyncio.Task[None] | None = None
         self._state = "new"
         self._stopped: asyncio.Event | None = None
+
+    @property
+    def shutdown_seconds(self) -> float:
+        return self._config.worker.shutdown_seconds
 
     @property
     def id(self) -> int | None:
@@ -96,15 +111,23 @@ class Worker:
             raise
 
     async def _start(self) -> None:
+        if self._parent is not None:
+            limit = self.shutdown_seconds + STOP_MARGIN
+            end_with_parent(self._parent.pid, limit, EXIT_FAILING)
         await self._database.open()
         self._background = Background(
             config=self._config,
             database=self._database,
             on_sql_jobs=self._jobs_changed,
             on_order=self._obey,
+            health=self._health,
         )
+        self._definitions.turns = self._health.of(self._definitions.name)
         self._listener = Listener(
-            self._database, on_call=self._called, on_change=self._listening_changed
+            self._database,
+            on_call=self._called,
+            on_change=self._listening_changed,
+            turns=self._health.of("listener"),
         )
         await self._built_in.prepare()
         await self._take_identity()
@@ -166,6 +189,7 @@ class Worker:
             app_ref=self._app_ref,
             owns_process=self._owns_process,
             parent=self._parent,
+            health=self._health,
             on_lost=self._lost,
             on_weak=self._weak,
         )
@@ -209,21 +233,28 @@ class Worker:
         if self._renewal is None and self._state == "running":
             self._renewal = asyncio.create_task(self._renew(), name="rota renewal")
 
+    def give_up(self) -> None:
+        """It does not get its work done."""
+        self._renewal = asyncio.create_task(self._renew(is_lost=False), name="rota renewal")
+
     def _weak(self, is_weak: bool) -> None:
         """The lease may run out: claim nothing meanwhile. A shutdown claims nothing anyway."""
         if self._state == "running" and self._identity is not None:
             self._identity.set_weak(is_weak)
 
-    async def _renew(self) -> None:
+    async def _renew(self, *, is_lost: bool = True) -> None:
         old, self._identity = self._identity, None
         if old is not None:
             await old.drop()
+        if old is not None and not is_lost:
+            await self._declare_lost(old.worker)
         while self._state == "running":
             try:
                 await self._take_identity()
                 break
             except Exception as error:
-                self._log.warning("could not register again, trying on", error=error)
+                if not self._database.outage.note(error):
+                    self._log.warning("could not register again, trying on", error=error)
                 await asyncio.sleep(1)
         self._renewal = None
 
@@ -294,15 +325,51 @@ class Worker:
             if self._parent is not None:
                 self._heed(self._parent)
             identity = self._identity
+            if identity is None or identity.is_weak:
+                # Nobody can be judged while the database may be away.
+                self._health.excuse()
             if identity is None:
                 continue
             identity.lease.stamp()
+            if self._state == "running" and self._renewal is None:
+                self._judge.look()
             identity.runner.stop_overdue()
             if self._background.logs.is_early:
                 self._background.logs.wake()
             if time.monotonic() - last_check >= self._config.worker.poll_seconds:
                 last_check = time.monotonic()
                 self._spawn_cancel_check()
+
+    # Failing.
+
+    @property
+    def is_idle(self) -> bool:
+        return self._identity is not None and not self._identity.runner.running
+
+    def restart(self, loop: str) -> None:
+        """One that stands still."""
+        if loop == "listener":
+            self._listener.restart()
+        elif loop == self._definitions.name:
+            self._definitions.restart()
+        elif loop == "isolation" and self._identity is not None:
+            self._identity.isolation.restart()
+        else:
+            self._background.restart(loop)
+
+    async def _declare_lost(self, worker: int) -> None:
+        """At once, so that nobody has to wait for the lease to run out."""
+        with suppress(psycopg.Error, OSError, TimeoutError):
+            async with asyncio.timeout(_DECLARE_SECONDS), self._database.connection() as conn:
+                get = self._database.statements.get
+                await conn.execute(get("workers/declare_lost"), {"worker": worker})
+
+    def end_failing(self) -> None:
+        """A new process may help. Part of somebody's program, it can only stop, and say so."""
+        self.exit_code = EXIT_FAILING
+        if self._owns_process:
+            end_within(self.shutdown_seconds + STOP_MARGIN, EXIT_FAILING)
+        self._failing_stop = asyncio.create_task(self.stop(), name="rota failing")
 
     # Told by an operator.
 
@@ -339,7 +406,7 @@ class Worker:
         return self._parent is not None
 
     def _heed(self, parent: Parent) -> None:
-        parent.stamp()
+        parent.stamp(self._health.report)
         identity = self._identity
         if parent.is_gone:
             self._orphaned()
@@ -361,8 +428,8 @@ class Worker:
     # The end.
 
     async def _shut_down(self) -> None:
-        if self._renewal is not None:
-            await asyncio.gather(self._renewal, return_exceptions=True)
+        # It may wait for a database that does not answer.
+        await end_task(self._renewal)
         identity = self._identity
         self._unwatch()
         await self._background.stop_ticking()

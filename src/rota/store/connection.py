@@ -135,7 +135,11 @@ def is_alive(conn: AsyncConn | Conn) -> bool:
 
 def break_off(conn: AsyncConn | Conn) -> None:
     """Whoever waits on it is told at once that it is gone. Closing it under them would take the
-    socket, and the driver's memory, from under their feet."""
-    if not conn.closed:
+    socket, and the driver's memory, from under their feet; where nobody does, it is closed."""
+    if conn.closed:
+        return
+    if conn.pgconn.transaction_status != TransactionStatus.ACTIVE:
+        conn.pgconn.finish()
+    else:
         with socket.socket(fileno=os.dup(conn.fileno())) as own, suppress(OSError):
             own.shutdown(socket.SHUT_RDWR)

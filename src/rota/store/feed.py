@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
@@ -26,6 +28,7 @@ from rota.store.prepared import Early, Prepared, Question, fetch_all
 Other = tuple[int, int, float, Outcome]
 
 _CLOSE_SECONDS = 2.0
+_ANSWER_SECONDS = 30.0
 
 
 class _RawJson(Loader):
@@ -94,6 +97,7 @@ class Feed:
         self._name = f"{name} {worker}"
         self.set_jobs(jobs)
         self._conn: AsyncConn | None = None
+        self._is_over = False
         self.refused = 0  # of the last exchange: ends that were not accepted
         # A pipeline takes the whole connection: one caller at a time.
         self._turn = Turn()
@@ -104,8 +108,10 @@ class Feed:
         self._requeue = Prepared("requeue", get("runs/requeue"))
 
     async def _connection(self) -> AsyncConn:
+        if self._is_over:
+            raise psycopg.InterfaceError("the worker's identity is over")
         if self._conn is None or self._conn.closed:
-            conn = await self._database.connect(self._name)
+            conn = await self._database.connect(self._name, _ANSWER_SECONDS)
             conn.adapters.register_loader("jsonb", _RawJson)
             self._conn = conn
         return self._conn
@@ -121,11 +127,17 @@ class Feed:
         conn, self._conn = self._conn, None
         if conn is None:
             return
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS), self._turn:
-                await conn.close()
-        except TimeoutError:
-            break_off(conn)
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS), self._turn:
+                    await conn.close()
+            finally:
+                break_off(conn)
+
+    async def end(self) -> None:
+        """Close it for good: nobody shall open it again after the identity that it serves."""
+        self._is_over = True
+        await self.close()
 
     async def exchange(
         self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None = None

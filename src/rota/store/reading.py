@@ -72,8 +72,13 @@ class Reading:
         else:
             self.ended.set_exception(error)
 
+    def give_up(self, error: Exception) -> None:
+        """Whoever waits shall wait no longer; what has begun goes on, see `renew`."""
+        if not self.ended.done():
+            self.ended.set_exception(error)
+
     def renew(self) -> asyncio.Future[None]:
-        """The future of somebody who goes on after the first one was cancelled."""
+        """The future of somebody who goes on after the first one waits no longer."""
         self.ended = self._loop.create_future()
         if self._is_over:
             self.ended.set_result(None)

@@ -34,6 +34,7 @@ EVENTS: dict[str, tuple[str, str]] = {
     ),
     "worker.live": ("workers", "A worker started, or goes on: `worker`, `name`."),
     "worker.stuck": ("workers", "Its event loop stands still: `worker`, `name`."),
+    "worker.failing": ("workers", "It is live, but does not get its work done: `worker`, `name`."),
     "worker.stopping": ("workers", "It ends what it runs: `worker`, `name`."),
     "worker.gone": ("workers", "It left in order: `worker`, `name`."),
     "worker.lost": ("workers", "It lost its lease: `worker`, `name`."),

@@ -34,7 +34,7 @@ MOST_QUEUES = 100
 # From 1 ms to 72 minutes, each four times the one before.
 _EDGES = tuple((number, f"{edge(number):.6g}") for number in range(10, 34, 2))
 _STATES = ("blocked", "scheduled", "held", "running")
-_WORKER_STATES = ("live", "draining", "stopping", "stuck", "silent", "lost")
+_WORKER_STATES = ("live", "draining", "stopping", "stuck", "failing", "silent", "lost")
 
 
 def render(figures: Figures, accept: str = "") -> tuple[bytes, str]:

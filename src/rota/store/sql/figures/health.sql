@@ -1,14 +1,16 @@
 -- How workers and schedules stand. A worker is silent when its lease ran out and nobody has declared it lost yet.
-SELECT w.live, w.draining, w.stopping, w.stuck, w.silent, w.lost, w.slots, w.heartbeat_seconds,
+SELECT w.live, w.draining, w.stopping, w.stuck, w.failing, w.silent, w.lost, w.slots, w.heartbeat_seconds,
        s.active AS schedules_active, s.paused AS schedules_paused, s.parked AS schedules_parked, s.overdue_seconds,
        (SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM rota.duplicates d) AS duplicates
 FROM (
     SELECT count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
-                              AND drain_requested_at IS NULL) AS live,
+                              AND trouble IS NULL AND drain_requested_at IS NULL) AS live,
            count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
-                              AND drain_requested_at IS NOT NULL) AS draining,
+                              AND trouble IS NULL AND drain_requested_at IS NOT NULL) AS draining,
            count(*) FILTER (WHERE state = 'stopping' AND lease_expires_at > clock_timestamp()) AS stopping,
            count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND is_stuck) AS stuck,
+           count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
+                              AND trouble IS NOT NULL) AS failing,
            count(*) FILTER (WHERE state IN ('live', 'stopping') AND lease_expires_at <= clock_timestamp()) AS silent,
            count(*) FILTER (WHERE state = 'lost' AND ended_at > clock_timestamp() - interval '1 hour') AS lost,
            coalesce(sum(concurrency) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp()), 0)::bigint AS slots,

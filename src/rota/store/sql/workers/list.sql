@@ -3,7 +3,7 @@
 -- `place` is where each stands in the order: the next page begins after it.
 SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, ARRAY(SELECT q FROM unnest(w.queues) q WHERE q <> 'rota' || '.system') AS queues, w.jobs,
        w.concurrency, w.is_stuck, w.lease_seconds,
-       w.started_at, w.heartbeat_at, w.ended_at,
+       w.started_at, w.heartbeat_at, w.claimed_at, w.finished_at, w.errors, w.trouble, w.ended_at,
        w.state = 'live' AND w.drain_requested_at IS NOT NULL AS is_draining, w.drain_requested_at, w.drain_requested_by,
        w.drain_reason, w.drain_seen_at, w.is_to_stop,
        x.is_silent, x.status,
@@ -15,6 +15,7 @@ LEFT JOIN rota.worker_loads() o ON o.worker = w.id
 CROSS JOIN LATERAL (SELECT w.state IN ('live', 'stopping') AND w.lease_expires_at <= clock_timestamp() AS is_silent) l
 CROSS JOIN LATERAL (
     SELECT l.is_silent, CASE WHEN l.is_silent THEN 'silent' WHEN w.state <> 'live' THEN w.state WHEN w.is_stuck THEN 'stuck'
+                             WHEN w.trouble IS NOT NULL THEN 'failing'
                              WHEN w.drain_requested_at IS NOT NULL THEN 'draining' ELSE w.state END AS status) x
 WHERE CASE WHEN %(id)s::bigint IS NULL THEN %(include_gone)s::boolean OR w.state <> 'gone' ELSE w.id = %(id)s::bigint END
   AND (%(status)s::text IS NULL OR x.status = %(status)s::text)

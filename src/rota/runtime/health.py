@@ -1,0 +1,143 @@
+"""Whether each loop of a worker gets its work done: a worker whose loops only fail, or stand still,
+does not keep its lease.
+
+Judged while the lease is renewed, which shows that the database is there: an outage is nobody's
+fault, and ends by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rota.store.outage import Outage
+
+_TEXT_LENGTH = 200
+
+
+class Trouble(NamedTuple):
+    """A loop that has not done its work for too long."""
+
+    loop: str
+    seconds: float
+    errors: int
+    reason: str
+    is_standing: bool
+
+    def __str__(self) -> str:
+        return f"{self.loop}: {self.reason}"
+
+
+class Report(NamedTuple):
+    """What others are shown. Times are of the monotonic clock."""
+
+    claimed_at: float | None = None
+    finished_at: float | None = None
+    errors: int = 0
+    trouble: str | None = None
+
+
+class Health:
+    """Loops say when they begin a turn and how it went; one that rests between turns is well."""
+
+    def __init__(
+        self, outage: Outage, *, patience: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._outage = outage
+        self._patience = patience
+        self._clock = clock
+        self._turns: dict[str, Turns] = {}
+        self._judged_since = clock()
+        self._claimed_at: float | None = None
+        self._finished_at: float | None = None
+        self.report = Report()
+
+    # What loops say.
+
+    def of(self, loop: str, extra: float = 0.0) -> Turns:
+        """For one loop, which may take `extra` seconds more than others."""
+        return self._turns.setdefault(loop, Turns(loop, self, extra))
+
+    def claimed(self) -> None:
+        """The database was asked for work, and has answered."""
+        self._claimed_at = self._clock()
+
+    def finished(self) -> None:
+        """Ends were written."""
+        self._finished_at = self._clock()
+
+    # What the worker asks.
+
+    def excuse(self) -> None:
+        """Nothing until now counts: the database may have been away."""
+        self._judged_since = self._clock()
+
+    def look(self) -> list[Trouble]:
+        """Every trouble that is too long, the longest first."""
+        now = self._clock()
+        found = [one for turns in self._turns.values() if (one := turns.trouble(now))]
+        found.sort(key=lambda one: -one.seconds)
+        errors = max((turns.errors for turns in self._turns.values()), default=0)
+        text = "; ".join(map(str, found))[:_TEXT_LENGTH] or None
+        self.report = Report(self._claimed_at, self._finished_at, errors, text)
+        return found
+
+    def is_too_long(self, since: float, now: float, extra: float = 0.0) -> bool:
+        return now - max(since, self._judged_since) > self._patience + extra
+
+    def is_excused(self, error: BaseException) -> bool:
+        """Whether it is part of an outage, of which nobody else has to speak."""
+        return self._outage.note(error)
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return self._clock
+
+
+class Turns:
+    """Of one loop."""
+
+    def __init__(self, loop: str, health: Health, extra: float) -> None:
+        self._loop = loop
+        self._health = health
+        self._extra = extra
+        self._began: float | None = None
+        self._bad_since: float | None = None
+        self._well_at = -1.0
+        self._reason = ""
+        self.errors = 0  # in a row
+
+    def begin(self) -> None:
+        self._began = self._health.clock()
+
+    def went_well(self) -> None:
+        self._well_at = self._health.clock()
+        self._began = self._bad_since = None
+        self.errors = 0
+
+    def failed(self, error: BaseException) -> bool:
+        """Whether it is worth a line of its own."""
+        now = self._health.clock()
+        self._bad_since = self._bad_since or self._began or now
+        self._began = None
+        self.errors += 1
+        self._reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return not self._health.is_excused(error)
+
+    def forget(self) -> None:
+        """It was stopped, or somebody else does its work."""
+        self._began = self._bad_since = None
+        self.errors = 0
+
+    def is_well_since(self, at: float) -> bool:
+        """Whether a turn has gone well after this time."""
+        return self._well_at > at
+
+    def trouble(self, now: float) -> Trouble | None:
+        began, bad_since = self._began, self._bad_since
+        if began is not None and self._health.is_too_long(began, now, self._extra):
+            return Trouble(self._loop, now - began, self.errors, "it stands still", True)
+        if bad_since is not None and self._health.is_too_long(bad_since, now):
+            return Trouble(self._loop, now - bad_since, self.errors, self._reason, False)
+        return None
