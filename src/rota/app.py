@@ -205,6 +205,12 @@ class App:
         with translate(), Session.connect(self._server_url(), **own("rota")) as conn:
             return migrate.pending(conn, self.config.schema)
 
+    def shadowing_role(self) -> str | None:
+        """The role of our sessions, if it is called like the schema: in psql it finds Rota's tables
+        before its own."""
+        with translate(), Session.connect(self._server_url(), **own("rota")) as conn:
+            return migrate.shadowing_role(conn, self.config.schema)
+
     def check_schema(self) -> None:
         """SchemaError if the schema does not serve this release."""
         with self.database.connection_sync() as conn, translate():

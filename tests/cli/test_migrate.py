@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -34,6 +36,22 @@ def test_a_schema_of_another_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ROTA_SCHEMA", "jobs")
     cli.done("migrate")
     assert cli.done("runs", "list", "--json").json == []
+
+
+def test_a_role_that_is_called_like_the_schema_is_told(
+    cli: Cli, conn: psycopg.Connection[Any], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.done("migrate").err == ""
+    with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+        conn.execute("CREATE ROLE rota SUPERUSER LOGIN PASSWORD 'rota'")
+    url = make_conninfo(database_url, user="rota", password="rota")
+    monkeypatch.setenv("ROTA_DATABASE_URL", url)
+    told = cli.done("migrate")
+    assert told.out == 'schema "rota" is up to date\n'
+    assert 'ALTER ROLE "rota" SET search_path = public' in told.err
+    settled = make_conninfo(url, options="-c search_path=public")
+    monkeypatch.setenv("ROTA_DATABASE_URL", settled)
+    assert cli.done("migrate").err == ""
 
 
 def test_a_database_that_is_away(

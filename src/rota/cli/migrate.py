@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rota.cli.flags import Json
-from rota.cli.output import print_json, say
+from rota.cli.output import print_json, remark, say
 from rota.cli.session import closing, session
 
 
@@ -22,6 +22,10 @@ def migrate(
     config = session(ctx).config()
     with closing(App(config=config)) as app:
         found = app.pending_migrations() if plan else app.migrate()
+        role = app.shadowing_role()
+    if role is not None:
+        remark(f'role "{role}" is called like the schema, and finds Rota\'s tables before its own')
+        remark(f'name another one, or say ALTER ROLE "{role}" SET search_path = public')
     if json:
         names = [str(one) for one in found]
         print_json({"schema": config.schema, "is_applied": not plan, "migrations": names})

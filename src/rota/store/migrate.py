@@ -81,6 +81,14 @@ def installed(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> Inst
     return Installed(int(str(version)), int(str(oldest)))
 
 
+def shadowing_role(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> str | None:
+    """The role of this session, if it finds the schema before the user's own because of its name
+    alone."""
+    row = conn.execute("SELECT current_user, current_setting('search_path')").fetchone()
+    role, path = map(str, row or ("", ""))
+    return role if role == schema and "$user" in path else None
+
+
 def check(found: Installed | None, schema: str) -> None:
     """Refuse a schema that this release cannot work with, and say what to run."""
     if found is None:
