@@ -46,6 +46,7 @@ class Definitions(Loop):
         self._registry = registry
         self._worker = 0
         self._is_new = True
+        self._owes_inits = False
         self._overrides: Mapping[str, Any] = {}
         self.current: dict[str, JobDefinition] = {}
 
@@ -61,7 +62,7 @@ class Definitions(Loop):
             await conn.execute(get("jobs/register"), params)
             await self._look(conn)
             if self._is_new and self._config.scheduler.enabled:
-                await run_inits(conn, self._database.statements, worker, self._config.release)
+                await self._run_inits(conn)
         self._is_new = False
 
     async def run_once(self) -> float:
@@ -71,7 +72,14 @@ class Definitions(Loop):
             if await self._look(conn):
                 statement = self._database.statements.get("jobs/register")
                 await conn.execute(statement, self._whole())
+            if self._owes_inits:
+                await self._run_inits(conn)
         return _PERIOD
+
+    async def _run_inits(self, conn: AsyncConn) -> None:
+        release = self._config.release
+        is_all = await run_inits(conn, self._database.statements, self._worker, release)
+        self._owes_inits = not is_all
 
     async def _tell(self) -> None:
         """Something was declared after the start. First what runs it, then who may claim it."""

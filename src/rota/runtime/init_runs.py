@@ -13,9 +13,18 @@ from rota.telemetry.logging import get_logger
 
 async def run_inits(
     conn: AsyncConn, statements: Statements, worker: int, release: str | None
-) -> None:
-    """Enqueue what this start owes; without a release, those that ask for one are left out."""
+) -> bool:
+    """Enqueue what this start owes; without a release, those that ask for one are left out. Answers
+    whether that is all: what somebody holds is still owed."""
     params = {"worker": worker, "release": release}
     cursor = await conn.execute(statements.get("schedules/run_inits"), params)
+    held = []
     for schedule, run_id in await cursor.fetchall():
-        get_logger("worker").info("init schedule runs", schedule=schedule, run=run_id)
+        if run_id is None:
+            held.append(schedule)
+        else:
+            get_logger("worker").info("init schedule runs", schedule=schedule, run=run_id)
+    if held:
+        said = "init schedules wait: an open transaction holds them"
+        get_logger("worker").warning(said, schedules=", ".join(held))
+    return not held

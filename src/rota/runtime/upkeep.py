@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Iterator
 from typing import Any
+
+import psycopg
 
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
@@ -29,26 +32,48 @@ class Upkeep(Loop):
         self._unknown_job_seconds = unknown_job_seconds
         self._done: dict[str, float] = {}
         self._next_park = 0.0
+        self._told: dict[str, str] = {}
 
     async def run_once(self) -> float:
-        if self._is_due("partitions", _PARTITIONS_SECONDS):
-            await self._call("upkeep/partitions")
-        if self._is_due("mark", _MARK_SECONDS):
-            await self._call("upkeep/mark_id")
-        if self._is_due("counts", _COUNT_SECONDS):
-            await self._call("upkeep/count_runs")
-        await self._repeat("upkeep/expire")
-        await self._repeat("upkeep/free")
-        await self._call("upkeep/count_depths", seconds=_PERIOD / 2)  # says what could be parked
-        await self._park()
-        await self._call("upkeep/fail_unknown", seconds=self._unknown_job_seconds, limit=_BATCH)
-        await self._repeat("upkeep/sweep")
-        await self._call("upkeep/settle_ends", limit=_BATCH)  # where nobody ticks
-        if self._is_due("answers", _ANSWERS_SECONDS):
-            await self._repeat("upkeep/sweep_answers")
-        await self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
-        await self._call("upkeep/fold_counts")
+        """One duty after the other. One that fails keeps none of the others from being done."""
+        for name, duty in self._duties():
+            try:
+                await duty
+                self._told.pop(name, None)
+            except psycopg.Error as error:
+                if error.sqlstate is None:
+                    raise  # the database is away: no duty will be done
+                self._tell(name, error)
         return _PERIOD
+
+    def _duties(self) -> Iterator[tuple[str, Awaitable[object]]]:
+        if self._is_due("partitions", _PARTITIONS_SECONDS):
+            yield "partitions", self._call("upkeep/partitions")
+        if self._is_due("mark", _MARK_SECONDS):
+            yield "marks", self._call("upkeep/mark_id")
+        if self._is_due("counts", _COUNT_SECONDS):
+            yield "counts of runs", self._call("upkeep/count_runs")
+        yield "expiry", self._repeat("upkeep/expire")
+        yield "freeing", self._repeat("upkeep/free")
+        # Says what could be parked.
+        yield "depths", self._call("upkeep/count_depths", seconds=_PERIOD / 2)
+        yield "parking", self._park()
+        unknown = {"seconds": self._unknown_job_seconds, "limit": _BATCH}
+        yield "unknown jobs", self._call("upkeep/fail_unknown", **unknown)
+        yield "sweeping", self._repeat("upkeep/sweep")
+        # Where nobody ticks.
+        yield "ends of schedules", self._call("upkeep/settle_ends", limit=_BATCH)
+        if self._is_due("answers", _ANSWERS_SECONDS):
+            yield "answers", self._repeat("upkeep/sweep_answers")
+        yield "roll-ups", self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
+        yield "counts", self._call("upkeep/fold_counts")
+
+    def _tell(self, duty: str, error: psycopg.Error) -> None:
+        """Once, while it is the same."""
+        said = error.diag.message_primary or str(error)
+        if self._told.get(duty) != said:
+            self._told[duty] = said
+            self._log.warning("a duty failed and is tried again", duty=duty, error=said)
 
     def _is_due(self, duty: str, seconds: float) -> bool:
         last = self._done.get(duty)
