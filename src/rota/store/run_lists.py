@@ -135,6 +135,7 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
     return {
         "states": states,
         "are_ended": states is not None and set(states) <= set(END_STATES),
+        "with_expired": states is not None and "cancelled" in states,
         "is_dead": wanted.dead,
         "job": wanted.job,
         "system": wanted.shows_system,

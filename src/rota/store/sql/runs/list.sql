@@ -7,7 +7,7 @@ WHERE id > %(low)s::bigint AND id <= %(high)s::bigint
   -- Nothing created later than this can have ended before: spares partitions.
   AND (%(ended_after)s::timestamptz IS NULL OR finished_at IS NULL OR finished_at >= %(ended_after)s::timestamptz)
   -- What has ended is among the open ones only if it expired.
-  AND (NOT %(are_ended)s::boolean OR is_ended OR expires_at IS NOT NULL)
+  AND (NOT %(are_ended)s::boolean OR is_ended OR (%(with_expired)s::boolean AND expires_at <= rota.now()))
   AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
   AND (NOT %(is_dead)s::boolean OR attempts_used >= max_attempts)
   AND (%(job)s::text IS NULL OR job = %(job)s::text)
