@@ -4,6 +4,7 @@ so that a new column is tried as well."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
@@ -62,3 +63,16 @@ def odd_writes(column: Column) -> Iterator[sql.Composed]:
         yield sql.SQL("UPDATE rota.{} SET {} = {}").format(
             sql.Identifier(column.table), sql.Identifier(column.name), sql.Literal(value)
         )
+
+
+def write_odd_turn(conn: psycopg.Connection[Any], table: str, turn: int) -> None:
+    """One odd value into each column of a table whose kind has ends; what is refused is left."""
+    for column in columns(conn, table):
+        if column.kind in ("timestamptz", "float4", "float8", "jsonb", "_text"):
+            write = sql.SQL("UPDATE rota.{} SET {} = {}").format(
+                sql.Identifier(table),
+                sql.Identifier(column.name),
+                sql.Literal(ODD[column.kind][turn]),
+            )
+            with suppress(psycopg.Error):
+                conn.execute(write)

@@ -202,3 +202,20 @@ def test_the_distributions_server_refuses_them_too(engine: Engine) -> None:
     test_what_the_other_faces_take_is_taken(engine)
     engine.rows("DELETE FROM rota.open_runs")
     test_an_odd_time_keeps_no_other_run_from_being_promoted(engine, "infinity")
+
+
+def test_a_run_that_cannot_be_written_stops_no_other_of_a_bulk_action(engine: Engine) -> None:
+    odd, fine = engine.enqueue("ok", {"odd": True}), engine.enqueue("ok")
+    engine.rows(
+        "CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = '23514'; END $$"
+    )
+    engine.rows(
+        "CREATE TRIGGER odd BEFORE INSERT ON rota.ended_runs FOR EACH ROW "
+        "WHEN (NEW.payload ? 'odd') EXECUTE FUNCTION pg_temp.refuse()"
+    )
+    answers = engine.rows("SELECT * FROM rota.act_on_runs('cancel', %s::bigint[])", [odd, fine])
+    assert [(row["answer"], row["refusal"]) for row in answers] == [
+        (None, "no room"),
+        ("cancelled", None),
+    ]

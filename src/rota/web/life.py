@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from rota.model.attempt import AttemptInfo
 from rota.model.run import RunInfo
@@ -39,8 +40,13 @@ def steps_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> li
     return found
 
 
+def _told(by: object) -> dict[str, Any]:
+    """Whatever somebody wrote there by hand."""
+    return by if isinstance(by, dict) else {}
+
+
 def _enqueued(run: RunInfo) -> LifeStep:
-    by = run.triggered_by
+    by = _told(run.triggered_by)
     kind = str(by.get("type", ""))
     who = {
         "scheduler": f"by schedule {run.schedule}",

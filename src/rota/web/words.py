@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta, tzinfo
 
+from rota.model.unreadable import Unreadable
+
+_UNREADABLE = "unreadable"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
@@ -11,6 +15,8 @@ def number(value: float | None) -> str:
     """`12,345`; what is not known is nothing."""
     if value is None:
         return ""
+    if not math.isfinite(value):
+        return _UNREADABLE
     if not float(value).is_integer():
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
     return f"{int(value):,}"
@@ -25,6 +31,8 @@ def percent(share: float | None) -> str:
     """`93.3 %` of a share between 0 and 1."""
     if share is None:
         return ""
+    if not math.isfinite(share):
+        return _UNREADABLE
     value = share * 100
     return f"{value:.0f} %" if value == 0 or value >= 99.95 else f"{value:.3g} %"
 
@@ -33,6 +41,8 @@ def duration(seconds: float | None) -> str:
     """`84 ms`, `4.2 s`, `4 min 10 s`, `2 h 14 min`, `3 d 4 h`."""
     if seconds is None:
         return ""
+    if not math.isfinite(seconds):
+        return _UNREADABLE
     if seconds < 0:
         return f"−{duration(-seconds)}"
     if seconds < 1:
@@ -64,6 +74,8 @@ def roughly(seconds: float) -> str:
 
 def relative(at: datetime, now: datetime) -> str:
     """`4 min ago`, `in 12 s`; from a day on, the date says more than a count."""
+    if isinstance(at, Unreadable):
+        return str(at)
     seconds = (now - at).total_seconds()
     if abs(seconds) < 1:
         return "now"
@@ -76,12 +88,16 @@ def clock(at: datetime, zone: tzinfo) -> str:
 
 def absolute(at: datetime, zone: tzinfo) -> str:
     """`Thu 22 Oct 2026, 12:41:18 BST`."""
+    if isinstance(at, Unreadable):
+        return str(at)
     local = at.astimezone(zone)
     return f"{local:%a} {local.day} {local:%b %Y, %H:%M:%S} {local.tzname()}"
 
 
 def short(at: datetime, zone: tzinfo, now: datetime) -> str:
     """As much of the date as is needed to know which time is meant."""
+    if isinstance(at, Unreadable):
+        return str(at)
     local, today = at.astimezone(zone), now.astimezone(zone)
     if local.date() == today.date():
         return f"{local:%H:%M:%S}"
