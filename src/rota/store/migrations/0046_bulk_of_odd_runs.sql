@@ -30,3 +30,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 END $$;
+
+-- Columns have been added since these tables were guarded.
+SELECT rota.guard_values(t, false) FROM unnest(ARRAY['rota.open_runs', 'rota.workers']::regclass[]) t;
+SELECT rota.guard_values(t, true) FROM unnest(ARRAY['rota.jobs', 'rota.schedules']::regclass[]) t;
