@@ -126,6 +126,7 @@ ODD_HOSTS = (
     b"\xff\xfe", b"localhost@evil.example", b"localhost.evil.example", b"evil.example",
     b"127.0.0.1.evil.example", b"localhost/", b"localhost?", b"[v1.x]", b"%31",
 )  # fmt: skip
+TWO_LENGTHS = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"
 # It depends on how much of it comes at once.
 TOO_LARGE = (400, 431)
 ODD_REQUESTS: tuple[tuple[bytes, int | tuple[int, ...]], ...] = (
@@ -155,6 +156,8 @@ ODD_REQUESTS: tuple[tuple[bytes, int | tuple[int, ...]], ...] = (
     (b"GET /health HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", 200),
     (b"GET /api/v1/stream HTTP/1.1\r\nHost: a\r\nLast-Event-ID: \xff\r\n", 200),
     (b"POST /api/v1/runs HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n", 400),
+    (b"POST /api/v1/runs HTTP/1.1\r\nHost: a\r\n" + TWO_LENGTHS, 400),
+    (b"POST /sign-in HTTP/1.1\r\nHost: a\r\n" + TWO_LENGTHS, 400),
     (b"POST /api/v1/runs HTTP/1.1\r\nHost: a\r\nIdempotency-Key: \xff\r\n", 422),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", 400),
 )  # fmt: skip
@@ -172,6 +175,9 @@ def test_requests_that_make_no_sense(serve: Serve, loop: str) -> None:
         for path, expected in ((b"/api/v1/config", 200), (b"/runs?a=b", 303), (b"/sign-in", 200)):
             request = b"GET " + path + b" HTTP/1.1\r\nHost: " + host + b"\r\n"
             assert status(ask(port, request + BEARER + b"\r\n")) == expected, host
+    with dialled(port, GET % b"/health" + TWO_LENGTHS + b"\r\n") as one:
+        assert status(_head(one)) == 400
+        assert is_ended(one)
     with dialled(port, AFTER_401) as one:
         assert status(_head(one)) == 401
         one.sendall(b"no chunk\r\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NoReturn
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -145,13 +145,22 @@ def whole_names(scope: Scope) -> Scope:
         _refuse("an address cannot hold a NUL character")
     if not scope["path"].startswith("/"):
         _refuse("an address is a path that begins with a slash")
-    if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > _HEADER_BYTES:
-        raise ProblemError(431, "headers_too_large", f"headers have at most {_HEADER_BYTES} bytes")
+    _check_headers(scope["headers"])
     if b"%2f" in raw.lower():
         parts = raw.partition(b"?")[0].decode("latin-1").split("/")
         path = "/".join(unquote(it).replace("/", _SLASH) for it in parts)
         return {**scope, "path": path}
     return scope
+
+
+def _check_headers(headers: Sequence[tuple[bytes, bytes]]) -> None:
+    if sum(len(name) + len(value) + 4 for name, value in headers) > _HEADER_BYTES:
+        raise ProblemError(431, "headers_too_large", f"headers have at most {_HEADER_BYTES} bytes")
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+        # A proxy may see another end of this request than we do, and another next one.
+        raise ProblemError(
+            400, "malformed", "a body has one kind of length", headers={"Connection": "close"}
+        )
 
 
 def _check_address(raw: bytes) -> None:

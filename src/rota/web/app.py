@@ -116,5 +116,7 @@ class _Refusals:
         try:
             await self._app(whole_names(scope), receive, send)
         except ProblemError as error:
-            answer = Response(f"{error.detail}\n", error.status_code, media_type="text/plain")
+            answer = Response(
+                f"{error.detail}\n", error.status_code, error.headers, media_type="text/plain"
+            )
             await answer(scope, receive, send)
