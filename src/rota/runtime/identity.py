@@ -163,9 +163,9 @@ class Identity:
         """The lease is lost: stop everything, write nothing."""
         self.lease.stop()
         self.feeder.pause_claiming(True)
-        await self.isolation.stop()
         self.feeder.take_unstarted()
         self.runner.stop_all(Stop("lost"))
+        await self.isolation.stop()
         await self.feeder.abandon()
         drained = asyncio.create_task(self.slots.drained())
         await asyncio.wait([drained], timeout=self._config.lease_seconds)
