@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import rota
 from rota.store import prepared
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp
@@ -122,3 +123,71 @@ async def test_a_loop_that_only_fails_is_seen_and_cuts_nothing_off(
         is_over.set()
         assert await run.wait(30) == "whole"
     assert engine.attempt_states(run.id) == ["succeeded"]
+
+
+STANDING = {"logs": "rota.logs", "scheduler": "rota.schedules"}
+
+
+@pytest.mark.parametrize("loop", STANDING)
+async def test_a_loop_that_stands_still_is_seen_and_begins_anew(
+    loop: str,
+    make_app: MakeApp,
+    engine: Engine,
+    connect: Callable[..., psycopg.Connection[Any]],
+) -> None:
+    """Somebody locks its table; what it has to do is done when they are gone, and once."""
+    app = make_app(**PATIENCE)
+    is_over = asyncio.Event()
+
+    @app.job
+    async def long(ctx: rota.Context) -> str:
+        ctx.log.info("a line")
+        await is_over.wait()
+        return "whole"
+
+    async with app.worker():
+        holder = connect(autocommit=False)
+        holder.execute(f"LOCK TABLE {STANDING[loop]} IN ACCESS EXCLUSIVE MODE".encode())
+        run = await long.enqueue()
+        await eventually(lambda: engine.state(run.id) == "running")
+        query = "SELECT count(*) FROM rota.workers WHERE state = 'live' AND trouble LIKE %s"
+        await eventually(lambda: engine.one(query, f"%{loop}%") == 1, timeout=60)
+        holder.rollback()
+        well = "SELECT count(*) FROM rota.workers WHERE state = 'live' AND trouble IS NULL"
+        await eventually(lambda: engine.one(well) == 1, timeout=60)
+        is_over.set()
+        assert await run.wait(30) == "whole"
+    assert engine.attempt_states(run.id) == ["succeeded"]
+    assert engine.one("SELECT count(*) FROM rota.logs WHERE run_id = %s", run.id) == 1
+
+
+@pytest.mark.parametrize("when", ["NEW.state = 'succeeded'", "true"])
+async def test_an_end_that_cannot_be_written_takes_no_other_along(
+    when: str, make_app: MakeApp, engine: Engine, conn: psycopg.Connection[Any]
+) -> None:
+    app = make_app(**PATIENCE)
+    is_over = asyncio.Event()
+
+    @app.job
+    async def work(n: int) -> int:
+        await is_over.wait()
+        return n
+
+    async with app.worker() as worker:
+        first = worker.id
+        bad, *good = [(await work.enqueue(n=n)).id for n in range(4)]
+        conn.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF NEW.id = {bad} AND {when} THEN RAISE 'refused'; END IF; RETURN NEW; END $$;"
+            " CREATE TRIGGER refuse BEFORE INSERT ON rota.ended_runs"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()".encode()
+        )
+        is_over.set()
+        await eventually(lambda: {engine.state(n) for n in good} == {"succeeded"}, timeout=30)
+        later = (await work.enqueue(n=9)).id
+        await eventually(lambda: engine.state(later) == "succeeded", timeout=30)
+        if when != "true":
+            await eventually(lambda: engine.state(bad) == "failed")
+            assert "could not be stored" in engine.run(bad)["end_reason"]
+        assert worker.id == first
+        conn.execute("DROP TRIGGER refuse ON rota.ended_runs")

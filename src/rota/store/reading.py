@@ -42,7 +42,8 @@ class Reading:
         if self._is_armed:
             self._is_armed = False
             self._loop.remove_reader(self._socket)
-            self._loop.remove_writer(self._socket)
+            if self._has_rest:
+                self._loop.remove_writer(self._socket)
 
     def _turn(self) -> None:
         # Armed anew each time: uvloop ends a handle with the first error of its socket, calls once
