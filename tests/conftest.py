@@ -55,6 +55,14 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
     return {chosen: loops[chosen]}
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked `both_servers` run on ours and on the distribution's."""
+    if metafunc.definition.get_closest_marker("both_servers") is not None:
+        metafunc.fixturenames.append("_server")
+        theirs = pytest.param("distribution", marks=pytest.mark.distribution)
+        metafunc.parametrize("_server", ["embedded", theirs])
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The long ones first: at the end no runner waits for another's last test."""
     for item in items:

@@ -6,9 +6,12 @@ from typing import Any
 
 import httpx
 import psycopg
+import pytest
 
 import rota
 from tests.api.conftest import problem
+
+pytestmark = pytest.mark.both_servers
 
 RUNS = "/api/v1/runs"
 

@@ -8,6 +8,7 @@ from tests.chaos.stage import Stage
 END_SECONDS = 120.0
 
 LATE = "SELECT id, job, state, held_by, attempt, worker FROM rota.open_runs ORDER BY id LIMIT 20"
+WORKERS = "SELECT id, pid, state, is_waiting, queues, jobs FROM rota.workers WHERE state = 'live'"
 ENDED_BADLY = """
 SELECT id, job, state, end_reason FROM rota.runs
 WHERE CASE WHEN job = 'poison' THEN end_reason <> 'attempts used up' ELSE state <> 'succeeded' END
@@ -63,7 +64,9 @@ def balance(stage: Stage, claim_seconds: float) -> list[str]:
 def _promises(stage: Stage) -> list[str]:
     problems = []
     if late := still(stage, LATE, END_SECONDS):
-        problems.append(f"not ended after {END_SECONDS:g} s: {late}")
+        workers = stage.rows(WORKERS)
+        words = {member.name: member.words for member in stage.fleet.members}
+        problems.append(f"not ended after {END_SECONDS:g} s: {late}; {workers}; {words}")
     known = {token for (token,) in stage.rows("SELECT payload ->> 'token' FROM rota.runs")}
     accounts = stage.workload.accounts
     if lost := accounts.committed.keys() - known:

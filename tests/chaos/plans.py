@@ -63,6 +63,7 @@ PLANS: dict[str, list[Callable[[], Fault]]] = {
         partial(KillBackends, 3),
         partial(LockedTable, "open_runs"),
         partial(LockedTable, "workers"),
+        partial(OpenTransaction, *TABLES),
     ],
     "fleet": [KillWorker, FreezeWorker, Deploy, Deploy],
     "poison": [Poison, KillWhileIsolating],

@@ -8,6 +8,8 @@ import pytest
 import rota
 from tests.cli.conftest import Cli
 
+pytestmark = pytest.mark.both_servers
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 

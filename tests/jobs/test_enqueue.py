@@ -14,6 +14,8 @@ from rota.jobs.options import Options
 from rota.store.migrate import migrate
 from tests.jobs.conftest import Setting, make_setting
 
+pytestmark = pytest.mark.both_loops
+
 SOON = datetime(2099, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 

@@ -16,6 +16,8 @@ from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime.test_unflushed import waiting_backends
 
+pytestmark = pytest.mark.both_loops
+
 SECOND = (
     "SELECT count(*) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name LIKE 'rota worker ends%%'"
@@ -171,7 +173,7 @@ async def test_claims_wait_for_a_write_that_waits(
     def stands_still() -> bool:
         if not feeders or not waiting_backends(engine):
             return False
-        is_asleep = feeders[-1]._waiter is not None and feeders[-1]._slots.is_empty
+        is_asleep = feeders[-1]._waiter is not None and not feeders[-1]._slots.held_ids()
         return is_asleep and len(feeders[-1]._ends) > 500
 
     async with app.worker():

@@ -17,6 +17,8 @@ from rota.testing import drain, eventually
 from tests.engine import Engine
 from tests.runtime import bodies
 
+pytestmark = pytest.mark.both_servers
+
 
 async def test_async_bodies_share_the_loop(app: rota.App) -> None:
     meeting = asyncio.Barrier(3)

@@ -13,6 +13,8 @@ from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture
 def app(make_app: MakeApp) -> rota.App:

@@ -15,6 +15,8 @@ from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime.test_unflushed import HOLD, at_commit_of_a_claim, waiting_backends
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture
 def made_ready(monkeypatch: pytest.MonkeyPatch) -> list[LoneClaims]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 import rota
 from rota.testing import Clock, drain, eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
+
+pytestmark = pytest.mark.both_servers
 
 ONE = {"concurrency": 1}
 

@@ -11,6 +11,8 @@ from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
+pytestmark = pytest.mark.both_loops
+
 
 def worker_states(engine: Engine) -> list[str]:
     return [row["state"] for row in engine.rows("SELECT state FROM rota.workers ORDER BY id")]

@@ -11,6 +11,8 @@ import rota
 from rota.testing import drain, eventually
 from tests.engine import Engine
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture(autouse=True)
 def effects(engine: Engine) -> None:

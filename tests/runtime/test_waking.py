@@ -15,6 +15,8 @@ from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
+pytestmark = pytest.mark.both_loops
+
 Connect = Callable[..., psycopg.Connection[Any]]
 
 
