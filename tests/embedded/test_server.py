@@ -16,6 +16,7 @@ from rota.embedded import EmbeddedPostgres, cluster
 from rota.embedded import server as server_module
 from rota.errors import EmbeddedError
 from tests.embedded.places import eventually, is_alive, server_pid, socket_dir
+from tests.ports import free_port
 
 
 def ask(url: str, query: str) -> object:
@@ -110,8 +111,9 @@ def test_data_survives_a_restart(data: Path) -> None:
 
 
 def test_settings_can_be_given_and_fsync_turned_off(data: Path) -> None:
-    settings = {"max_connections": "17"}
+    settings = {"max_connections": "17", "port": str(free_port())}
     with EmbeddedPostgres(data, durable=False, settings=settings) as server:
+        assert ask(server.url, "SHOW port") == settings["port"]
         assert ask(server.url, "SHOW fsync") == "off"
         assert ask(server.url, "SHOW max_connections") == "17"
 
