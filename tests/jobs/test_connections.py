@@ -186,3 +186,19 @@ async def test_calls_on_two_connections_are_not_one_batch(setting: Setting, job:
 def test_parameters_in_the_drivers_style(style: Any, expected: str) -> None:
     sql = "SELECT %(a)s::text[]::jsonb[], f(x => %(b)s::double precision), %(c)s, %(a)s::text"
     assert convert(sql, style) == (expected, ("a", "b", "c"))
+
+
+async def test_what_the_driver_had_prepared_may_vanish(
+    job: Job[Any], database_url: str, setting: Setting
+) -> None:
+    """Outside of a transaction it is sent again."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as one:
+        for _ in range(8):
+            await job.options(connection=one).enqueue(name="a")
+        await one.execute("DISCARD ALL")
+        await job.options(connection=one).enqueue(name="b")
+    with psycopg.connect(database_url, autocommit=True) as two:
+        for _ in range(8):
+            job.options(connection=two).enqueue_sync(name="a")
+        two.execute("DISCARD ALL")
+        job.options(connection=two).enqueue_sync(name="b")

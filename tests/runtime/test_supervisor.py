@@ -223,9 +223,9 @@ def test_worker_found_lost_registers_again(supervised: Callable[..., Supervised]
 def test_silent_supervisor_stops_claims_until_it_renews_again(
     supervised: Callable[..., Supervised],
 ) -> None:
-    these = supervised(**{"worker.lease_seconds": 9.0, "worker.processes": 1})
+    these = supervised(**{"worker.lease_seconds": 9.0, "worker.processes": 2})
     os.kill(these.process.pid, signal.SIGSTOP)
-    eventually(lambda: "cannot renew the lease" in these.output, 30)
+    eventually(lambda: these.output.count("cannot renew the lease") == 2, 30)
     run = these.enqueue("sleep", seconds=0)
     soon = "SELECT rota.enqueue('sleep', '{\"seconds\": 0}', run_at => rota.now() + interval '1 s')"
     later = these.conn.execute(soon).fetchone()[0]  # type: ignore[index]

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg.errors import InvalidSqlStatementName
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from rota.errors import PayloadError
@@ -71,15 +73,31 @@ async def _psycopg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> 
     # A cursor of our own: the caller's may hold rows that are still to be read.
     owner = getattr(connection, "connection", connection)
     async with owner.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(sql, parameters)
+        try:
+            await cursor.execute(sql, parameters)
+        except InvalidSqlStatementName:
+            if not _can_repeat(owner):
+                raise
+            await cursor.execute(sql, parameters, prepare=False)
         return await cursor.fetchall()  # type: ignore[no-any-return]
 
 
 def _psycopg_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
     owner = getattr(connection, "connection", connection)
     with owner.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(sql, parameters)
+        try:
+            cursor.execute(sql, parameters)
+        except InvalidSqlStatementName:
+            if not _can_repeat(owner):
+                raise
+            cursor.execute(sql, parameters, prepare=False)
         return cursor.fetchall()  # type: ignore[no-any-return]
+
+
+def _can_repeat(connection: Any) -> bool:
+    """What the driver had prepared is gone (DISCARD ALL, a pooler). In a transaction, which has
+    failed by that, only the caller can begin again."""
+    return bool(connection.info.transaction_status == TransactionStatus.IDLE)
 
 
 async def _asyncpg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
