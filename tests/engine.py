@@ -165,9 +165,11 @@ class Engine:
     # What happens to workers, and who cleans up.
 
     def lose(self, worker: int) -> None:
-        """Its lease runs out and somebody notices."""
-        self.expire(worker)
-        assert worker in [row["worker"] for row in self.mark_lost()]
+        """Its lease runs out and somebody notices: at once, so that neither its own heartbeat nor a
+        rescuer comes between."""
+        with self.conn.transaction():
+            self.expire(worker)
+            assert worker in [row["worker"] for row in self.mark_lost()]
 
     def expire(self, worker: int) -> None:
         self.conn.execute(
