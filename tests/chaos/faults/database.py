@@ -90,7 +90,12 @@ class OpenTransaction(_OpenSession):
 
 
 def _hold(conn: psycopg.Connection[Any], table: str) -> dict[str, Any] | None:
-    where = {"workers": "WHERE state = 'live'", "schedules": "WHERE NOT is_system"}
+    where = {
+        # Not one that runs: its worker writes its end together with the next claim, and waits.
+        "open_runs": "WHERE state <> 'running'",
+        "schedules": "WHERE NOT is_system",
+        "workers": "WHERE state = 'live'",
+    }
     query = sql.SQL(
         "SELECT to_jsonb(t) FROM rota.{} t {} ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED"
     ).format(_name(table), sql.SQL(where.get(table, "")))
