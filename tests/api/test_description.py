@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 import rota
 from rota import errors
 from rota.api import create_api
-from rota.api.errors import STATUS, as_problem, code_of
+from rota.api.errors import STATUS, Often, as_problem, code_of
 from rota.api.schemas.views import VIEWS
 from tests.api.conftest import TOKEN
 
@@ -148,3 +148,16 @@ def test_bodies_are_what_their_examples_show(described: dict[str, Any]) -> None:
 
 async def test_it_needs_the_token(stranger: Any) -> None:
     assert (await stranger.get("/api/openapi.json")).status_code == 401
+
+
+def test_what_every_request_meets_is_said_once_in_a_while() -> None:
+    clock = [0.0]
+    often = Often(lambda: clock[0])
+
+    assert [often.may_say("away"), often.may_say("away"), often.may_say("busy")] == [
+        True,
+        False,
+        True,
+    ]
+    clock[0] = 31
+    assert often.may_say("away")

@@ -30,6 +30,12 @@ def test_a_server_that_is_not_there_is_a_database_error() -> None:
     assert caught.value.sqlstate is None
 
 
+def test_what_the_driver_refuses_is_no_outage(conn: psycopg.Connection[Any]) -> None:
+    with pytest.raises(DatabaseError) as caught, translate():
+        conn.execute("SELECT %s", [])
+    assert caught.value.sqlstate == "XX000"
+
+
 def test_a_schema_that_is_not_there_says_migrate(conn: psycopg.Connection[Any]) -> None:
     conn.execute("DROP SCHEMA rota CASCADE")
     with pytest.raises(SchemaError) as caught, translate():

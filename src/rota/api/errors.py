@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -66,6 +67,25 @@ _TEXTS = {
     "refused_by_database": "the database refuses this; the server's log says by which rule",
 }
 _log = get_logger("api")
+_QUIET_SECONDS = 30.0
+
+
+class Often:
+    """What every request meets while the database is away or busy is said once in a while."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._said: dict[str, float] = {}
+
+    def may_say(self, what: str) -> bool:
+        now = self._now()
+        if what in self._said and now - self._said[what] < _QUIET_SECONDS:
+            return False
+        self._said[what] = now
+        return True
+
+
+_often = Often()
 
 
 class ProblemError(HTTPException):
@@ -131,7 +151,7 @@ def _of_database(error: errors.DatabaseError) -> ProblemError:
         if state.startswith(start):
             detail = str(error) if is_shown else _TEXTS[code]
             headers = {"Retry-After": "1"} if status == 503 else None
-            if not is_shown:
+            if not is_shown and _often.may_say(code):
                 _log.warning(detail, sqlstate=error.sqlstate, error=str(error))
             return ProblemError(status, code, detail, headers=headers)
     return internal(error)

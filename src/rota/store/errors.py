@@ -17,6 +17,7 @@ from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
 # Schema, table or function not there: the database was not migrated, or not far enough.
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
 _UNREADABLE = "XX001"  # data_corrupted
+_INTERNAL = "XX000"  # internal_error
 
 
 class _Translation:
@@ -76,6 +77,9 @@ def as_rota_error(error: Any) -> RotaError:
     if error.sqlstate is None and isinstance(error, psycopg.DataError):
         # Of the driver, about a value that came: the database is there.
         return DatabaseError(f"a value cannot be read: {message}", sqlstate=_UNREADABLE)
+    if error.sqlstate is None and isinstance(error, psycopg.ProgrammingError):
+        # Of the driver, about a statement that it was given: neither is this an outage.
+        return DatabaseError(message, sqlstate=_INTERNAL)
     if error.sqlstate in _NOT_THERE:
         return SchemaError(message, hint="the schema is missing or too old: run `rota migrate`")
     return from_sqlstate(error.sqlstate, message, detail, hint)
