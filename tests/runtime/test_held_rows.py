@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import AsyncMock
@@ -13,6 +14,7 @@ import rota
 from rota.runtime.definitions import Definitions
 from rota.runtime.promoter import Promoter
 from rota.runtime.upkeep import Upkeep
+from rota.testing.patience import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
@@ -143,3 +145,41 @@ async def test_a_held_init_schedule_waits_and_the_start_does_not(
     assert engine.one(jobs) == ["other", "prepare"]
     await definitions.run_once()
     assert engine.one(jobs) == ["other", "prepare"]
+
+
+@pytest.mark.parametrize("how", ["succeeds", "fails", "is retried"])
+async def test_a_run_whose_row_is_held_keeps_its_worker_from_nothing_else(
+    make_app: MakeApp, holder: Connection, how: str
+) -> None:
+    """Its end waits for the holder; the runs beside it end, and others are claimed."""
+    app = make_app()
+    go = asyncio.Event()
+
+    @app.job(
+        max_attempts=2 if how == "is retried" else 1, backoff=rota.Backoff("fixed", 0.01, jitter=0)
+    )
+    async def held() -> None:
+        if go.is_set():
+            return
+        await go.wait()
+        if how != "succeeds":
+            raise RuntimeError
+
+    @app.job
+    async def quick() -> None: ...
+
+    async with app, app.worker():
+        first = await held.enqueue()
+        await eventually(lambda: _is_running(app, first))
+        holder.execute("SELECT FROM rota.open_runs WHERE id = %s FOR UPDATE", [first.id])
+        go.set()
+        for _ in range(3):
+            await (await quick.enqueue()).wait(timeout=20)
+        assert (await app.runs.get(first.id)).state == "running"
+        holder.rollback()
+        ended = await app.runs.wait(first.id, 20)
+        assert ended.state == ("failed" if how == "fails" else "succeeded")
+
+
+async def _is_running(app: rota.App, run: rota.Run) -> None:
+    assert (await app.runs.get(run.id)).state == "running"

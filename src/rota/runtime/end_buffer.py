@@ -6,7 +6,7 @@ by now, touches nothing.
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable
 
 import psycopg
@@ -19,7 +19,8 @@ from rota.store.feed import Ends, Feed
 from rota.store.prepared import Early
 from rota.telemetry.logging import get_logger
 
-_LOCKED_PAUSE = 0.05
+# How long the end of a run whose row somebody holds is left alone.
+_HELD_SECONDS = 0.5
 # Classes of codes that are about what was to be written: data, constraints, limits, exceptions that
 # functions raise. Not about rights, or a server that is away.
 _ABOUT_ROWS = ("22", "23", "44", "54", "P0")
@@ -33,6 +34,8 @@ class EndBuffer:
         self._counts = counts
         self._on_written = on_written
         self._ends = Ends()
+        self._held = Ends()
+        self._held_until = 0.0
         self._sending: list[Ends] = []
         self._log = get_logger("worker")
 
@@ -42,10 +45,17 @@ class EndBuffer:
     @property
     def is_settled(self) -> bool:
         """Nothing waits to be written, and nothing is under way."""
-        return not self._ends and not self._sending
+        return not self._ends and not self._held and not self._sending
+
+    @property
+    def seconds_to_held(self) -> float | None:
+        """Until those are tried again whose rows somebody's open transaction holds; None: there are
+        none. They are no part of `len`: whoever claims does not wait for them."""
+        return max(0.0, self._held_until - time.monotonic()) if self._held else None
 
     def ids(self) -> set[int]:
-        return {run_id for ends in (self._ends, *self._sending) for run_id in ends.all_ids()}
+        waiting = (self._ends, self._held, *self._sending)
+        return {run_id for ends in waiting for run_id in ends.all_ids()}
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
@@ -74,6 +84,19 @@ class EndBuffer:
             self._on_written()
         return claims, any(isinstance(one[3], Again) and one[3].delay for one in ends.others)
 
+    async def try_held(self, feed: Feed) -> None:
+        """Write what nobody holds any more, without waiting for the rest."""
+        ends, self._held = self._held, Ends()
+        self._sending.append(ends)
+        try:
+            await feed.write_unlocked(ends)
+            await self._settle_refused(feed, ends)
+        except BaseException:
+            self._held.add(ends)
+            raise
+        finally:
+            self._sending.remove(ends)
+
     async def _send(
         self,
         feed: Feed,
@@ -96,24 +119,19 @@ class EndBuffer:
     def _put_back(self, ends: Ends) -> None:
         """Before what has come meanwhile."""
         later, self._ends = self._ends, ends
-        ends.ids += later.ids
-        ends.attempts += later.attempts
-        ends.durations += later.durations
-        ends.results += later.results
-        ends.others += later.others
+        ends.add(later)
 
     async def _settle_refused(self, feed: Feed, ends: Ends) -> None:
         """Some were not written. What is still ours was locked by somebody's open transaction and
-        is sent again; the rest came too late."""
+        is tried again by itself; the rest came too late."""
         refused = feed.refused
         owned = await feed.still_owned(ends.all_ids())
         if refused > len(owned):
             self._counts.note("late_ends", refused - len(owned))
-        if owned:
-            self._put_back(ends.only(owned))
-            await asyncio.sleep(_LOCKED_PAUSE)
-        else:
             self._log.warning("ends came too late: the runs belong to others", ends=len(ends))
+        if owned:
+            self._held.add(ends.only(owned))
+            self._held_until = time.monotonic() + _HELD_SECONDS
 
     async def _write_singly(self, feed: Feed, ends: Ends) -> None:
         """One end that cannot be stored must not keep the others from ending. Those written are

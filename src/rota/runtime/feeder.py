@@ -215,6 +215,8 @@ class Feeder:
             await self.hand_back()
         if self._ends and self._is_rushing:
             self._writer.call()
+        if self._ends.seconds_to_held == 0:
+            await self._ends.try_held(self._feed)
         claim = self._next_claim()
         if claim is None and not self._has_ends:
             await self._rest()
@@ -280,6 +282,8 @@ class Feeder:
         full_look = self._plan.seconds_to_full_look
         if full_look is not None and self.is_claiming and self._slots.has_room:
             seconds = min(seconds, full_look)
+        if (held := self._ends.seconds_to_held) is not None:
+            seconds = min(seconds, held)
         timer = waiter.get_loop().call_later(seconds, self.wake)
         if self.is_claiming and self._slots.has_room and self._waiting.is_quiet:
             self._lone.make_ready(self._plan.request(free=self._slots.free))

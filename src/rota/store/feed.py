@@ -59,6 +59,13 @@ class Ends:
         self.durations.append(duration_ms)
         self.results.append(result)
 
+    def add(self, later: Ends) -> None:
+        self.ids += later.ids
+        self.attempts += later.attempts
+        self.durations += later.durations
+        self.results += later.results
+        self.others += later.others
+
     def each(self) -> Iterator[Ends]:
         """These ends one by one."""
         for column in zip(self.ids, self.attempts, self.durations, self.results, strict=True):
@@ -156,9 +163,15 @@ class Feed:
                     await conn.execute(self._database.statements.get("upkeep/partitions"))
                     return await self._send(conn, ends, request, early)
                 except errors.LockNotAvailable:
-                    self.refused = 0
                     await self._send_unlocked(conn, ends)
                     return False, None
+
+    async def write_unlocked(self, ends: Ends) -> None:
+        """Those whose rows nobody holds; `still_owned` says which were left out."""
+        async with self._turn:
+            conn = await self._connection()
+            with translate_foreign():
+                await self._send_unlocked(conn, ends)
 
     def ready(self, request: ClaimRequest) -> ReadyClaim | None:
         """A claim without ends that has only to be sent; None before the first one."""
@@ -218,6 +231,7 @@ class Feed:
 
     async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:
         """Somebody's open transaction holds a row of the batch: write the others."""
+        self.refused = 0
         async with conn.transaction():
             cursor = await conn.execute(
                 self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}

@@ -93,8 +93,6 @@ class OpenTransaction(_OpenSession):
 
 def _hold(conn: psycopg.Connection[Any], table: str) -> dict[str, Any] | None:
     where = {
-        # Not one that runs: its worker writes its end together with the next claim, and waits.
-        "open_runs": "WHERE state <> 'running'",
         "schedules": "WHERE NOT is_system",
         "workers": "WHERE state = 'live'",
     }
