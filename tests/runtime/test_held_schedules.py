@@ -175,6 +175,21 @@ async def test_a_held_row_of_the_ledger_holds_up_no_end(
     assert schedules.ledger()[0]["success"] is True
 
 
+async def test_held_counts_of_a_day_hold_up_no_end(
+    schedules: Schedules, holder: Connection
+) -> None:
+    schedules.add()
+    worker = schedules.engine.worker()
+    for turn in range(2):
+        await schedules.tick(seconds=61 + 60 * turn)
+        assert len(schedules.engine.succeed(worker, *schedules.engine.claim(worker))) == 1
+        if turn == 0:
+            holder.execute("SELECT FROM rota.schedule_days FOR UPDATE")
+    holder.rollback()
+    assert schedules.engine.one("SELECT rota.settle_schedule_ends(10)") == 1
+    assert schedules.engine.one("SELECT sum(succeeded) FROM rota.schedule_days") == 2
+
+
 async def test_what_an_end_owes_to_a_schedule_that_is_gone_is_forgotten(
     schedules: Schedules, holder: Connection
 ) -> None:

@@ -82,8 +82,6 @@ class OpenTransaction(_OpenSession):
         self._struck = [
             *held.get("workers", {}).get("queues", []),
             *[row["name"] for table, row in held.items() if table == "schedules"],
-            # Its ends are counted there, by whoever holds its row meanwhile.
-            *[_schedule(conn, row) for table, row in held.items() if table == "schedule_days"],
         ]
         return f"an open transaction holds a row of {', '.join(held) or 'nothing'}"
 
@@ -101,12 +99,6 @@ def _hold(conn: psycopg.Connection[Any], table: str) -> dict[str, Any] | None:
     ).format(_name(table), sql.SQL(where.get(table, "")))
     row = conn.execute(query).fetchone()
     return row[0] if row else None
-
-
-def _schedule(conn: psycopg.Connection[Any], row: dict[str, Any]) -> str:
-    query = "SELECT name FROM rota.schedules WHERE id = %s"
-    found = conn.execute(query, [row["schedule_id"]]).fetchone()
-    return found[0] if found else ""
 
 
 class RestartServer(Fault):
