@@ -58,18 +58,18 @@ def test_an_error_ends_it(cli: Cli, rounds: list[float]) -> None:
 
 
 def test_a_database_that_comes_back_is_waited_for(
-    cli: Cli, conn: Connection, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 1:
-            conn.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND application_name = 'rota'"
-            )
-        if len(waits) == 3:
+            proxy.refuse()
+            proxy.reset()
+        elif len(waits) == 2:
+            proxy.heal()
+        else:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("rota.cli.watch.sleep", wait)

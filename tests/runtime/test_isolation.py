@@ -163,3 +163,29 @@ def test_what_a_child_can_run(make_app: MakeApp) -> None:
     definitions = {it.name: it for it in app.registry}
     assert inline_jobs(definitions, has_processes=True) == ["closure", "no name"]
     assert set(inline_jobs(definitions, has_processes=False)) == {"closure", "no name", "own_pid"}
+
+
+async def test_an_answer_from_before_its_end_starts_nothing_again(
+    make_app: MakeApp, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim goes over another connection than the end: the server answers with the run whose
+    end is being written, and the end is confirmed before that answer is read."""
+    app, started = make_app(), []
+
+    @app.job
+    async def once() -> None:
+        started.append(1)
+
+    run = await suspect(once, engine)
+    claim_suspect, answers = Feed.claim_suspect, []
+
+    async def late(feed: Feed, *arguments: Any) -> Any:
+        answers.append(answers[0] if len(answers) == 1 else await claim_suspect(feed, *arguments))
+        if len(answers) == 2:
+            await run.wait(20)
+        return answers[-1]
+
+    monkeypatch.setattr(Feed, "claim_suspect", late)
+    async with app.worker():
+        await eventually(lambda: len(answers) >= 3)
+    assert started == [1]

@@ -47,6 +47,7 @@ class Isolation(Loop):
         self._has_processes = has_processes
         self._poll = poll_seconds
         self._current: asyncio.Task[None] | None = None
+        self._begun: set[tuple[int, int]] = set()
         self._turn = asyncio.Lock()
         self._is_over = False
 
@@ -77,8 +78,10 @@ class Isolation(Loop):
         except LeaseLost:
             return  # the feeder hears of it too, and it decides
         for claim in claims:
-            if claim.id in self._feeder.held_ids():
-                continue  # it has ended here, and the database will hear of it
+            if (claim.id, claim.attempt) in self._begun:
+                # It has ended here. The database had not heard of that when it was asked, over
+                # another connection; by now it may have, so that nothing else tells.
+                continue
             if self._may_claim:
                 self._begin(claim, in_child=claim.job not in inline)
             else:
@@ -89,6 +92,7 @@ class Isolation(Loop):
             "isolating a run that was lost with its worker", run=claim.id, job=claim.job,
             attempt=claim.attempt, own_process=in_child,
         )  # fmt: skip
+        self._begun.add((claim.id, claim.attempt))
         if in_child:
             self._runner.children.apart.add(claim.id)
         self._current = self._slots.run_beside(claim)
