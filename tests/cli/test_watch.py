@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import psycopg
 import pytest
 
 from rota.cli.watch import spell_out
 from tests.cli.conftest import Cli
-
-Connection = psycopg.Connection[tuple[Any, ...]]
+from tests.proxy import Proxy
 
 
 @pytest.fixture

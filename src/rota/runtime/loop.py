@@ -28,6 +28,8 @@ class Loop(ABC):
         self._task: asyncio.Task[None] | None = None
         self.on_turn: Callable[[str, bool], None] | None = None
         self.turns: Turns | None = None
+        # Of the last turn: what failed in it, while the rest of it was done.
+        self.fault: Exception | None = None
 
     @abstractmethod
     async def run_once(self) -> float:
@@ -63,9 +65,10 @@ class Loop(ABC):
             try:
                 if self.turns is not None:
                     self.turns.begin()
+                self.fault = None
                 seconds = await self.run_once()
                 pause = _FIRST_PAUSE
-                self._say(None)
+                self._count(self.fault)
             except Exception as error:
                 # The database may be away for a while; a loop that ends would never come back.
                 self._say(error)
@@ -75,11 +78,16 @@ class Loop(ABC):
                     await self._woken.wait()
             self._woken.clear()
 
-    def _say(self, error: Exception | None) -> None:
-        """To whoever counts the turns, and judges them."""
+    def _say(self, error: Exception) -> None:
+        if self._count(error):
+            self._log.warning(f"{self.name} failed, trying again", error=error)
+
+    def _count(self, error: Exception | None) -> bool:
+        """For whoever counts the turns, and judges them. Answers whether to speak of an error."""
         if self.on_turn is not None:
             self.on_turn(self.name, error is None)
-        if self.turns is not None and error is None:
-            self.turns.went_well()
-        elif error is not None and (self.turns is None or self.turns.failed(error)):
-            self._log.warning(f"{self.name} failed, trying again", error=error)
+        if error is None:
+            if self.turns is not None:
+                self.turns.went_well()
+            return False
+        return self.turns is None or self.turns.failed(error)

@@ -44,6 +44,7 @@ class Upkeep(Loop):
                 if error.sqlstate is None:
                     raise  # the database is away: no duty will be done
                 self._tell(name, error)
+                self.fault = error
         return _PERIOD
 
     def _duties(self) -> Iterator[tuple[str, Awaitable[object]]]:

@@ -11,7 +11,7 @@ WITH counted AS (
      WHERE state <> 'succeeded' AND finished_at > rota.now() - make_interval(secs => %(seconds)s::double precision)
      ORDER BY finished_at DESC LIMIT 500)
     UNION ALL
-    (SELECT job, '-infinity', last_error FROM rota.open_runs WHERE is_future ORDER BY run_at LIMIT 500)
+    SELECT job, '-infinity', last_error FROM rota.waiting_errors(500)
 ), last AS MATERIALIZED (
     -- Once, and not for each job that fails.
     SELECT DISTINCT ON (job) job, last_error FROM errors WHERE last_error IS NOT NULL ORDER BY job, at DESC
