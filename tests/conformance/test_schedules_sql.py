@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -354,3 +355,14 @@ def test_names_are_unique_in_a_tenant(schedules: Ticked) -> None:
 
 def test_the_clock_starts_where_it_was_put(schedules: Ticked) -> None:
     assert schedules.engine.one("SELECT rota.now()") >= START.astimezone(UTC)
+
+
+@pytest.mark.parametrize("zone", ["Mars/X", "EST+3", "", "Europe/Nowhere"])
+def test_a_calendar_in_no_zone_is_refused(conn: psycopg.Connection[Any], zone: str) -> None:
+    definition = json.dumps({"timezone": zone, "weekends": True})
+    with pytest.raises(psycopg.Error) as caught:
+        conn.execute("INSERT INTO rota.calendars (name, definition) VALUES ('c', %s)", [definition])
+    assert caught.value.sqlstate == "RO002"
+    conn.execute("INSERT INTO rota.calendars (name, definition) VALUES ('c', '{}')")
+    with pytest.raises(psycopg.Error, match="unknown time zone"):
+        conn.execute("UPDATE rota.calendars SET definition = %s", [definition])

@@ -14,10 +14,12 @@ from rota.cli.names import job_names, one_of, schedule_names
 from rota.cli.output import print_json, remark, say, tell
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
+from rota.errors import TimingError
 
 if TYPE_CHECKING:
     from rota.admin.schedules import SyncSchedules
     from rota.app import App
+    from rota.timing.preview import Row
 
 commands = typer.Typer(
     name="schedules", help="Schedules: when jobs run by themselves.", no_args_is_help=True
@@ -92,10 +94,20 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
             print_json(found)
             return
         has_times = found.state in ("active", "pending") and found.init is None
-        coming = app.schedules.sync.preview(name, tenant=tenant, count=3) if has_times else []
+        coming, problem = _coming(app, name, tenant) if has_times else ([], None)
         past = app.schedules.sync.history(name, tenant=tenant, limit=5)
     pages.print_details(found, now)
     pages.print_short_times(coming, past, now)
+    if problem is not None:
+        remark(f"its next times cannot be told: {problem}")
+
+
+def _coming(app: App, name: str, tenant: str) -> tuple[list[Row], str | None]:
+    """A timing that cannot be followed here does not keep the rest from being shown."""
+    try:
+        return app.schedules.sync.preview(name, tenant=tenant, count=3), None
+    except TimingError as error:
+        return [], str(error)
 
 
 @commands.command("create")
