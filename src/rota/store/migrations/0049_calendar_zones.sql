@@ -1,9 +1,10 @@
--- A calendar with a zone that there is not made the schedules that follow it stand still, and look well: refused, as a schedule's own is.
+-- A calendar with a zone that there is not made the schedules that follow it stand still, and look well: refused, as a schedule's
+-- own is. What is wrong with the rest of a definition, the tick says.
 CREATE FUNCTION rota.check_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     zone text := NEW.definition ->> 'timezone';
 BEGIN
-    IF zone IS NULL THEN
+    IF jsonb_typeof(NEW.definition -> 'timezone') IS DISTINCT FROM 'string' THEN
         RETURN NEW;
     END IF;
     BEGIN
