@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hmac
+import json
+import re
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from rota.api.errors import ProblemError
+from rota.errors import PayloadError
 from rota.web.session import CSRF
 
 MOST_FIELDS = 2000
@@ -75,3 +80,26 @@ def _check_csrf(request: Request, form: Form) -> None:
 def inside(path: str) -> str:
     """A path to go to, never one of another site: to a browser `//host` and `/\\host` are such."""
     return path if path.startswith("/") and path[1:2] not in ("/", "\\") else "/"
+
+
+def read_payload(text: str) -> dict[str, Any] | None:
+    """The object that somebody typed; None where nothing was."""
+    if not text.strip():
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise PayloadError(f"This is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise PayloadError("A payload is an object: { … }")
+    return found
+
+
+_SPAN = re.compile(r"(\d{1,6})\s*(s|min|m|h|d|w)")
+_UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def read_span(text: str) -> timedelta | None:
+    """`90s`, `15min`, `24h`, `7d`; None for anything else."""
+    found = _SPAN.fullmatch(text.strip())
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None

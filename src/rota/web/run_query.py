@@ -13,11 +13,10 @@ from starlette.datastructures import QueryParams
 
 from rota.errors import FilterError
 from rota.model.run_filter import STATES, RunFilters
+from rota.web.forms import read_span
 
 # What can be asked for by name, in the order in which it is shown.
 KEYS = ("state", "job", "queue", "tag", "tenant", "key", "schedule", "since", "until")
-_AGE = re.compile(r"(\d{1,6})\s*(s|min|m|h|d|w)")
-_UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _WORD = re.compile(r'(\w+):("[^"]*"|\S+)|"([^"]*)"|(\S+)')
 
 
@@ -114,8 +113,8 @@ class RunQuery:
 
 
 def _age(key: str, value: str) -> timedelta:
-    """`24h`, `7d`: how far back."""
-    found = _AGE.fullmatch(value.strip())
+    """How far back."""
+    found = read_span(value)
     if found is None:
         raise FilterError(f"{key} is {value!r}", hint="write how far back: 90s, 15min, 24h, 7d")
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+    return found

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +19,7 @@ from rota.model.log import LogLine
 from rota.model.run import RunInfo
 from rota.web.context import Page
 from rota.web.desk import WebDesk
-from rota.web.forms import read_form
+from rota.web.forms import read_form, read_payload
 from rota.web.frames import Part, parts_of
 from rota.web.life import LifeStep, steps_of
 from rota.web.run_words import can_cancel, can_delete, can_retry, counted
@@ -126,25 +126,13 @@ async def retry(request: Request) -> Response:
     run = await desk.runs.get(run_id)
     given = form.get("payload", "")
     try:
-        payload = _edited(given, run)
-        await desk.runs.retry(run_id, form.text("reason"), payload=payload)
+        payload = read_payload(given)
+        edited = None if payload == run.payload else payload
+        await desk.runs.retry(run_id, form.text("reason"), payload=edited)
     except PayloadError as error:
         question = RunQuestion(run, f"/runs/{run_id}", "retry", given, str(error))
         return await desk.show(question, status=422)
     return desk.go(f"/runs/{run_id}", f"Run {run_id} goes back to work")
-
-
-def _edited(text: str, run: RunInfo) -> dict[str, Any] | None:
-    """None where it is as it was."""
-    if not text.strip():
-        return None
-    try:
-        payload = json.loads(text)
-    except ValueError as error:
-        raise PayloadError(f"This is not JSON: {error}") from None
-    if not isinstance(payload, dict):
-        raise PayloadError("A payload is an object: { … }")
-    return None if payload == run.payload else payload
 
 
 async def delete(request: Request) -> Response:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +19,7 @@ from rota.model.strip import Strip, cell_of
 from rota.timing.preview import Row
 from rota.web.context import Page
 from rota.web.desk import WebDesk, zone_of
-from rota.web.forms import Form, read_form
+from rota.web.forms import Form, read_form, read_payload, read_span
 from rota.web.pages.schedules import path_of
 from rota.web.schedule_words import policies, reason_of
 
@@ -146,7 +146,7 @@ def acting(verb: str, act: Callable[[WebDesk, str, str, Form], Awaitable[str]]) 
 
 
 async def trigger(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    payload = _payload(form.get("payload", ""))
+    payload = read_payload(form.get("payload", ""))
     found = await desk.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
     return f"Run {found.run_id} of {name} is enqueued"
 
@@ -192,29 +192,12 @@ async def delete(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
     return f"Schedule {name} is deleted"
 
 
-def _payload(text: str) -> dict[str, Any] | None:
-    if not text.strip():
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise PayloadError(f"This is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise PayloadError("A payload is an object: { … }")
-    return found
-
-
-_UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
 def _until(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:
     """`2h` from now, or an instant, by the viewer's clocks if it names no zone."""
     if text is None:
         return None
-    number = text.rstrip("adhimnsw ")
-    unit = text[len(number) :].strip()
-    if number.isdecimal() and unit in _UNITS:
-        return timedelta(seconds=int(number) * _UNITS[unit])
+    if (span := read_span(text)) is not None:
+        return span
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
