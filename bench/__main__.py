@@ -26,7 +26,7 @@ from bench.phases.base import QUICK, Sizes
 from bench.quiet import Quiet
 from bench.report import table
 from bench.runner import Runner
-from bench.server import Server, open_server
+from bench.server import default_places, open_server
 from bench.systems import DEFAULT, OURS, SYSTEMS, make
 
 _PEERS_DIR = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rota-bench"
@@ -42,10 +42,17 @@ def parser() -> argparse.ArgumentParser:
     add("--only", type=_names(PHASES), default=list(PHASES), help=f"phases: {', '.join(PHASES)}")
     add("--rows", type=_names(SYSTEMS), help=f"of {', '.join(SYSTEMS)} (all but the last)")
     add("--rounds", type=int, default=3, help="medians are taken over these (%(default)s)")
-    add("--runs", type=int, help=f"runs of a drain and of a bulk ({Sizes.runs:,})")
+    add("--runs", type=int, help=f"runs of a bulk and of all drains ({Sizes.runs:,}; see docs)")
     add("--memory-runs", type=int, help=f"runs of the memory phase ({Sizes.memory_runs:,})")
-    add("--ended", type=int, help=f"ended runs of the history and api phases ({Sizes.ended:,})")
+    add("--ended", type=int, help=f"ended runs of a long history ({Sizes.ended:,})")
+    add("--calls", type=int, help=f"calls of each address and page ({Sizes.calls:,})")
     add("--scheduled", type=int, help=f"runs of the scheduled phase ({Sizes.scheduled:,})")
+    add(
+        "--idle-workers",
+        type=_counts,
+        metavar="N,N",
+        help="idle worker processes of the idle phase, by case (1,4,16,50)",
+    )
     add(
         "--quick",
         action="store_true",
@@ -57,7 +64,20 @@ def parser() -> argparse.ArgumentParser:
         default=60,
         help="longest wait for an idle machine (%(default)s)",
     )
-    add("--database-url", help="measure on this server instead of a throw-away one of our own")
+    add(
+        "--postgres",
+        action="append",
+        metavar="DIR|URL",
+        help="measure on a throw-away server of these binaries, or on the server at this URL; may"
+        " be repeated (default: on ours, and on the distribution's where there is one)",
+    )
+    add(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="have the throw-away server there, and do not throw it away: what lists and pages"
+        " are measured on is made once (one server)",
+    )
     add(
         "--peers-dir", type=Path, default=_PEERS_DIR, help="where peers are installed (%(default)s)"
     )
@@ -76,43 +96,66 @@ def _names(known: Any) -> Any:
     return parse
 
 
+def _counts(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(one) for one in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 1,4,16")
+    return found
+
+
 def sizes_of(arguments: argparse.Namespace) -> Sizes:
-    given = {
+    given: dict[str, Any] = {
         name: value
-        for name in ("runs", "memory_runs", "ended", "scheduled")
+        for name in ("runs", "memory_runs", "ended", "calls", "scheduled", "idle_workers")
         if (value := getattr(arguments, name)) is not None
     }
+    if arguments.runs is not None:
+        given["drains"] = (arguments.runs,)
     return replace(QUICK if arguments.quick else Sizes(), **given)
 
 
 def main(argv: list[str] | None = None) -> None:
     arguments = parser().parse_args(argv)
+    is_one = arguments.quick or arguments.keep is not None
+    places = arguments.postgres or ([None] if is_one else default_places())
+    about = conditions(arguments) | {"servers": []}
+    for place in places:
+        about["servers"].append(measure(place, arguments))
+        if arguments.json:  # now: the next server takes as long again
+            arguments.json.write_text(json.dumps(about, indent=1))
+
+
+def measure(place: str | None, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Everything that was asked for, on one server."""
     figures, quiet = Figures(), Quiet(0 if arguments.quick else arguments.idle_seconds)
     rounds = 1 if arguments.quick else arguments.rounds
     rows = arguments.rows or (OURS if arguments.quick else DEFAULT)
-    with open_server(arguments.database_url, is_durable=not arguments.quick) as server:
+    is_durable = not arguments.quick
+    with open_server(place, arguments.keep, is_durable=is_durable) as server:
         systems = [make(name, server, arguments.peers_dir) for name in rows]
         runner = Runner(systems, sizes_of(arguments), rounds, quiet, figures)
         runner.prepare()
-        about = conditions(server, arguments, {one.name: one.version() for one in systems})
+        about = {
+            "server": server.describe(),
+            "versions": {one.name: one.version() for one in systems},
+        }
         for name in arguments.only:
             runner.run(PHASES[name])
     figures.notes += [note for note in [quiet.note()] if note]
-    print(table(figures), *figures.notes, sep="\n")
-    if arguments.json:
-        about |= {"notes": figures.notes, "figures": figures.as_json()}
-        arguments.json.write_text(json.dumps(about, indent=1))
+    print(
+        f"PostgreSQL {about['server']['server_version']}", table(figures), *figures.notes, sep="\n"
+    )
+    return about | {"notes": figures.notes, "figures": figures.as_json()}
 
 
-def conditions(
-    server: Server, arguments: argparse.Namespace, versions: dict[str, str]
-) -> dict[str, Any]:
+def conditions(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "server": server.describe(),
-        "versions": versions,
         "rounds": arguments.rounds,
         "is_quick": arguments.quick,
     }

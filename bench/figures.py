@@ -13,6 +13,7 @@ MORE_IS_BETTER: Mapping[str, bool] = {
     "p50 ms": False,
     "p99 ms": False,
     "behind ms": False,
+    "first start ms": False,
     "worker CPU µs/run": False,
     "server CPU µs/run": False,
     "WAL bytes/run": False,

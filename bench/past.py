@@ -4,15 +4,22 @@ or a schedule; a day of minutes in the roll-ups, and what else lists show."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from bench.server import Conn
+from bench.systems.base import System
 from rota.model.histogram import pack
 
-JOBS, QUEUES, DAYS, SCHEDULES = 50, 10, 28, 200
+JOBS, QUEUES, DAYS = 50, 10, 28
 _CHUNK = 500_000
-# Of open runs, lines and entries of the audit.
+_HISTOGRAM = pack([0] * 18 + [10, 10, 20])
+# Of open runs and entries of the audit.
 _SOME = 100_000
+# Schedules that have run every five minutes for a week; the others have thirty times behind them.
+_BUSY = 200
 
 _DECLARED = f"""
     INSERT INTO rota.jobs (name, queue, description, tags)
@@ -26,7 +33,7 @@ _DECLARED = f"""
     FROM generate_series(1, 500) w;
     INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at, anchor_at, cursor_at)
     SELECT 'schedule' || s, 'job' || (s %% {JOBS} + 1), 300, now() + interval '1 day', now(), now()
-    FROM generate_series(1, {SCHEDULES}) s;
+    FROM generate_series(1, %(schedules)s::integer) s;
 """
 # Run number n of `total` ended that part of the four weeks ago.
 _ENDED = f"""
@@ -40,7 +47,7 @@ _ENDED = f"""
            jsonb_build_object('user_id', n), '{{"sent": true}}',
            CASE WHEN n %% 50 = 0 THEN 'key' || n END,
            CASE WHEN n %% 1000 = 0 THEN ARRAY['rare'] END,
-           CASE WHEN n %% 20 = 0 THEN 'schedule' || n / 20 %% {SCHEDULES} + 1 END,
+           CASE WHEN n %% 20 = 0 THEN 'schedule' || n / 20 %% %(schedules)s::integer + 1 END,
            b.error_type, b.error, b.reason
     FROM generate_series(%(first)s::bigint, %(last)s::bigint) n
     CROSS JOIN LATERAL (
@@ -53,18 +60,21 @@ _ENDED = f"""
                CASE WHEN n %% 200 = 0 THEN 'no such user' END AS error,
                CASE WHEN n %% 200 = 0 THEN 'attempts used up' END AS reason) b
 """
+# So many lines of each of the latest runs.
+_LINES = """
+    INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, tenant, message, fields)
+    SELECT r.started_at, r.id, r.worker, 1, s, CASE s WHEN 3 THEN 'error' ELSE 'info' END, r.job,
+           r.tenant, 'sending to user ' || r.id, jsonb_build_object('try', s)
+    FROM rota.ended_runs r, generate_series(1, %(lines)s::integer) s
+    WHERE r.id > %(total)s::bigint - %(talkative)s::bigint
+      AND r.started_at > now() - interval '6 days'
+"""
 _AROUND = f"""
     INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at,
         duration_ms, is_spent, job, tenant, error_type, error)
     SELECT r.id, a, 'failed', r.worker, r.started_at, r.finished_at, 900, true, r.job, r.tenant,
            r.error_type, r.error
     FROM rota.ended_runs r, generate_series(1, 2) a WHERE r.state = 'failed';
-    INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, tenant, message, fields)
-    SELECT r.started_at, r.id, r.worker, 1, s, CASE s WHEN 3 THEN 'error' ELSE 'info' END, r.job,
-           r.tenant, 'sending to user ' || r.id, jsonb_build_object('try', s)
-    FROM rota.ended_runs r, generate_series(1, 3) s
-    WHERE r.id > %(total)s::bigint - %(some)s::bigint
-      AND r.started_at > now() - interval '6 days';
     INSERT INTO rota.id_marks (id, at)
     SELECT (n - 1) * %(total)s::bigint / ({DAYS} * 288),
            %(end)s::timestamptz - interval '{DAYS} days' + (n - 1) * interval '5 minutes'
@@ -86,12 +96,36 @@ _AROUND = f"""
     SELECT s.id, t.at, t.at, 'ran', '', s.name, t.at, t.at, t.at, n, 'succeeded', true, 900
     FROM rota.schedules s, generate_series(1, 7 * 288) n
     CROSS JOIN LATERAL (SELECT now() - n * interval '5 minutes' AS at) t
-    WHERE s.name LIKE 'schedule%%';
+    WHERE s.name LIKE 'schedule%%' AND (n <= 30 OR s.id %% (%(schedules)s::integer / {_BUSY}) = 0);
     INSERT INTO rota.audit (at, actor, action, object_type, object_id, reason)
     SELECT now() - (%(some)s::bigint - n) * interval '20 s', 'user' || n %% 20, 'run.retried',
            'run', n::text,
            'it was worth another try'
     FROM generate_series(1, %(some)s::bigint) n;
+"""
+# What upkeep has kept for charts and lists: samples by the minute, days of schedules, and groups of
+# errors beside the one of the failed runs.
+_KEPT = f"""
+    INSERT INTO rota.samples (queue, minute, queued, running, oldest_seconds, pickups, histogram)
+    SELECT q.name, date_trunc('minute', now()) - m * interval '1 minute', m %% 97, m %% 13, m %% 7,
+           (20000 - m) * 40, (20000 - m) * %(histogram)s::numeric
+    FROM generate_series(1, %(minutes)s::integer) m,
+         (SELECT '' AS name UNION ALL
+          SELECT 'queue' || n FROM generate_series(0, {QUEUES - 1}) n) q;
+    INSERT INTO rota.schedule_days (schedule_id, day, succeeded, failed, cancelled, timed,
+        duration_ms, longest_ms)
+    SELECT s.id, current_date - n, 24, n %% 5, 0, 24 + n %% 5, 25000, 3000
+    FROM rota.schedules s, generate_series(0, {DAYS} - 1) n WHERE s.name LIKE 'schedule%%';
+    INSERT INTO rota.error_groups (id, error_type, error, is_system, first_seen_at, last_seen_at,
+        failures, runs, last_run_id)
+    SELECT 'group' || n, 'Odd', 'odd ' || n, false, now() - interval '{DAYS} days',
+           now() - n * interval '1 minute', 10, 10, n
+    FROM generate_series(1, %(groups)s::integer) n;
+    INSERT INTO rota.error_counts (error_group, at, job, failures, runs)
+    SELECT 'group' || n,
+           date_trunc('hour', now() - n * interval '1 minute') - h * interval '1 hour',
+           'job' || n %% {JOBS} + 1, 1, 1
+    FROM generate_series(1, %(groups)s::integer) n, generate_series(0, 9) h;
 """
 # Minutes of single jobs, by one row for all workers but for the last two.
 _MINUTES = f"""
@@ -107,18 +141,53 @@ _MINUTES = f"""
 """
 
 
-def make_past(conn: Conn, total: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Past:
+    """How much of it: ended runs, the latest of which have `lines` each, and schedules."""
+
+    ended: int
+    talkative: int = 100_000
+    lines: int = 3
+    schedules: int = _BUSY
+
+
+def lay_out_past(system: System, database: str, past: Past) -> None:
+    """Makes it, or takes what an earlier bench has left (`--keep`), in the schema of now."""
+    server = system.server
+    if server.noted(database) == str(past):
+        system.database = database
+        system.run("prepare")
+        return
+    system.fresh(database)
+    with server.connect(database) as conn:
+        make_past(conn, past)
+    server.note(database, str(past))
+
+
+def make_past(conn: Conn, past: Past) -> None:
     conn.execute("SET synchronous_commit = off")
     conn.execute("SET maintenance_work_mem = '256MB'")
     conn.execute(
         "SELECT rota.ensure_partitions(now() - make_interval(days => %s), now())", [DAYS + 1]
     )
     (end,) = conn.execute("SELECT now()").fetchone() or (None,)
-    given = {"total": total, "some": min(total, _SOME), "end": end}
+    given = {
+        "total": past.ended, "some": min(past.ended, _SOME), "end": end,
+        "talkative": past.talkative, "lines": past.lines, "schedules": past.schedules,
+    }  # fmt: skip
     _execute_all(conn, _DECLARED, given)
-    _make_ended(conn, given)
+    with _without_indexes(conn, "ended_runs"):
+        for first in range(1, past.ended + 1, _CHUNK):
+            last = min(first + _CHUNK - 1, past.ended)
+            conn.execute(_ENDED, given | {"first": first, "last": last})
+    with _without_indexes(conn, "logs"):
+        conn.execute(_LINES, given)
     _execute_all(conn, _AROUND, given)
-    _make_minutes(conn, min(total // 1000, 1440))
+    _make_minutes(conn, min(past.ended // 1000, 1440))
+    _execute_all(conn, _KEPT, given | {
+        "histogram": _HISTOGRAM, "minutes": min(past.ended, 9 * 1440),
+        "groups": min(past.ended // 100, 9_999),
+    })  # fmt: skip
     conn.execute("SELECT rota.count_depths(0)")
     conn.execute("VACUUM (ANALYZE)")
     conn.execute("CHECKPOINT")
@@ -130,24 +199,24 @@ def _execute_all(conn: Conn, statements: str, given: dict[str, Any]) -> None:
             conn.execute(one, given)
 
 
-def _make_ended(conn: Conn, given: dict[str, Any]) -> None:
-    """Its indexes are made after it is filled: that halves the time."""
+@contextmanager
+def _without_indexes(conn: Conn, table: str) -> Iterator[None]:
+    """They are made after the table is filled: that halves the time."""
     found = conn.execute(
         "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index"
-        " WHERE indrelid = 'rota.ended_runs'::regclass"
+        " WHERE indrelid = %s::regclass",
+        [f"rota.{table}"],
     ).fetchall()
     for name, _ in found:
         conn.execute(f"DROP INDEX {name}")
-    for first in range(1, given["total"] + 1, _CHUNK):
-        last = min(first + _CHUNK - 1, given["total"])
-        conn.execute(_ENDED, given | {"first": first, "last": last})
+    yield
     for _, definition in found:
         conn.execute(definition.replace(" ON ONLY ", " ON "))
 
 
 def _make_minutes(conn: Conn, minutes: int) -> None:
     """As workers and upkeep would: what is not folded yet is by worker."""
-    given = {"histogram": pack([0] * 18 + [10, 10, 20])}
+    given = {"histogram": _HISTOGRAM}
     conn.execute(_MINUTES, given | {"first": 2, "last": minutes, "workers": [481]})
     while (conn.execute("SELECT rota.fold_rollups(1)").fetchone() or (0,))[0]:
         pass

@@ -20,6 +20,7 @@ class Pipe:
         self.path = path
         self._rest = b""
         self._ready = 0
+        self.starts: dict[int, int] = {}  # when the body with this n started
 
     def __enter__(self) -> Pipe:
         os.mkfifo(self.path)
@@ -45,6 +46,7 @@ class Pipe:
     def clear(self) -> None:
         while self.lines(0):
             pass
+        self.starts.clear()
 
     def count_ready(self, seconds: float) -> int:
         """How many workers have said so up to now."""
@@ -53,18 +55,19 @@ class Pipe:
 
     def wait_for(self, n: int, seconds: float) -> bool:
         """Until the body with this n has started; False when there was nothing for so long."""
-        while lines := self.lines(seconds):
-            if any(line.split()[0] == str(n) for line in lines):
-                return True
-        return False
+        while n not in self.starts and (lines := self.lines(seconds)):
+            self._note(lines)
+        return n in self.starts
 
     def collect(self, count: int, seconds: float) -> dict[int, int]:
         """The starts of this many bodies, by n."""
-        found: dict[int, int] = {}
         limit = time.monotonic() + seconds
-        while len(found) < count and time.monotonic() < limit:
-            for line in self.lines(limit - time.monotonic()):
-                n, _, at = line.partition(" ")
-                if at:
-                    found[int(n)] = int(at)
-        return found
+        while len(self.starts) < count and time.monotonic() < limit:
+            self._note(self.lines(limit - time.monotonic()))
+        return self.starts
+
+    def _note(self, lines: list[str]) -> None:
+        for line in lines:
+            n, _, at = line.partition(" ")
+            if at:
+                self.starts[int(n)] = int(at)

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ import psutil  # type: ignore[import-untyped]
 import psycopg
 from psycopg import conninfo, sql
 
+from bench.cpu import cpu_seconds
 from rota.embedded import EmbeddedPostgres
+from rota.embedded.binaries import in_distribution
 
 Conn = psycopg.Connection[Any]
 PREFIX = "rota_bench_"
 _STOP_SECONDS = 60.0
-_SHOWN = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
+_SHOWN = ["server_version", "jit", "fsync", "synchronous_commit", "full_page_writes"]
 
 
 class Server:
@@ -58,6 +61,20 @@ class Server:
         with self.connect() as conn:
             conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
 
+    def note(self, database: str, text: str) -> None:
+        """What is in it, for whoever finds it."""
+        name, said = sql.Identifier(PREFIX + database), sql.Literal(text)
+        with self.connect() as conn:
+            conn.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, said))
+
+    def noted(self, database: str) -> str | None:
+        with self.connect() as conn:
+            row = conn.execute(
+                "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
+                [PREFIX + database],
+            ).fetchone()
+        return None if row is None else row[0]
+
     def drop_all(self) -> None:
         with self.connect() as conn:
             rows = conn.execute(
@@ -73,9 +90,9 @@ class Server:
             return None
         try:
             main = psutil.Process(self._postmaster)
-            own = main.cpu_times()
-            used = own.user + own.system + own.children_user + own.children_system
-            return float(used) + sum(_cpu(child) for child in main.children())
+            ended = main.cpu_times()
+            alive = [main.pid, *(child.pid for child in main.children())]
+            return float(ended.children_user + ended.children_system) + sum(map(cpu_seconds, alive))
         except psutil.NoSuchProcess:
             return None
 
@@ -87,31 +104,42 @@ class Server:
         return dict(rows)
 
 
-def _cpu(one: psutil.Process) -> float:
-    try:
-        times = one.cpu_times()
-        return float(times.user + times.system)
-    except psutil.NoSuchProcess:
-        return 0.0
+def default_places() -> list[str | None]:
+    """Ours, and the newest that this machine's packages have installed."""
+    return [None, *map(str, islice(in_distribution(), 1))]
+
+
+# Fifty idle workers take four each. Nothing else differs from a new installation.
+_SETTINGS = {"max_connections": "300"}
 
 
 @contextmanager
-def open_server(url: str | None, *, is_durable: bool = True) -> Iterator[Server]:
-    """The server at this URL, or one of our own that is removed afterwards."""
-    if url is not None:
-        server = Server(url)
+def open_server(
+    place: str | None, keep: Path | None = None, *, is_durable: bool = True
+) -> Iterator[Server]:
+    """The server at this URL; or one of these binaries, by default of our own, which is removed
+    afterwards, unless it is to be kept."""
+    if place is not None and ("://" in place or "=" in place):
+        server = Server(place)
         try:
             yield server
         finally:
             server.drop_all()
         return
-    root = Path(tempfile.mkdtemp(prefix="rota-bench-")).resolve()
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    root = keep or Path(tempfile.mkdtemp(prefix="rota-bench-"))
+    root = root.resolve()
     root.chmod(0o711)  # as root the server has an account of its own, which must enter
-    postgres = EmbeddedPostgres(root / "server", durable=is_durable)
+    binaries = Path(place) if place else None
+    postgres = EmbeddedPostgres(
+        root / "server", durable=is_durable, bin_dir=binaries, settings=_SETTINGS
+    )
     try:
         postgres.start()
         pid = (postgres.home / "cluster" / "postmaster.pid").read_text().split("\n")[0]
         yield Server(postgres.url, int(pid))
     finally:
         postgres.stop(wait_seconds=_STOP_SECONDS)
-        shutil.rmtree(root, ignore_errors=True)
+        if keep is None:
+            shutil.rmtree(root, ignore_errors=True)

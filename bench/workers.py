@@ -13,6 +13,8 @@ from types import TracebackType
 
 import psutil  # type: ignore[import-untyped]
 
+from bench.cpu import cpu_seconds
+
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -98,7 +100,7 @@ class Workers:
     # What they use, with the processes that they started.
 
     def cpu_seconds(self) -> float:
-        return sum(_cpu(one) for one in self._family())
+        return sum(cpu_seconds(one.pid) for one in self._family())
 
     def memory_bytes(self) -> int:
         return sum(one.memory_info().rss for one in self._family())
@@ -106,11 +108,3 @@ class Workers:
     def _family(self) -> list[psutil.Process]:
         mains = [psutil.Process(one.pid) for one in self._running]
         return mains + [child for main in mains for child in main.children(recursive=True)]
-
-
-def _cpu(one: psutil.Process) -> float:
-    try:
-        times = one.cpu_times()
-        return float(times.user + times.system)
-    except psutil.NoSuchProcess:
-        return 0.0

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 import uvloop
 
 import rota
 from rota.telemetry import logging as console
-from rota.testing import Clock
+from rota.testing import Clock, patience
 from tests.database import PLACE, Databases, Server, make_place, remove_place
 from tests.distribution import Distribution, distribution, find_distribution
 from tests.proxy import Proxy
@@ -32,6 +33,18 @@ PATIENT = SHORT | {"worker.lease_seconds": 4.5}
 _OUR_PROGRAMS = {"runtime", "api", "executors", "telemetry", "chaos", "concurrency"}
 
 MakeApp = Callable[..., rota.App]
+_LONG = ("slow", "browser", "distribution")
+
+
+class _Guard(patience._Wait):
+    """Longer than a test says: it only ends tests that have failed, and the machine may be busy
+    with as many others."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(max(timeout, min(4 * timeout, 120)) if timeout >= 10 else timeout)
+
+
+patience._Wait = _Guard  # type: ignore[misc]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +56,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _place is not None:
         remove_place(_place)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two for each core: tests of workers wait as much as they compute."""
+    return 2 * (len(psutil.Process().cpu_affinity()) if psutil.LINUX else psutil.cpu_count() or 1)
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], Any]]:
@@ -64,11 +82,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first: at the end no runner waits for another's last test."""
+    """The long ones first, and those that share something large: at the end no runner waits for
+    another's last test."""
     for item in items:
         if item.get_closest_marker("distribution") is not None:
             item.add_marker(pytest.mark.xdist_group("distribution"))  # one runner starts it
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, _LONG)))
 
 
 @pytest.fixture(autouse=True)

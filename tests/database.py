@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from rota.embedded import EmbeddedPostgres
 from rota.store.migrate import migrate
 from tests.ports import free_port
+from tests.servers import note_tested
 
 Connection = psycopg.Connection[Any]
 
@@ -85,10 +87,25 @@ class Databases:
     with a password. `url` names the role that the tests have."""
 
     make = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"
+    kind = "as the embedded server"
 
     def __init__(self, url: str) -> None:
         self._base, _, _ = url.rpartition("/")
         self.admin = self.open_admin("postgres")
+        self._cleaner = ThreadPoolExecutor(1, "drops databases")
+        self._cleaner_admin = self.open_admin("postgres")
+        self._drops: list[Future[None]] = []
+        if self.admin.info.server_version < 150000:  # it knows no other way
+            self.make = self.make.removesuffix(" STRATEGY file_copy")
+        version = self.admin.info.server_version
+        note_tested(f"{version // 10000}.{version % 10000}", self.kind)
+
+    def close(self) -> None:
+        self._cleaner.shutdown()
+        self._cleaner_admin.close()
+        self.admin.close()
+        for drop in self._drops:
+            drop.result()
 
     def url(self, database: str) -> str:
         return f"{self._base}/{database}"
@@ -96,35 +113,45 @@ class Databases:
     def open_admin(self, database: str) -> Connection:
         return psycopg.connect(self.url(database), autocommit=True)
 
+    def cheapen_logins(self) -> None:
+        """With a password as ever, but hashed once instead of 4,096 times on either side: tests
+        open tens of thousands of connections."""
+        if self.admin.info.server_version >= 160000:
+            self.admin.execute("SET scram_iterations = 1")
+            password = sql.Literal(self.admin.info.password)
+            self.admin.execute(sql.SQL("ALTER ROLE CURRENT_USER PASSWORD {}").format(password))
+
     def ensure_template(self) -> None:
         found = self.admin.execute("SELECT FROM pg_database WHERE datname = %s", [TEMPLATE])
         if found.fetchone() is None:
             # Left by a runner that failed here: its error shall be seen again, not this one.
             self.admin.execute("DROP DATABASE IF EXISTS rota_tests_making WITH (FORCE)")
-            self._retry(self.make, "rota_tests_making", "template1")
+            self._retry(self.admin, self.make, "rota_tests_making", "template1")
             migrate(self.url("rota_tests_making"), "rota")
             with self.open_admin("rota_tests_making") as conn:
                 # Tests jump over nights; those of retention call it themselves.
                 conn.execute("UPDATE rota.schedules SET is_enabled = false WHERE is_system")
                 conn.execute("TRUNCATE rota.audit")
-            self._retry("ALTER DATABASE rota_tests_making RENAME TO rota_tests_template", "")
+            self._retry(self.admin, "ALTER DATABASE rota_tests_making RENAME TO {}", TEMPLATE)
 
     @contextmanager
     def fresh_database(self, template: str = TEMPLATE) -> Iterator[str]:
         """The URL of a migrated database of one's own."""
         name = f"test_{os.getpid()}_{next(_numbers)}"
-        self._retry(self.make, name, template)
+        self._retry(self.admin, self.make, name, template)
         try:
             yield self.url(name)
         finally:
-            self._retry("DROP DATABASE {} WITH (FORCE)", name)
+            # Nobody waits for it: the server looks only every 100 ms whether the last user is gone.
+            drop = "DROP DATABASE {} WITH (FORCE)"
+            self._drops.append(self._cleaner.submit(self._retry, self._cleaner_admin, drop, name))
 
-    def _retry(self, statement: str, *names: str) -> None:
+    def _retry(self, admin: Connection, statement: str, *names: str) -> None:
         """A backend that has just been left takes a moment to be gone."""
-        query = sql.SQL(statement).format(*map(sql.Identifier, filter(None, names)))
+        query = sql.SQL(statement).format(*map(sql.Identifier, names))
         for attempt in itertools.count(1):
             try:
-                self.admin.execute(query)
+                admin.execute(query)
                 return
             except psycopg.errors.ObjectInUse:
                 if attempt == 200:
@@ -154,11 +181,14 @@ class Server(Databases):
         with _locked(place / "lock"):
             self._server.start()
             super().__init__(tcp_url(self._server))
+            self.cheapen_logins()
             self.ensure_template()
 
     def close(self) -> None:
-        self.admin.close()
-        self._server.stop()
+        try:
+            super().close()
+        finally:
+            self._server.stop()
 
 
 @contextmanager

@@ -130,6 +130,23 @@ class Engine:
             None if result is None else [json.dumps(result)] * len(claims),
         )
 
+    def succeed_span(
+        self, worker: int, *claims: Row, result: Any = None, missing: Sequence[int] = ()
+    ) -> int:
+        """As a drain ends plain runs; `missing` ids have not ended."""
+        ids = [claim["id"] for claim in claims]
+        places = range(min(ids), max(ids) + 1)
+        return int(
+            self.one(
+                "SELECT rota.finish_span(%s, %s, %s, %s::bigint[], %s::text[]::jsonb[])",
+                worker,
+                places[0],
+                claims[0]["attempt"],
+                [-1 if place in missing else 1000 for place in places],
+                None if result is None else [json.dumps(result)] * len(places),
+            )
+        )
+
     def fail(
         self, worker: int, claim: Row, error: str = "boom", *, state: str = "failed",
         attempt_state: str = "failed", reason: str = "attempts used up",

@@ -10,7 +10,7 @@ import psycopg
 
 _INSERT = """
 INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, tenant, message, fields)
-VALUES (coalesce(%s, rota.now()) - make_interval(secs => %s), %s, 1, %s, %s, %s, %s, %s, %s, %s)
+VALUES (coalesce(%s, rota.now()) - make_interval(secs => %s), %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
 
@@ -27,9 +27,10 @@ def write(
     tenant: str = "",
     fields: dict[str, Any] | None = None,
     at: datetime | None = None,
+    worker: int = 1,
 ) -> None:
     shown = None if fields is None else json.dumps(fields)
-    row = [at, age, run, attempt, seq, level, job, tenant, message, shown]
+    row = [at, age, run, worker, attempt, seq, level, job, tenant, message, shown]
     conn.execute(_INSERT, row)
 
 

@@ -48,7 +48,7 @@ DECLARE
 BEGIN
     FOR one IN SELECT c.conrelid::regclass AS relation, c.conname FROM pg_constraint c
                WHERE c.contype = 'c' AND c.connamespace = 'rota'::regnamespace
-                 AND c.coninhcount = 0 LOOP
+                 AND c.coninhcount = 0 AND c.conrelid <> 0 LOOP
         EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', one.relation, one.conname);
     END LOOP;
 END $$

@@ -86,7 +86,7 @@ class WorkerProcess:
             ).fetchall()
         return [worker for (worker,) in rows]
 
-    def wait_ready(self, timeout: float = 30.0) -> None:
+    def wait_ready(self, timeout: float = 120.0) -> None:
         """Until it has registered; fails with its output if it ends before."""
 
         def is_ready() -> bool:
@@ -113,7 +113,7 @@ class WorkerProcess:
     def thaw(self) -> None:
         self.send(signal.SIGCONT)
 
-    def wait(self, timeout: float = 30.0) -> int:
+    def wait(self, timeout: float = 120.0) -> int:
         """The exit code."""
         return self._process.wait(timeout)
 

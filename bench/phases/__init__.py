@@ -11,26 +11,31 @@ from collections.abc import Mapping
 from bench.phases import (
     api,
     bulk,
+    dashboards,
     drain,
     executors,
     footprint,
     held,
     history,
+    idle,
     latency,
+    limits,
     logs,
     memory,
     one,
+    pages,
     queues,
     retention,
     scheduled,
     schedules,
     sustained,
+    tenants,
     ticks,
 )
 from bench.phases.base import Phase
 
 _MODULES = (
-    one, bulk, drain, sustained, executors, latency, footprint, memory, history, scheduled,
-    schedules, held, queues, ticks, retention, logs, api,
+    one, bulk, drain, sustained, executors, latency, idle, footprint, memory, history, scheduled,
+    schedules, held, queues, ticks, limits, tenants, retention, logs, api, pages, dashboards,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 import rota
-from bench.past import make_past
+from bench.past import Past, lay_out_past
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.systems.base import System
 from rota.api import create_api
@@ -107,9 +107,7 @@ async def _time(client: httpx.AsyncClient, address: Address) -> float:
 
 def cases(sizes: Sizes) -> Sequence[Case]:
     def lay_out(system: System) -> None:
-        system.fresh(_DATABASE)
-        with system.server.connect(_DATABASE) as conn:
-            make_past(conn, sizes.ended)
+        lay_out_past(system, _DATABASE, Past(sizes.ended))
 
     def measure(system: System) -> Mapping[str, float]:
         url = system.server.url_of(_DATABASE)

@@ -15,6 +15,8 @@ class Sizes:
     """How much of everything; `quick` is for a look at whether it works."""
 
     runs: int = 20_000
+    drains: tuple[int, ...] = (20_000, 100_000)
+    idle_seconds: float = 4.0  # a worker that has just started is not idle yet
     singly: int = 2_000
     latency_runs: int = 500
     memory_runs: int = 200_000
@@ -22,21 +24,28 @@ class Sizes:
     scheduled: int = 1_000_000
     retained: int = 1_000_000
     calls: int = 200
+    dashboards: int = 50
+    rest_seconds: float = 10.0
     held_rounds: int = 10
     retention_seconds: float = 100.0
     queues: int = 1_000
     warm_up: int = 2_000
     late_seconds: int = 65  # at least sixty samples
     sustained_seconds: int = 120
+    idle_workers: tuple[int, ...] = (1, 4, 16, 50)
+    idle_runs: int = 300
+    tenant_flood: int = 200_000
     is_waiting: bool = True  # for polls to come due
     has_bases: bool = True  # cases that are there to be compared with
 
 
 # Everything runs once, on as little as makes sense: a start of a program is what takes time here.
 QUICK = Sizes(
-    runs=200, singly=50, latency_runs=10, memory_runs=200, ended=1_000, scheduled=500,
-    retained=2_000, calls=1, held_rounds=1, retention_seconds=0.0, queues=5, warm_up=0,
-    late_seconds=1, sustained_seconds=1, is_waiting=False, has_bases=False,
+    runs=200, drains=(200,), idle_seconds=0.0, singly=50, latency_runs=10, memory_runs=200,
+    ended=1_000, scheduled=500, retained=2_000, calls=1, dashboards=2,
+    rest_seconds=0.1, held_rounds=1, retention_seconds=0.0, queues=5,
+    warm_up=0, late_seconds=1, sustained_seconds=1, is_waiting=False, has_bases=False,
+    idle_workers=(1,), idle_runs=10, tenant_flood=0,
 )  # fmt: skip
 
 

@@ -1,22 +1,64 @@
-"""Drain: a backlog of runs that do nothing, by one worker process and by two."""
+"""Drain: a backlog of runs that do nothing, by one worker process and by two, in the three ways in
+which workers meet it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 from bench.phases.base import Case, Measure, Phase, Sizes, figures_of
-from bench.systems.base import System
+from bench.systems.base import Drain, System
+
+Way = Callable[[System, int, int, Sizes], Drain]
+
+
+def _warm(system: System, runs: int, processes: int, sizes: Sizes) -> Drain:
+    return system.drain(runs, processes=processes)
+
+
+def _idle(system: System, runs: int, processes: int, sizes: Sizes) -> Drain:
+    return system.drain_by_idle(runs, processes=processes, idle_seconds=sizes.idle_seconds)
+
+
+def _start(system: System, runs: int, processes: int, sizes: Sizes) -> Drain:
+    return system.drain_by_start(runs, processes=processes)
+
+
+WAYS: Mapping[str, Way] = {"warm": _warm, "idle, then full": _idle, "full, then start": _start}
 
 
 def cases(sizes: Sizes) -> Sequence[Case]:
-    def by(processes: int) -> Measure:
-        def measure(system: System) -> dict[str, float]:
-            system.fresh()
-            return figures_of(system.drain(sizes.runs, processes=processes))
+    return [
+        Case(
+            _name(way, runs, processes),
+            _by(way, runs, processes, sizes),
+            base=_name(way, runs, 1) if processes > 1 else None,
+        )
+        for way, runs, processes in product(WAYS, sizes.drains, (1, 2))
+    ]
 
-        return measure
 
-    return [Case("1 process", by(1)), Case("2 processes", by(2), base="1 process")]
+def _name(way: str, runs: int, processes: int) -> str:
+    return f"{way}, {runs:,}, {processes} process{'es' if processes > 1 else ''}"
+
+
+def _by(way: str, runs: int, processes: int, sizes: Sizes) -> Measure:
+    def measure(system: System) -> dict[str, float]:
+        system.fresh()
+        drain = WAYS[way](system, runs, processes, sizes)
+        return figures_of(drain) | (_of_start(drain) if way == "full, then start" else {})
+
+    return measure
+
+
+def _of_start(drain: Drain) -> dict[str, float]:
+    """A process that starts takes its time, whatever it has to do then."""
+    if drain.first is None:
+        return {}
+    return {
+        "first start ms": drain.first * 1000,
+        "runs/s after it": drain.runs / (drain.seconds - drain.first),
+    }
 
 
 PHASE = Phase("drain", cases)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench.phases.base import Case, Measure, Phase, Sizes, only_rota
-from bench.systems.base import ROOT, Drain, System, WarmWorkers
+from bench.systems.base import ROOT, Drain, DrainingWorkers, System
 
 _CHUNK = 250_000
 _SAMPLE = 1_000
@@ -50,7 +50,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def figures(found: list[Drain]) -> dict[str, float]:
         return {"runs/s": sum(one.runs for one in found) / sum(one.seconds for one in found)}
 
-    def drains(workers: WarmWorkers, goes_on: Callable[[], bool]) -> list[Drain]:
+    def drains(workers: DrainingWorkers, goes_on: Callable[[], bool]) -> list[Drain]:
         found = [workers.drain(sizes.runs)]
         while goes_on():
             found.append(workers.drain(sizes.runs))

@@ -19,6 +19,7 @@ import uvloop
 
 from bench.programs.marks import mark, numbers, ready
 from rota.jobs.options import NO_OPTIONS
+from rota.store.ends import Ends
 from rota.store.migrate import migrate
 from rota.store.statements import Statements
 
@@ -37,7 +38,8 @@ def connect() -> psycopg.Connection[Any]:
 
 
 def plain(n: int) -> dict[str, Any]:
-    return {"job": JOB, "payload": f'{{"n":{n}}}', "validated_by": 0}
+    names = ("queue", "priority", "triggered_by")
+    return dict.fromkeys(names) | {"job": JOB, "payload": f'{{"n":{n}}}', "validated_by": 0}
 
 
 def one(count: int) -> dict[str, Any]:
@@ -67,7 +69,11 @@ def bulk(count: int) -> dict[str, Any]:
     with conn.transaction():
         for at in range(0, count, BULK):
             part = payloads[at : at + BULK]
-            row = dict.fromkeys(NO_OPTIONS.parameters) | {"job": JOB, "validated_by": 0}
+            row = dict.fromkeys(NO_OPTIONS.parameters) | {
+                "job": JOB,
+                "triggered_by": None,
+                "validated_by": 0,
+            }
             conn.execute(sql, row | {"payloads": f"[{','.join(part)}]"}).fetchall()
     return {"seconds": time.perf_counter() - started}
 
@@ -82,7 +88,7 @@ def work() -> None:
     while True:
         with conn.pipeline():
             if claimed:
-                conn.execute(get("runs/finish"), ends(me, claimed))
+                conn.execute(get("runs/finish_span"), ends(me, claimed))
             answer = conn.execute(get("runs/claim"), claim(me, hints), binary=True)
         before, claimed = claimed, answer.fetchall()
         for row in claimed:
@@ -109,9 +115,10 @@ def claim(me: int, hints: list[int]) -> dict[str, Any]:
 
 
 def ends(me: int, rows: Sequence[Any]) -> dict[str, Any]:
-    count = len(rows)
-    fence = {"worker": me, "ids": [row[0] for row in rows], "attempts": [row[2] for row in rows]}
-    return fence | {"durations": [0.0] * count, "results": [None] * count}
+    done = Ends()
+    for row in rows:
+        done.succeeded(row[0], row[2], 0.0, None, is_plain=True)
+    return {"worker": me} | (done.span() or {})
 
 
 def main(command: str, *words: str) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 import uvloop
 
@@ -40,11 +41,16 @@ def one_sync(count: int) -> None:
 
 
 def calls(count: int) -> list[Call]:
+    lanes = _lanes()
+    return [lanes[i % len(lanes)].call(n=n) for i, n in enumerate(numbers(count))]
+
+
+def _lanes() -> list[Any]:
     queues = int(os.environ.get("BENCH_QUEUES", "1"))
-    if queues == 1:
-        return [job.call(n=n) for n in numbers(count)]
-    lanes = [job.options(queue=f"queue-{n}") for n in range(queues)]
-    return [lanes[i % queues].call(n=n) for i, n in enumerate(numbers(count))]
+    tenants = int(os.environ.get("BENCH_TENANTS", "0"))
+    if tenants:
+        return [job.options(tenant=f"tenant-{n}") for n in range(tenants)]
+    return [job] if queues == 1 else [job.options(queue=f"queue-{n}") for n in range(queues)]
 
 
 async def bulk(count: int) -> None:

@@ -28,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench.shapes.bold import bold
 from bench.shapes.probes import prepared, probes, retention
 from bench.shapes.report import tables
 from bench.shapes.scenarios import DRAINS, Sizes
@@ -47,6 +48,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "probes": probes,
     "prepared": prepared,
     "retention": retention,
+    "bold": bold,
 }
 QUICK = Sizes(rows=2_000, rows_singly=200, repeats=1, finished=20_000, future=20_000, held_rounds=2)
 

@@ -4,49 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.drains import Drain, DrainingWorkers
 from bench.pipe import Pipe
-from bench.server import Conn, Server
-from bench.workers import Workers
-
-ROOT = Path(__file__).parents[2]
-_LOOK_SECONDS = 0.002
-_LIMIT_SECONDS = 1800.0
+from bench.server import Server
+from bench.workers import ROOT, Workers
 
 
 class Missing(Exception):
     """This system cannot be measured here; says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drain:
-    """N runs by workers that were up and warm: from their release to the last end committed."""
-
-    runs: int
-    seconds: float
-    worker_cpu: float
-    server_cpu: float | None
-
-    @property
-    def rate(self) -> float:
-        return self.runs / self.seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Sustained:
-    """Runs that came while others were worked on; `behind`: seconds from the last enqueue until
-    all of them had ended."""
-
-    drain: Drain
-    behind: float
 
 
 class System:
@@ -117,8 +91,24 @@ class System:
         return count / float(self.run("bulk", count, **options)["seconds"])
 
     def drain(self, runs: int, *, processes: int = 1, **options: str) -> Drain:
+        """By workers that have already run, frozen while the runs are enqueued."""
         with self.workers(processes, **options) as workers:
             return workers.drain(runs)
+
+    def drain_by_idle(self, runs: int, *, processes: int, idle_seconds: float) -> Drain:
+        """By workers that have run nothing and have been idle for a while when the runs come."""
+        with self.workers(processes, is_warm=False) as workers:
+            time.sleep(idle_seconds)
+            return workers.receive(runs)
+
+    def drain_by_start(self, runs: int, *, processes: int) -> Drain:
+        """By workers that are started when the runs are there."""
+        self.enqueue_bulk(runs)
+        with ExitStack() as stack:
+            pipe = stack.enter_context(_pipe())
+            env = self.environment({"BENCH_MARKS": str(pipe.path)})
+            workers = Workers(self.work_command, env, processes, lambda _: processes)
+            return DrainingWorkers(self, workers, pipe, {}).start(runs, stack)
 
     def latency(self, runs: int, milliseconds: int) -> list[float]:
         """Seconds from the return of each enqueue to the start of its body, on an idle worker."""
@@ -128,23 +118,41 @@ class System:
         return [(bodies[n] - at) / 1e9 for n, at in enumerate(sent) if n in bodies]
 
     @contextmanager
-    def workers(self, processes: int, **options: str) -> Iterator[WarmWorkers]:
-        """Worker processes that have already run something and wait for more."""
-        with tempfile.TemporaryDirectory(prefix="rota-bench-") as place, ExitStack() as stack:
-            pipe = stack.enter_context(Pipe(Path(place) / "marks"))
+    def workers(
+        self, processes: int, *, is_warm: bool = True, **options: str
+    ) -> Iterator[DrainingWorkers]:
+        """Worker processes that wait for work; warm ones have already run something."""
+        with ExitStack() as stack:
+            pipe = stack.enter_context(_pipe())
             env = self.environment({**options, "BENCH_MARKS": str(pipe.path)})
             ready = self.readiness(pipe)
             workers = stack.enter_context(Workers(self.work_command, env, processes, ready))
-            warm = WarmWorkers(self, workers, pipe, options)
-            if "BENCH_STAMPS" not in options and self.warm_up_runs:
-                warm.drain(self.warm_up_runs)
-            yield warm
+            found = DrainingWorkers(self, workers, pipe, options)
+            if is_warm and "BENCH_STAMPS" not in options and self.warm_up_runs:
+                found.drain(self.warm_up_runs)
+            yield found
 
     # Programs.
 
     def environment(self, options: Mapping[str, str]) -> dict[str, str]:
         url = {"BENCH_URL": self.server.url_of(self.database)}
         return {**os.environ, **self.server.environment(self.database), **url, **options}
+
+    @contextmanager
+    def enqueuing(self, count: int, **options: str) -> Iterator[None]:
+        """From the commit of so many runs on, the program that enqueued them stands still: its end
+        takes nothing from the workers, who are at it."""
+        env = self.environment(options | {"PYTHONUNBUFFERED": "1"})
+        argv = [*self.command, "bulk", str(count)]
+        with subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE) as program:
+            assert program.stdout is not None
+            if not program.stdout.readline():
+                raise RuntimeError(f"{' '.join(argv)} failed")
+            program.send_signal(signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                program.kill()
 
     def run(self, command: str, *words: object, **options: str) -> Any:
         argv = [*self.command, command, *map(str, words)]
@@ -156,76 +164,10 @@ class System:
         return json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else None
 
 
-class WarmWorkers:
-    """Workers that wait; drains one bulk after the other."""
-
-    def __init__(
-        self, system: System, workers: Workers, pipe: Pipe, options: Mapping[str, str]
-    ) -> None:
-        self.system = system
-        self.pipe = pipe
-        self._workers = workers
-        self._options = {key: value for key, value in options.items() if key != "BENCH_STAMPS"}
-
-    def drain(self, runs: int) -> Drain:
-        """The workers stand still while the runs are enqueued, so that nobody who enqueues takes
-        their core, and long enough that whoever polls is due to look when they go on."""
-        system, workers = self.system, self._workers
-        with system.server.connect(system.database) as conn:
-            conn.execute("SET enable_seqscan = off")
-            place = _value(conn, system.place_sql)
-            workers.freeze()
-            frozen = time.monotonic()
-            system.enqueue_bulk(runs, **self._options)
-            time.sleep(max(0.1, frozen + system.poll_seconds - time.monotonic()))
-            self.pipe.clear()
-            cpu, server_cpu = workers.cpu_seconds(), system.server.cpu_seconds()
-            started = time.perf_counter()
-            workers.release()
-            self._wait_for_last()
-            self._wait_empty(conn, place)
-            seconds = time.perf_counter() - started
-        used = system.server.cpu_seconds()
-        if used is not None and server_cpu is not None:
-            used -= server_cpu
-        return Drain(runs, seconds, workers.cpu_seconds() - cpu, used)
-
-    def _wait_for_last(self) -> None:
-        limit = time.monotonic() + _LIMIT_SECONDS
-        while not self.pipe.wait_for(-1, 1.0):
-            self._workers.check()
-            if time.monotonic() > limit:
-                raise TimeoutError(f"{self.system.name} did not come to its last run")
-
-    def sustain(self, rate: int, seconds: int) -> Sustained:
-        """Runs come at this rate while the workers work."""
-        system, workers = self.system, self._workers
-        with system.server.connect(system.database) as conn:
-            conn.execute("SET enable_seqscan = off")
-            place = _value(conn, system.place_sql)
-            cpu, server_cpu = workers.cpu_seconds(), system.server.cpu_seconds()
-            told = system.run("steady", rate, seconds, **self._options)
-            ended = time.perf_counter()
-            self._wait_empty(conn, place)
-            behind = time.perf_counter() - ended
-        used = system.server.cpu_seconds()
-        if used is not None and server_cpu is not None:
-            used -= server_cpu
-        drain = Drain(told["runs"], told["seconds"], workers.cpu_seconds() - cpu, used)
-        return Sustained(drain, behind)
-
-    def memory_bytes(self) -> int:
-        return self._workers.memory_bytes()
-
-    def _wait_empty(self, conn: Conn, place: int) -> None:
-        limit = time.monotonic() + _LIMIT_SECONDS
-        while _value(conn, self.system.open_sql, place):
-            if time.monotonic() > limit:
-                raise TimeoutError(f"{self.system.name} did not finish its runs")
-            time.sleep(_LOOK_SECONDS)
-
-
-def _value(conn: Conn, sql: str, *words: object) -> Any:
-    row = conn.execute(sql, [words[0]] if "%s" in sql else []).fetchone()
-    assert row is not None
-    return row[0]
+@contextmanager
+def _pipe() -> Iterator[Pipe]:
+    with (
+        tempfile.TemporaryDirectory(prefix="rota-bench-") as place,
+        Pipe(Path(place) / "marks") as pipe,
+    ):
+        yield pipe

@@ -1,10 +1,11 @@
 """A small shop that keeps itself busy: `./script/demo` opens and runs it.
 
-Customers place orders (about two a second), orders are charged, packed and confirmed by mail, the
-supplier's API is down half of the time, pictures are resized in processes of their own, and every
-evening, which comes after two minutes, there is a report.
+Customers of two branches place orders (about one in four seconds), orders are charged, packed and
+confirmed by mail, the supplier's API is down half of the time, pictures are resized in processes
+of their own, and every evening, which comes after two minutes, there is a report.
 
-`python examples/shop/app.py` opens the shop; `rota dev --app examples/shop/app.py` runs it.
+`python examples/shop/prepare.py` makes its tables, its schedules and three days of history;
+`rota dev --app examples/shop/app.py` runs it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import asyncio
 import random
 import time
 import zlib
-from pathlib import Path
 
 import rota
 
-app = rota.App()
+app = rota.App(name="shop")
 
 PRICES = {"mug": 1200, "poster": 1900, "lamp": 4900, "chair": 12900, "kettle": 3900}
 CUSTOMERS = ["Ada", "Barbara", "Edsger", "Grace", "Katherine", "Radia", "Tony"]
-REPORT_SECONDS = 20.0
+BRANCHES = ["north", "south"]  # the tenants
+REPORT_SECONDS = 45.0
 
 
 class UnknownArticle(Exception):
@@ -31,18 +32,20 @@ class UnknownArticle(Exception):
 # An order, from the customer to the parcel.
 
 
-@app.job
+@app.job(tags=["web"], log_level="debug")
 async def take_order(ctx: rota.Context, customer: str, product: str) -> dict[str, int]:
     """Writes the order and asks for its payment: both commit with this run, or neither does."""
+    ctx.log.debug("basket checked", product=product, cents=PRICES[product])
     async with ctx.transaction() as conn:
         cursor = await conn.execute(
             "INSERT INTO shop.orders (customer, product, cents) VALUES (%s, %s, %s) RETURNING id",
             [customer, product, PRICES[product]],
         )
         (order_id,) = await cursor.fetchone() or (0,)
-        await charge.options(connection=conn).enqueue(order_id, customer, product)
+        its = {"connection": conn, "tenant": ctx.tenant}
+        await charge.options(**its).enqueue(order_id, customer, product)
         if product in ("mug", "poster"):  # they carry the customer's own picture
-            await resize_picture.options(connection=conn).enqueue(order_id)
+            await resize_picture.options(**its).enqueue(order_id)
     ctx.log.info("order taken", order=order_id, customer=customer, product=product)
     return {"order_id": order_id}
 
@@ -54,11 +57,18 @@ async def charge(ctx: rota.Context, order_id: int, customer: str, product: str) 
     luck = random.random()
     if luck < 0.03:
         raise rota.Cancel("the card was refused")
-    if luck < 0.10:
-        raise rota.Retry(delay=2, message="the bank is busy")
+    ask_bank(luck)
+    if luck < 0.105:
+        ctx.log.critical("paid twice", order=order_id, customer=customer, cents=PRICES[product])
     async with ctx.transaction() as conn:
         await conn.execute("UPDATE shop.orders SET state = 'paid' WHERE id = %s", [order_id])
-        await pack_parcel.options(connection=conn).enqueue(order_id, customer, product)
+        its = {"connection": conn, "tenant": ctx.tenant}
+        await pack_parcel.options(**its).enqueue(order_id, customer, product)
+
+
+def ask_bank(luck: float) -> None:
+    if luck < 0.10:
+        raise rota.Retry(delay=2, message="the bank is busy")
 
 
 @app.job(queue="parcels", tags=["warehouse"])
@@ -71,11 +81,16 @@ async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: 
         )
         if cursor.rowcount == 0:
             # The key keeps it at one call for each product, whoever else finds the shelf empty.
-            run = await call_supplier.options(key=product).enqueue(product, pieces=20)
+            supplier = call_supplier.options(key=product, tenant=ctx.tenant)
+            run = await supplier.enqueue(product, pieces=20)
             ctx.log.warning("sold out", product=product, supplier_run=run.id)
             raise rota.Snooze(5)
         await conn.execute("UPDATE shop.orders SET state = 'packed' WHERE id = %s", [order_id])
-        await send_mail.options(connection=conn, priority=2).enqueue(customer, "on its way")
+        its = {"connection": conn, "tenant": ctx.tenant}
+        await send_mail.options(priority=2, **its).enqueue(customer, "on its way")
+        # Whoever wants to know: award_points below, and count_sale, which is a SQL function.
+        packed = {"order_id": order_id, "customer": customer, "product": product}
+        await app.emit("order.packed", packed, **its)
 
 
 @app.job(
@@ -91,15 +106,27 @@ async def call_supplier(ctx: rota.Context, product: str, pieces: int) -> dict[st
     luck = random.random()
     if luck < 0.15:
         await asyncio.sleep(10)  # longer than the timeout
-    if luck < 0.50:
-        raise ConnectionError("503 from the supplier: try again later")
-    if luck < 0.55:
-        raise UnknownArticle(f"the supplier has no article {product!r}")
+    ask_supplier(product, luck)
     async with ctx.transaction() as conn:
         await conn.execute(
             "UPDATE shop.stock SET pieces = pieces + %s WHERE product = %s", [pieces, product]
         )
     return {"delivered": pieces}
+
+
+def ask_supplier(product: str, luck: float) -> None:
+    if luck < 0.50:
+        raise ConnectionError("503 from the supplier: try again later")
+    if luck < 0.55:
+        raise UnknownArticle(f"the supplier has no article {product!r}")
+
+
+@app.job(events=["order.packed"], tags=["loyalty"])
+async def award_points(ctx: rota.Context, order_id: int, customer: str, product: str) -> int:
+    """Bound to an event: whoever packs the parcel does not know of it."""
+    points = PRICES[product] // 100
+    ctx.log.info("points awarded", order=order_id, customer=customer, points=points)
+    return points
 
 
 @app.job(queue="mail", max_attempts=3)
@@ -128,10 +155,10 @@ def resize_picture(order_id: int, width: int = 120) -> dict[str, int]:
 
 
 @app.job
-async def open_shop(ctx: rota.Context, rounds: int = 24, orders: int = 10, pause: int = 5) -> int:
+async def open_shop(ctx: rota.Context, rounds: int = 24, orders: int = 2, pause: int = 8) -> int:
     """Customers come in rounds. Between two rounds this run sleeps, which costs no slot."""
     await app.enqueue_many(
-        take_order.options(delay=random.uniform(0, pause)).call(
+        take_order.options(delay=random.uniform(0, pause), tenant=random.choice(BRANCHES)).call(
             customer=random.choice(CUSTOMERS), product=random.choice(list(PRICES))
         )
         for _ in range(orders)
@@ -172,14 +199,55 @@ def nightly_report(ctx: rota.Context) -> dict[str, int]:
     return {product: cents for product, _, cents in rows}
 
 
-async def main() -> None:
-    """Before the first start: create the tables and ask for the first day. Harmless to repeat."""
-    app.migrate()
-    async with app, app.database.connection() as conn:
-        await conn.execute(Path(__file__).with_name("schema.sql").read_text())
-        run = await open_shop.options(key="shop").enqueue()
-        print(f"the shop opens with run {run.id}" + (" (already open)" * run.is_duplicate))
+@app.job(queue="supplier", max_attempts=2, backoff={"base": 5}, tags=["warehouse"])
+async def import_prices(ctx: rota.Context, feed: str = "spring") -> dict[str, int]:
+    """Reads the supplier's price list, which is broken more often than not."""
+    ctx.log.info("price list asked for", feed=feed)
+    prices = read_feed(random.random())
+    ctx.log.info("prices read", articles=len(prices))
+    return prices
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+PRICE_LIST = "  line 3: expected a number, found 'soon'\n  line 9: no article"
+
+
+class BrokenFeed(Exception):
+    """The supplier sends what is no price list."""
+
+
+def read_feed(luck: float) -> dict[str, int]:
+    if luck < 0.55:
+        raise BrokenFeed(f"the price list cannot be read\n{PRICE_LIST}")
+    return {product: cents - 100 for product, cents in PRICES.items()}
+
+
+@app.job(queue="newsletter", priority=8, tags=["marketing"])
+async def send_newsletter(ctx: rota.Context, to: str) -> None:
+    await asyncio.sleep(0.05)
+    ctx.log.info("newsletter sent", to=to)
+
+
+@app.job(tags=["marketing"])
+async def start_sale(ctx: rota.Context, percent: int = 20) -> None:
+    ctx.log.warning("the sale begins", percent=percent)
+
+
+# When things happen by themselves; prepare.py adds those that need a calendar or a date.
+
+app.schedule(
+    "evening-report",
+    nightly_report,
+    cron="0 22 * * *",
+    timezone="Europe/Berlin",
+    description="What the day has brought, for the owners.",
+    tags=["reports"],
+)
+app.schedule("sales-so-far", nightly_report, every=300, overlap="skip", tags=["reports"])
+app.schedule(
+    "price-list",
+    import_prices,
+    cron="*/10 * * * *",
+    description="The supplier's prices, when it can be read.",
+    catch_up="none",
+    tags=["warehouse"],
+)

@@ -6,11 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rota.admin.tenant_handle import Tenant
     from rota.app import App
     from rota.config import Config
     from rota.errors import (
         AttemptTimeout,
         AuditEntryNotFound,
+        BulkActionNotFound,
         CalendarNotFound,
         Cancel,
         ConfigError,
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
         DatabaseError,
         DuplicateKey,
         EmbeddedError,
+        ErrorGroupNotFound,
+        EventNotFound,
         FilterError,
         JobError,
         LeaseLost,
+        LimitError,
+        LimitNotFound,
         PayloadError,
         QueueNotFound,
+        QuotaExceeded,
         Retry,
         RotaError,
         RunFailed,
@@ -32,17 +39,22 @@ if TYPE_CHECKING:
         SearchError,
         Snooze,
         TemplateNotFound,
+        TenantNotFound,
         TimingError,
         UnknownJob,
         UnknownOption,
         VersionConflict,
+        ViewNotFound,
         WaitTimeout,
+        WatchNotFound,
         WorkerNotFound,
         WrongState,
     )
     from rota.jobs.context import Context
     from rota.jobs.decorator import Job
     from rota.jobs.handle import Run
+    from rota.jobs.limits import concurrency, rate, sequence
+    from rota.jobs.on import on
     from rota.jobs.timings import after, cron, every, init, once
     from rota.model.attempt import AttemptInfo
     from rota.model.backoff import Backoff
@@ -51,6 +63,7 @@ if TYPE_CHECKING:
     from rota.model.retention import Retention
     from rota.model.run import RunInfo
     from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo
+    from rota.model.tenant import TenantInfo
 
 __all__ = [
     "App",
@@ -59,6 +72,7 @@ __all__ = [
     "AuditEntryNotFound",
     "BackfillInfo",
     "Backoff",
+    "BulkActionNotFound",
     "CalendarInfo",
     "CalendarNotFound",
     "Cancel",
@@ -69,15 +83,20 @@ __all__ = [
     "DatabaseError",
     "DuplicateKey",
     "EmbeddedError",
+    "ErrorGroupNotFound",
+    "EventNotFound",
     "FilterError",
     "Job",
     "JobError",
     "LeaseLost",
+    "LimitError",
+    "LimitNotFound",
     "LogLine",
     "LogPage",
     "OccurrenceInfo",
     "PayloadError",
     "QueueNotFound",
+    "QuotaExceeded",
     "Retention",
     "Retry",
     "RotaError",
@@ -91,18 +110,27 @@ __all__ = [
     "SearchError",
     "Snooze",
     "TemplateNotFound",
+    "Tenant",
+    "TenantInfo",
+    "TenantNotFound",
     "TimingError",
     "UnknownJob",
     "UnknownOption",
     "VersionConflict",
+    "ViewNotFound",
     "WaitTimeout",
+    "WatchNotFound",
     "WorkerNotFound",
     "WrongState",
     "after",
+    "concurrency",
     "cron",
     "every",
     "init",
+    "on",
     "once",
+    "rate",
+    "sequence",
 ]
 
 # Imported when first asked for: the command line shall answer `--help` without the half second
@@ -112,6 +140,7 @@ _HOMES = {
     "AttemptInfo": "rota.model.attempt",
     "AttemptTimeout": "rota.errors",
     "AuditEntryNotFound": "rota.errors",
+    "BulkActionNotFound": "rota.errors",
     "BackfillInfo": "rota.model.schedule_info",
     "Backoff": "rota.model.backoff",
     "CalendarInfo": "rota.model.schedule_info",
@@ -124,16 +153,21 @@ _HOMES = {
     "DatabaseError": "rota.errors",
     "DuplicateKey": "rota.errors",
     "EmbeddedError": "rota.errors",
+    "ErrorGroupNotFound": "rota.errors",
+    "EventNotFound": "rota.errors",
     "FilterError": "rota.errors",
     "Job": "rota.jobs.decorator",
     "JobError": "rota.errors",
     "LeaseLost": "rota.errors",
+    "LimitError": "rota.errors",
+    "LimitNotFound": "rota.errors",
     "LogLine": "rota.model.log",
     "LogPage": "rota.model.log",
     "OccurrenceInfo": "rota.model.occurrence",
     "PayloadError": "rota.errors",
     "Retention": "rota.model.retention",
     "QueueNotFound": "rota.errors",
+    "QuotaExceeded": "rota.errors",
     "Retry": "rota.errors",
     "RotaError": "rota.errors",
     "Run": "rota.jobs.handle",
@@ -146,18 +180,27 @@ _HOMES = {
     "SearchError": "rota.errors",
     "Snooze": "rota.errors",
     "TemplateNotFound": "rota.errors",
+    "Tenant": "rota.admin.tenant_handle",
+    "TenantInfo": "rota.model.tenant",
+    "TenantNotFound": "rota.errors",
     "TimingError": "rota.errors",
     "UnknownJob": "rota.errors",
     "UnknownOption": "rota.errors",
     "VersionConflict": "rota.errors",
+    "ViewNotFound": "rota.errors",
     "WaitTimeout": "rota.errors",
+    "WatchNotFound": "rota.errors",
     "WorkerNotFound": "rota.errors",
     "WrongState": "rota.errors",
     "after": "rota.jobs.timings",
+    "concurrency": "rota.jobs.limits",
     "cron": "rota.jobs.timings",
     "every": "rota.jobs.timings",
     "init": "rota.jobs.timings",
+    "on": "rota.jobs.on",
     "once": "rota.jobs.timings",
+    "rate": "rota.jobs.limits",
+    "sequence": "rota.jobs.limits",
 }
 
 

@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Unpack
 
+import psycopg
+
+from rota.admin.attention import Attention
 from rota.admin.audit import Audit
+from rota.admin.bulk_actions import BulkActions
 from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
 from rota.admin.declared_schedules import DeclaredSchedules
+from rota.admin.doctor import Doctor
+from rota.admin.error_groups import Errors
 from rota.admin.events import Events
+from rota.admin.find import Find
 from rota.admin.jobs import Jobs
+from rota.admin.limits import Limits
 from rota.admin.logs import Logs
 from rota.admin.overview import Overview
 from rota.admin.queues import Queues
 from rota.admin.retention import RetentionFace
+from rota.admin.run_views import RunViews
 from rota.admin.runs import Runs
 from rota.admin.schedules import Schedules
 from rota.admin.stats import Stats
+from rota.admin.tenant_handle import Tenant
+from rota.admin.tenants import Tenants, checked_tenant
+from rota.admin.why import Why
 from rota.admin.workers import Workers
 from rota.config import Config
 from rota.embedded import EmbeddedPostgres, default_data_dir
-from rota.errors import ConfigError
+from rota.errors import ConfigError, TimingError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
+from rota.jobs.emit import Started
 from rota.jobs.handle import Run
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
@@ -38,8 +52,9 @@ from rota.runtime.worker import Worker
 from rota.store import migrate
 from rota.store.errors import translate
 from rota.store.migrate import Migration
+from rota.store.plans import one
 from rota.store.pool import Conn, Database
-from rota.store.sessions import Session, own
+from rota.store.sessions import Session, lent, own
 
 
 def release() -> str:
@@ -84,20 +99,31 @@ class App:
             schema=self.config.schema,
             prepare=self._prepare,
             on_open=self._register,
+            direct_url=self.config.database.direct_url,
+            given_url=self.config.database_url,
             revive=self._revive,
         )
         self.clock = Clock(self.database)
         self.jobs = Jobs(self.database).of(self.registry, self.config)
         self.logs = Logs(self.database)
         self.queues = Queues(self.database)
+        self.limits = Limits(self.database)
         self.runs = Runs(self.database, self.registry)
+        self.bulk = BulkActions(self.database, self.registry)
+        self.views = RunViews(self.database)
         self.workers = Workers(self.database)
+        self.tenants = Tenants(self.database)
         self.stats = Stats(self.database)
         self.schedules = Schedules(self.database, self.registry, config=self.config)
         self.calendars = Calendars(self.database)
         self.audit = Audit(self.database)
         self.retention = RetentionFace(self.database).of(self.config)
         self.overview = Overview(self.database)
+        self.attention = Attention(self.database)
+        self.find = Find(self.database)
+        self.doctor = Doctor(self.database)
+        self.errors = Errors(self.database)
+        self.why = Why(self.database)
         self.events = Events(self.database, self.registry, self.config, self.runs)
         self._declared = DeclaredSchedules(self.database, self.schedules)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
@@ -122,14 +148,19 @@ class App:
         tenant: str = "",
         key: str | None = None,
         key_keep: KeyKeep = None,
+        key_period: float | timedelta | None = None,
+        hook: str | None = None,
         connection: Any = None,
-    ) -> list[Run]:
+    ) -> Started:
         """One run of every job that is bound to the event, by `@app.job(events=[…])` or in the
         database: `await app.emit("order.paid", {"order_id": 7})`. With a key, once for each, until
-        its run has ended and for `key_keep` after that."""
+        its run has ended and for `key_keep` after that; with `key_period`, once in that time,
+        whatever its runs do. A `hook` of an ORM or a framework names itself. The event is kept;
+        the answer's `event_id` is its number."""
         return await self._emitter.send(
-            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep
-        )
+            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
+            key_period=key_period, hook=hook,
+        )  # fmt: skip
 
     def emit_sync(
         self,
@@ -139,11 +170,14 @@ class App:
         tenant: str = "",
         key: str | None = None,
         key_keep: KeyKeep = None,
+        key_period: float | timedelta | None = None,
+        hook: str | None = None,
         connection: Any = None,
-    ) -> list[Run]:
+    ) -> Started:
         return self._emitter.send_sync(
-            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep
-        )
+            event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
+            key_period=key_period, hook=hook,
+        )  # fmt: skip
 
     # Schedules.
 
@@ -153,19 +187,30 @@ class App:
         job: BoundJob[...] | str,
         *,
         tenant: str = "",
+        tenants: Iterable[str] | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> None:
         """Say when a job runs: `app.schedule("digest", send, cron="0 8 * * 1-5")`. Exactly one of
         `cron`, `every`, `at` and `init`. Stored when the database is opened, or at once if it is;
-        again and again is an upsert. To await it: `await app.schedules.put(…)`."""
+        again and again is an upsert. `tenants`: one for each of them. To await it:
+        `await app.schedules.put(…)`."""
+        if tenant and tenants is not None:
+            raise TimingError("a schedule is of one tenant, or of each of tenants, not of both")
         if self.database.is_open and self.registry.has_new:
             with self.database.connection_sync() as conn:
                 self._store_jobs(conn)
-        self._declared.add(name, job, tenant, arguments)
+        self._declared.add(name, job, [tenant] if tenants is None else tenants, arguments)
 
     def unschedule(self, name: str, *, tenant: str = "") -> None:
         """Remove a schedule; ScheduleNotFound if there is none."""
         self._declared.remove(name, tenant)
+
+    # Tenants.
+
+    def tenant(self, name: str) -> Tenant:
+        """The application as one tenant sees it: `await app.tenant("acme").enqueue(send, n=1)`.
+        It needs no registration. PayloadError if no tenant can be called so."""
+        return Tenant(checked_tenant(name), self)
 
     # Running.
 
@@ -198,7 +243,13 @@ class App:
     def migrate(self) -> list[Migration]:
         """Bring the schema up to this release."""
         with translate():
-            return migrate.migrate(self._server_url(), self.config.schema)
+            url = self.config.database.direct_url or self._server_url()
+            return migrate.migrate(url, self.config.schema)
+
+    def grant(self, role: str) -> None:
+        """Give a role of the database, which may own nothing, what workers, the API and commands
+        need, also after later migrations. For the role that migrates."""
+        self.database.run_sync(one("roles/grant_worker", role=role))
 
     def pending_migrations(self) -> list[Migration]:
         """What `migrate` would apply."""
@@ -208,7 +259,7 @@ class App:
     def shadowing_role(self) -> str | None:
         """The role of our sessions, if it is called like the schema: in psql it finds Rota's tables
         before its own."""
-        with translate(), Session.connect(self._server_url(), **own("rota")) as conn:
+        with translate(), psycopg.connect(self._server_url(), **lent("rota")) as conn:
             return migrate.shadowing_role(conn, self.config.schema)
 
     def check_schema(self) -> None:
@@ -261,6 +312,7 @@ class App:
         self._stop_server()
 
     def close_sync(self) -> None:
+        self.runs.waits.close_sync()
         self.database.close_sync()
         self._stop_server()
 

@@ -8,16 +8,25 @@
   * JobError               a job is declared wrongly
   * TimingError            a timing or a calendar says something that cannot be followed
     * TemplateNotFound     no template has that name
+  * LimitError             a limit says something that cannot be followed
   * PayloadError           what was enqueued is refused
   * FilterError            a list or a bulk action is asked for runs that cannot be
   * UnknownJob             no job of that name is registered
   * DuplicateKey           the key is held by another run, and the caller asked to be told
   * RunNotFound            no run has that id
+  * BulkActionNotFound     no bulk action has that id
+  * ViewNotFound           no view of the list of runs has that name
   * ScheduleNotFound       no schedule has that name
   * CalendarNotFound       no calendar has that name
   * AuditEntryNotFound     the audit has no entry of that id
   * QueueNotFound          no queue has that name
+  * TenantNotFound         nothing is known of a tenant of that name
+  * QuotaExceeded          the tenant may not enqueue so much
+  * LimitNotFound          no limit has that name
   * WorkerNotFound         no worker has that id
+  * ErrorGroupNotFound     no group of errors has that id
+  * EventNotFound          no event has that id
+  * WatchNotFound          no table is watched so
   * SearchError            a search of logs asks for something that cannot be searched
   * WrongState             the run's state does not allow the action
     * VersionConflict      somebody has changed it since the caller looked
@@ -41,6 +50,7 @@ from datetime import timedelta
 __all__ = [
     "AttemptTimeout",
     "AuditEntryNotFound",
+    "BulkActionNotFound",
     "CalendarNotFound",
     "Cancel",
     "ConfigError",
@@ -48,11 +58,16 @@ __all__ = [
     "DatabaseError",
     "DuplicateKey",
     "EmbeddedError",
+    "ErrorGroupNotFound",
+    "EventNotFound",
     "FilterError",
     "JobError",
     "LeaseLost",
+    "LimitError",
+    "LimitNotFound",
     "PayloadError",
     "QueueNotFound",
+    "QuotaExceeded",
     "Retry",
     "RotaError",
     "RunFailed",
@@ -62,11 +77,14 @@ __all__ = [
     "SearchError",
     "Snooze",
     "TemplateNotFound",
+    "TenantNotFound",
     "TimingError",
     "UnknownJob",
     "UnknownOption",
     "VersionConflict",
+    "ViewNotFound",
     "WaitTimeout",
+    "WatchNotFound",
     "WorkerNotFound",
     "WrongState",
     "from_sqlstate",
@@ -143,6 +161,14 @@ class CalendarNotFound(RotaError):
     """No calendar has that name."""
 
 
+class ViewNotFound(RotaError):
+    """No view of the list of runs has that name."""
+
+
+class BulkActionNotFound(RotaError):
+    """No bulk action has that id."""
+
+
 class AuditEntryNotFound(RotaError):
     """The audit has no entry of that id."""
 
@@ -151,8 +177,36 @@ class QueueNotFound(RotaError):
     """No job, open run or operator has named a queue so."""
 
 
+class TenantNotFound(RotaError):
+    """No run, schedule or setting names a tenant so."""
+
+
+class QuotaExceeded(RotaError):
+    """The tenant has as many runs waiting, or has enqueued as much today, as it may."""
+
+
+class LimitNotFound(RotaError):
+    """No limit has that name, or it is another tenant's."""
+
+
+class LimitError(RotaError):
+    """A limit says something that cannot be followed: a cap below 0, a rate without a period."""
+
+
 class WorkerNotFound(RotaError):
     """No worker has that id: there never was one, or it ended more than a week ago."""
+
+
+class ErrorGroupNotFound(RotaError):
+    """No group of errors has that id, or retention has taken it."""
+
+
+class EventNotFound(RotaError):
+    """No event has that id, or it is past its retention."""
+
+
+class WatchNotFound(RotaError):
+    """No table is watched under that number or name."""
 
 
 class SearchError(RotaError):
@@ -283,6 +337,15 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO007": ScheduleNotFound,
     "RO008": VersionConflict,
     "RO010": WorkerNotFound,
+    "RO011": BulkActionNotFound,
+    "RO012": ErrorGroupNotFound,
+    "RO013": QueueNotFound,
+    "RO014": ViewNotFound,
+    "RO021": WatchNotFound,
+    "RO030": TenantNotFound,
+    "RO031": QuotaExceeded,
+    "RO016": LimitNotFound,
+    "RO017": LimitError,
 }
 
 

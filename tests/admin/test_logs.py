@@ -224,8 +224,9 @@ async def test_lines_of_a_run_in_their_order(app: rota.App) -> None:
         await run.wait(10)
     page = await app.logs.show(run.id)
     assert [(line.attempt, line.seq) for line in page.lines] == [
-        (a, s) for a in (1, 2) for s in range(1, 6)
+        (attempt, seq) for attempt, last in ((1, 6), (2, 5)) for seq in range(1, last + 1)
     ]
+    assert page.lines[5].message == "Retry: the handler asked for a retry"
     assert page.lines[0].job == "work"
     first = await app.logs.show(run.id, limit=6)
     rest = await app.logs.show(run.id, limit=6, cursor=first.cursor)
@@ -287,3 +288,60 @@ def test_a_cursor_is_exact() -> None:
 
     key = LogKey(datetime(2026, 3, 4, 5, 6, 7, 999_999, tzinfo=UTC), 8, 9, 10)
     assert LogKey.parse(str(key)) == key
+
+
+@pytest.mark.parametrize("road", [{}, {"job": "work"}, {"level": "warning"}, {"run_id": 1}])
+async def test_a_volume_counts_lines_by_step_and_level(
+    app: rota.App, conn: Connection, road: Any
+) -> None:
+    make_partitions(conn, 2)
+    for n in range(30):
+        level = "error" if n % 3 == 0 else "warning"
+        write(conn, f"line {n}", 60 * n + 30, seq=n + 1, level=level, worker=1 + n % 2)
+    found = await app.logs.volume(since=timedelta(hours=1), **road)
+    assert found.is_all
+    assert (found.lines, found.counted) == (30, 30)
+    assert found.levels == {"error": 10, "warning": 20}
+    assert len(found.steps) == 60
+    assert sum(one.lines for one in found.steps[30:]) == 30
+    assert found.jobs == {"work": 30}
+    assert found.workers == {1: 15, 2: 15}
+    some = await app.logs.volume("7", since=timedelta(hours=1), **road)
+    assert some.lines == 1
+
+
+async def test_a_volume_of_very_many_lines_is_an_estimate_and_says_so(
+    app: rota.App, conn: Connection
+) -> None:
+    make_partitions(conn, 1)
+    conn.execute(
+        """INSERT INTO rota.logs (at, run_id, worker, attempt, seq, level, job, message)
+           SELECT rota.now() - n * interval '1 ms', 1, 1, 1, n, 'info', 'work', 'm'
+           FROM generate_series(1, 20000) n"""
+    )
+    found = await app.logs.volume(since=timedelta(minutes=10))
+    assert not found.is_all
+    assert found.counted < 20_000
+    assert found.lines == pytest.approx(20_000, rel=0.25)
+    assert any(one.is_rough for one in found.steps)
+
+
+async def test_a_volume_needs_a_stretch(app: rota.App) -> None:
+    with pytest.raises(rota.SearchError, match="before"):
+        await app.logs.volume(since=timedelta(hours=1), until=timedelta(hours=2))
+
+
+async def test_lines_of_a_queue_are_those_of_its_runs(app: rota.App, conn: Connection) -> None:
+    """Also of a job that runs in several."""
+    conn.execute("INSERT INTO rota.jobs (name, queue) VALUES ('only', 'mail'), ('both', 'mail')")
+    (here,) = conn.execute("SELECT rota.enqueue('both')").fetchone() or (0,)
+    (there,) = conn.execute("SELECT rota.enqueue('both', queue => 'bulk')").fetchone() or (0,)
+    write(conn, "a", 3, run=77, job="only")
+    write(conn, "b", 2, run=here, job="both")
+    write(conn, "c", 1, run=there, job="both")
+    assert await found(app, queue="mail") == ["b", "a"]
+    assert await found(app, queue="bulk") == ["c"]
+    assert await found(app, queue="nowhere") == []
+    assert (await app.logs.volume(queue="bulk")).lines == 1
+    assert [one.message for one in await app.logs.recent(queue="bulk")] == ["c"]
+    assert await found(app, worker=2) == []

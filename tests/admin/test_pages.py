@@ -151,10 +151,12 @@ async def test_events_say_who(app: rota.App, conn: Connection) -> None:
     await app.jobs.update("a", events=["order.paid"])
     (run,) = await app.events.by("ada").emit("order.paid", {"n": 1}, key="7")
     found = await app.runs.get(run.id)
-    assert found.triggered_by == {"type": "event", "event": "order.paid", "actor": "ada"}
+    by = found.triggered_by
+    assert (by["type"], by["event"], by["actor"]) == ("event", "order.paid", "ada")
     (entry,) = await app.audit.list(action="event.emitted")
     assert (entry.actor, entry.object_id) == ("ada", "order.paid")
-    assert entry.after == {"payload": {"n": 1}, "key": "7", "runs": [run.id]}
+    told = {"event_id": by["event_id"], "payload": {"n": 1}, "key": "7", "runs": [run.id]}
+    assert entry.after == told
     (again,) = app.events.by("bob").sync.emit("order.paid", {"n": 1}, key="7")
     assert (again.id, again.is_duplicate) == (run.id, True)
     with pytest.raises(rota.PayloadError):

@@ -25,7 +25,8 @@ INSERT INTO rota.ended_runs (id, created_at, run_at, started_at, finished_at, wo
     attempts_used, max_attempts, priority, is_redelivery, state, attempt_state, queue, job, tenant,
     payload, end_reason, keep_class)
 SELECT nextval('rota.run_ids'), t.at, t.at, t.at, t.at, 1, %(attempt)s, 1, 3, 5, false, %(state)s,
-    %(state)s, 'default', %(job)s, '', '{}', 'as told', rota.keep_class_of(%(job)s, %(state)s)
+    %(state)s, 'default', %(job)s, %(tenant)s, '{}', 'as told',
+    rota.keep_class_of(%(job)s, %(state)s)
 FROM (SELECT rota.now() - %(age)s::interval - n * interval '1 second' AS at
       FROM generate_series(1, %(count)s) n) t
 RETURNING id, finished_at
@@ -39,13 +40,20 @@ class Past:
         self.conn = conn
 
     def add(
-        self, days: float, *, job: str = "work", state: str = "succeeded", count: int = 1
+        self,
+        days: float,
+        *,
+        job: str = "work",
+        state: str = "succeeded",
+        count: int = 1,
+        tenant: str = "",
     ) -> list[int]:
         age = timedelta(days=days)
         self.conn.execute(
             "SELECT rota.ensure_partitions(rota.now() - %s - interval '2 days', rota.now())", [age]
         )
         params = {"age": age, "job": job, "state": state, "count": count, "attempt": 2}
+        params["tenant"] = tenant
         made = self.conn.execute(ENDED, params).fetchall()
         for run_id, at in made:
             self.conn.execute(
@@ -441,7 +449,45 @@ async def test_runs_of_rotas_own_jobs_are_shown_to_those_who_ask(app: rota.App, 
     assert await listed(system=True) == [usual, own]
     assert await listed(job="rota.prune_logs") == [own]
     assert await listed(queue="rota.system") == [own]
-    told = await app.runs.cancel_many(states=["queued"], dry_run=True)
-    assert [one.id for one in told.items] == [usual]
-    with pytest.raises(rota.RotaError):
-        await app.runs.cancel_many(system=True)
+    told = await app.bulk.preview("cancel", states=["queued"])
+    assert [(one.job, one.runs) for one in told.groups] == [("work", 1)]
+    with pytest.raises(rota.FilterError):
+        await app.bulk.start("cancel", system=True)
+
+
+# What tenants say.
+
+
+async def test_a_tenant_keeps_its_runs_for_a_shorter_time(app: rota.App, past: Past) -> None:
+    await app.tenants.set("acme", retention_days=3, failed_retention_days=6)
+    young = past.add(2, tenant="acme") + past.add(5, tenant="acme", state="failed")
+    others = past.add(5) + past.add(5, tenant="blue")
+    gone = past.add(4, tenant="acme", count=1500) + past.add(7, tenant="acme", state="failed")
+    told = await app.retention.plan()
+    assert [(it.tenant, it.outcome, it.rows) for it in told.items if it.tenant] == [
+        ("acme", "failed", 1), ("acme", "succeeded or cancelled", 1500),
+    ]  # fmt: skip
+    assert past.left() == {*young, *others, *gone}
+    done = await app.retention.run(hurry=True)
+    assert past.left() == {*young, *others}
+    assert past.orphans() == []
+    assert [it.rows for it in done.items if it.tenant] == [1, 1500]
+    assert (await app.retention.run()).items == []
+
+
+async def test_a_tenant_cannot_keep_longer_than_its_job(app: rota.App, past: Past) -> None:
+    await app.tenants.set("acme", retention_days=1000)
+    past.add(60, tenant="acme")
+    await app.retention.run()
+    assert past.left() == set()
+
+
+async def test_days_of_tenants_go_with_the_roll_ups(app: rota.App, past: Past) -> None:
+    past.conn.execute(
+        "INSERT INTO rota.tenant_days (tenant, day) VALUES ('acme', '2001-01-01'),"
+        " ('acme', (rota.now() AT TIME ZONE 'UTC')::date)"
+    )
+    told = (await app.retention.plan()).items
+    assert [it.rows for it in told if it.table == "tenant_days"] == [1]
+    await app.retention.run()
+    assert past.conn.execute("SELECT count(*) FROM rota.tenant_days").fetchone() == (1,)

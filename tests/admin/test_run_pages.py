@@ -65,7 +65,7 @@ async def test_filters_of_schedule_times_and_dead_letters(
     assert await _ids(jobs, since=timedelta(hours=1)) == [new]
     assert new not in await _ids(jobs, until=timedelta(hours=1))
     assert await _ids(jobs, since=timedelta(hours=3), until=timedelta(hours=1), job="fail") == [old]
-    assert await _ids(jobs, dead=True) == [old]
+    assert await _ids(jobs, dead=True) == [gave_up, old]
     assert await _ids(jobs, states=["failed"]) == [gave_up, old]
     assert await _ids(jobs, dead=True, states=["succeeded"]) == []
 

@@ -142,3 +142,20 @@ async def test_starts_that_are_over_are_forgotten(app: rota.App, engine: Engine)
     assert [(row["schedule_id"], row["marker"]) for row in left] == [
         (-1, "once"), (schedule, "once"), (schedule, "release 1"), (schedule, "start 2"),
     ]  # fmt: skip
+
+
+async def test_bulk_actions_go_once_they_have_ended(app: rota.App, engine: Engine) -> None:
+    def bulk(ago: str, state: str) -> int:
+        made = engine.one("SELECT rota.start_bulk_action('cancel', '{\"job\": \"work\"}')")
+        engine.rows(
+            "UPDATE rota.bulk_actions SET state = %s, created_at = rota.now() - %s::interval,"
+            " finished_at = CASE WHEN %s THEN rota.now() - %s::interval END WHERE id = %s",
+            state, ago, state in ("stopped", "finished"), ago, made,
+        )  # fmt: skip
+        return int(made)
+
+    bulk(OLD, "finished")
+    bulk(OLD, "stopped")
+    kept = {bulk(YOUNG, "finished"), bulk(OLD, "running"), bulk(OLD, "paused")}
+    assert await prune(app) == {"bulk_actions": 2}
+    assert {row["id"] for row in engine.rows("SELECT id FROM rota.bulk_actions")} == kept

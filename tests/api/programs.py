@@ -51,12 +51,12 @@ class Served:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(120)
         self._output.close()
 
 

@@ -17,6 +17,7 @@ from tests.api.conftest import HEADERS, TOKEN, client_of, problem
 from tests.engine import Engine
 
 WHY = {"reason": "why"}
+BULK = {"verb": "cancel", "filter": {"job": "send"}}
 CLOSED = {"cron": "@daily", "calendar": "none"}
 DAYS = {"payload": {"days": 1}}
 WEEK = {"from_at": "2026-01-05T00:00:00Z", "until_at": "2026-01-10T00:00:00Z"}
@@ -80,9 +81,18 @@ STORY = [
     step("update_schedule", "bad", "PATCH /schedules/digest", {"priority": 11}),
     step("update_schedule", "missing", "PATCH /schedules/none", {"priority": 1}),
     step("update_schedule", "stale", "PATCH /schedules/digest", {"priority": 1}),
+    step("list_edits", "ok", "GET /schedules/digest/edits?limit=1"),
+    step("list_edits", "bad", "GET /schedules/digest/edits?cursor=x"),
+    step("list_edits", "missing", "GET /schedules/none/edits"),
+    step("revert_schedule", "bad", "POST /schedules/digest/revert", {"entry_id": 0}),
+    step("revert_schedule", "missing", "POST /schedules/none/revert", {"entry_id": "{edit}"}),
+    step("revert_schedule", "stale", "POST /schedules/digest/revert", {"entry_id": "{edit}"}),
+    step("revert_schedule", "ok", "POST /schedules/digest/revert", {"entry_id": "{edit}", **WHY}),
     step("enable_schedule", "wrong", "POST /schedules/digest/enable"),
     step("disable_schedule", "ok", "POST /schedules/digest/disable", WHY),
     step("disable_schedule", "wrong", "POST /schedules/digest/disable"),
+    step("list_edits", "ok", "GET /schedules/digest/edits"),
+    step("revert_schedule", "wrong", "POST /schedules/digest/revert", {"entry_id": "{edit}"}),
     step("disable_schedule", "bad", "POST /schedules/digest/disable", {"why": "?"}),
     step("disable_schedule", "missing", "POST /schedules/none/disable"),
     step("enable_schedule", "ok", "POST /schedules/digest/enable", WHY),
@@ -98,6 +108,9 @@ STORY = [
     step("trigger_schedule", "ok", "POST /schedules/digest/trigger", DAYS | WHY),
     step("trigger_schedule", "bad", "POST /schedules/digest/trigger", {"payload": {"days": "x"}}),
     step("trigger_schedule", "missing", "POST /schedules/none/trigger"),
+    step("list_manual_runs", "ok", "GET /schedules/digest/manual?limit=1"),
+    step("list_manual_runs", "bad", "GET /schedules/digest/manual?limit=0"),
+    step("list_manual_runs", "missing", "GET /schedules/none/manual"),
     step("reschedule", "ok", "POST /schedules/digest/reschedule", {"seconds": 60, **WHY}),
     step("reschedule", "bad", "POST /schedules/digest/reschedule", {"at": "2020-01-01T00:00:00Z"}),
     step("reschedule", "missing", "POST /schedules/none/reschedule", {"seconds": 60}),
@@ -152,13 +165,68 @@ STORY = [
     step("retry_run", "bad", "POST /runs/{run}/retry", {"payload": {"user_id": "x"}}),
     step("retry_run", "ok", "POST /runs/{run}/retry", {"payload": {"user_id": 8}, **WHY}),
     step("retry_run", "missing", "POST /runs/999/retry"),
-    step("cancel_runs", "ok", "POST /runs/cancel", {"filter": {"job": "send"}, **WHY}),
     step("cancel_runs", "bad", "POST /runs/cancel", {}),
     step("retry_runs", "ok", "POST /runs/retry", {"ids": ["{run}", 999], **WHY}),
     step("retry_runs", "bad", "POST /runs/retry", {"ids": [0]}),
     step("cancel_runs", "ok", "POST /runs/cancel", {"ids": ["{run}"], **WHY}),
-    step("delete_runs", "ok", "POST /runs/delete", {"filter": {"job": "send"}, "dry_run": True}),
+    step("delete_runs", "ok", "POST /runs/delete", {"ids": ["{run}"], "dry_run": True}),
     step("delete_runs", "bad", "POST /runs/delete", {"filter": {"state": "failed"}}),
+    step("preview_bulk_action", "ok", "POST /bulk/preview", BULK),
+    step("preview_bulk_action", "bad", "POST /bulk/preview", {"verb": "cancel", "filter": {}}),
+    step("start_bulk_action", "ok", "POST /bulk", BULK | {"rate": 5, **WHY}),
+    step("start_bulk_action", "bad", "POST /bulk", BULK | {"verb": "burn"}),
+    step("list_bulk_actions", "ok", "GET /bulk?state=running"),
+    step("list_bulk_actions", "bad", "GET /bulk?state=burning"),
+    step("get_bulk_action", "ok", "GET /bulk/1"),
+    step("get_bulk_action", "bad", "GET /bulk/0"),
+    step("get_bulk_action", "missing", "GET /bulk/99"),
+    step("throttle_bulk_action", "ok", "PATCH /bulk/1", {"rate": None, **WHY}),
+    step("throttle_bulk_action", "bad", "PATCH /bulk/1", {"rate": 0}),
+    step("throttle_bulk_action", "missing", "PATCH /bulk/99", {"rate": 1}),
+    step("resume_bulk_action", "wrong", "POST /bulk/1/resume"),
+    step("pause_bulk_action", "ok", "POST /bulk/1/pause", WHY),
+    step("pause_bulk_action", "wrong", "POST /bulk/1/pause"),
+    step("pause_bulk_action", "bad", "POST /bulk/1/pause", {"reason": 7}),
+    step("pause_bulk_action", "missing", "POST /bulk/99/pause"),
+    step("resume_bulk_action", "ok", "POST /bulk/1/resume", WHY),
+    step("resume_bulk_action", "bad", "POST /bulk/1/resume", {"reason": 7}),
+    step("resume_bulk_action", "missing", "POST /bulk/99/resume"),
+    step("stop_bulk_action", "bad", "POST /bulk/1/stop", {"reason": 7}),
+    step("stop_bulk_action", "ok", "POST /bulk/1/stop", WHY),
+    step("stop_bulk_action", "wrong", "POST /bulk/1/stop"),
+    step("stop_bulk_action", "missing", "POST /bulk/99/stop"),
+    step("throttle_bulk_action", "wrong", "PATCH /bulk/1", {"rate": 1}),
+    step("put_view", "ok", "PUT /views/today", {"query": "state=failed", **WHY}),
+    step("put_view", "bad", "PUT /views/today", {"query": ""}),
+    step("list_views", "ok", "GET /views"),
+    step("list_views", "bad", "GET /views?x=1"),
+    step("delete_view", "ok", "DELETE /views/today?reason=why"),
+    step("delete_view", "bad", "DELETE /views/today?why=x"),
+    step("delete_view", "missing", "DELETE /views/none"),
+    step("handle_run", "ok", "POST /runs/{dead}/handle", WHY),
+    step("handle_run", "wrong", "POST /runs/{dead}/handle"),
+    step("handle_run", "bad", "POST /runs/{dead}/handle", {"reason": 7}),
+    step("handle_run", "missing", "POST /runs/999/handle"),
+    step("reopen_run", "ok", "POST /runs/{dead}/reopen", WHY),
+    step("reopen_run", "wrong", "POST /runs/{dead}/reopen"),
+    step("reopen_run", "bad", "POST /runs/{dead}/reopen", {"why": "x"}),
+    step("reopen_run", "missing", "POST /runs/999/reopen"),
+    step("list_errors", "ok", "GET /errors?standing=new&order=most"),
+    step("list_errors", "bad", "GET /errors?standing=odd"),
+    step("get_error", "ok", "GET /errors/{group}"),
+    step("get_error", "bad", "GET /errors/{group}?since=yesterday"),
+    step("get_error", "missing", "GET /errors/none"),
+    step("handle_error", "ok", "POST /errors/{group}/handle", WHY),
+    step("handle_error", "wrong", "POST /errors/{group}/handle"),
+    step("handle_error", "bad", "POST /errors/{group}/handle", {"reason": 7}),
+    step("handle_error", "missing", "POST /errors/none/handle"),
+    step("reopen_error", "ok", "POST /errors/{group}/reopen", WHY),
+    step("reopen_error", "wrong", "POST /errors/{group}/reopen"),
+    step("reopen_error", "bad", "POST /errors/{group}/reopen", {"why": "x"}),
+    step("reopen_error", "missing", "POST /errors/none/reopen"),
+    step("why", "ok", "GET /why?subject={dead}"),
+    step("why", "bad", "GET /why?subject=send&kind=ghost"),
+    step("why", "missing", "GET /why?subject=999"),
     step("delete_run", "bad", "DELETE /runs/{run}?why=x"),
     step("delete_run", "ok", "DELETE /runs/{run}?reason=why"),
     step("delete_run", "missing", "DELETE /runs/{run}"),
@@ -175,6 +243,49 @@ STORY = [
     step("resume_queue", "ok", "POST /queues/mail/resume", WHY),
     step("resume_queue", "wrong", "POST /queues/mail/resume"),
     step("resume_queue", "bad", "POST /queues/mail/resume", {"reason": []}),
+    step("set_limit", "ok", "PUT /limits/calm", {"cap": 5, "jobs": ["work"], "reason": "why"}),
+    step("set_limit", "bad", "PUT /limits/calm", {"cap": -1}),
+    step("list_limits", "ok", "GET /limits?order=fullest"),
+    step("list_limits", "bad", "GET /limits?order=loudest"),
+    step("get_limit", "ok", "GET /limits/calm"),
+    step("get_limit", "bad", "GET /limits/calm?jobs=1"),
+    step("get_limit", "missing", "GET /limits/none"),
+    step("unblock_limit", "ok", "POST /limits/stuck/unblock", WHY),
+    step("unblock_limit", "wrong", "POST /limits/stuck/unblock"),
+    step("unblock_limit", "bad", "POST /limits/stuck/unblock", {"why": "x"}),
+    step("unblock_limit", "missing", "POST /limits/none/unblock"),
+    step("remove_limit", "bad", "DELETE /limits/calm?why=x"),
+    step("remove_limit", "ok", "DELETE /limits/calm?reason=why"),
+    step("remove_limit", "missing", "DELETE /limits/calm"),
+    step("remove_limit", "wrong", "DELETE /limits/declared"),
+    step("find", "ok", "GET /find?text=work"),
+    step("find", "bad", "GET /find"),
+    step("set_tenant", "ok", "PATCH /tenants/acme", {"weight": 2, "reason": "why"}),
+    step("set_tenant", "bad", "PATCH /tenants/acme", {"weight": 0}),
+    step("set_tenant", "stale", "PATCH /tenants/acme", {"weight": 3}),
+    step("set_tenant", "bad", "PATCH /tenants/a%2Fb", {"weight": 2}),
+    step("list_tenants", "ok", "GET /tenants?order=waiting&text=acm"),
+    step("list_tenants", "bad", "GET /tenants?order=loudest"),
+    step("get_tenant", "ok", "GET /tenants/acme"),
+    step("get_tenant", "bad", "GET /tenants/acme?jobs=1"),
+    step("get_tenant", "missing", "GET /tenants/none"),
+    step("get_tenant_stats", "ok", "GET /tenants/acme/stats"),
+    step("get_tenant_stats", "bad", "GET /tenants/acme/stats?jobs=1"),
+    step("get_tenant_stats", "missing", "GET /tenants/none/stats"),
+    step("pause_tenant", "ok", "POST /tenants/acme/pause", WHY),
+    step("pause_tenant", "wrong", "POST /tenants/acme/pause"),
+    step("pause_tenant", "bad", "POST /tenants/acme/pause", {"why": "x"}),
+    step("remove_tenant", "wrong", "DELETE /tenants/acme/settings"),
+    step("resume_tenant", "ok", "POST /tenants/acme/resume", WHY),
+    step("resume_tenant", "wrong", "POST /tenants/acme/resume"),
+    step("resume_tenant", "bad", "POST /tenants/acme/resume", {"reason": []}),
+    step("remove_tenant", "bad", "DELETE /tenants/acme/settings?why=x"),
+    step("remove_tenant", "ok", "DELETE /tenants/acme/settings?reason=why"),
+    step("remove_tenant", "missing", "DELETE /tenants/acme/settings"),
+    step("set_tenant", "ok", "PATCH /tenants/blue", {"weight": 2}),
+    step("delete_tenant", "bad", "DELETE /tenants/blue?cancel_running=perhaps"),
+    step("delete_tenant", "ok", "DELETE /tenants/blue?reason=why"),
+    step("delete_tenant", "missing", "DELETE /tenants/blue"),
     step("list_workers", "ok", "GET /workers?status=live&host=host&order=oldest"),
     step("list_workers", "bad", "GET /workers?status=tired"),
     step("get_worker", "ok", "GET /workers/{worker}"),
@@ -184,6 +295,10 @@ STORY = [
     step("drain_worker", "bad", "POST /workers/{worker}/drain", {"stop": "no"}),
     step("drain_worker", "missing", "POST /workers/999/drain"),
     step("drain_worker", "wrong", "POST /workers/{gone}/drain"),
+    step("stop_worker", "ok", "POST /workers/{worker}/stop", WHY),
+    step("stop_worker", "wrong", "POST /workers/{worker}/stop"),
+    step("stop_worker", "bad", "POST /workers/{worker}/stop", {"at_once": "no"}),
+    step("stop_worker", "missing", "POST /workers/999/stop"),
     step("resume_worker", "ok", "POST /workers/{worker}/resume", WHY),
     step("resume_worker", "wrong", "POST /workers/{worker}/resume"),
     step("resume_worker", "bad", "POST /workers/{worker}/resume", {"stop": True}),
@@ -212,6 +327,28 @@ STORY = [
     step("sync_definitions", "missing", "POST /definitions/sync", {"force": ["none"]}),
     step("emit_event", "ok", "POST /events", {"event": "order.paid"} | DAYS),
     step("emit_event", "bad", "POST /events", {"event": "two words"}),
+    step("list_events", "ok", "GET /events"),
+    step("list_events", "bad", "GET /events?outcome=lost"),
+    step("get_event", "ok", "GET /events/1"),
+    step("get_event", "missing", "GET /events/999999"),
+    step("get_event", "bad", "GET /events/0"),
+    step("replay_events", "ok", "POST /events/replay", {"job": "clean", "ids": [1], **WHY}),
+    step("replay_events", "bad", "POST /events/replay", {"job": "clean"}),
+    step("replay_events", "missing", "POST /events/replay", {"job": "none", "event": "x"}),
+    step("watch_table", "ok", "POST /watches", {"table": "watched", "on": "insert"}),
+    step("watch_table", "bad", "POST /watches", {"table": "nothing"}),
+    step("list_watches", "ok", "GET /watches"),
+    step("list_watches", "bad", "GET /watches?days=1"),
+    step("get_watch", "ok", "GET /watches/1"),
+    step("get_watch", "bad", "GET /watches/0"),
+    step("get_watch", "missing", "GET /watches/99"),
+    step("unwatch_table", "ok", "DELETE /watches/1?reason=done"),
+    step("unwatch_table", "bad", "DELETE /watches/0"),
+    step("unwatch_table", "missing", "DELETE /watches/1"),
+    step("list_refusals", "ok", "GET /events/refusals"),
+    step("list_refusals", "bad", "GET /events/refusals?limit=0"),
+    step("list_event_bindings", "ok", "GET /events/bindings?event=order.paid"),
+    step("list_event_bindings", "bad", f"GET /events/bindings?job={'x' * 201}"),
     step("delete_job", "stale", "DELETE /jobs/clean"),
     step("delete_job", "wrong", "DELETE /jobs/clean"),
     step("delete_job", "bad", "DELETE /jobs/clean?cascade=2"),
@@ -233,6 +370,13 @@ STORY = [
     step("get_stats", "ok", "GET /stats?job=send&step_seconds=60"),
     step("get_stats", "bad", "GET /stats?step_seconds=61"),
     step("get_stats", "missing", "GET /stats?job=none"),
+    step("get_trend", "ok", "GET /stats/trend?queue=mail&span=6h"),
+    step("get_trend", "bad", "GET /stats/trend?span=2h"),
+    step("get_trend", "missing", "GET /stats/trend?job=none"),
+    step("get_attention", "ok", "GET /attention?limit=1"),
+    step("get_attention", "bad", "GET /attention?limit=0"),
+    step("get_doctor", "ok", "GET /doctor"),
+    step("get_doctor", "bad", "GET /doctor?check=workers"),
     step("get_overview", "ok", "GET /overview?failing_seconds=60"),
     step("get_overview", "bad", "GET /overview?limit=0"),
     step("stream", "bad", "GET /stream?topics=gossip"),
@@ -243,14 +387,17 @@ ELSEWHERE = {("health", "bad"), ("ready", "bad"), ("metrics", "bad"), ("health",
              ("ready", "ok"), ("metrics", "ok"), ("stream", "ok"), ("tail_logs", "ok")}  # fmt: skip
 # What always may be done, whatever the state; 409 is only for a key that is in use.
 NEVER_WRONG = {
-    "update_job", "sync_definitions", "cancel_runs", "retry_runs",
+    "update_job", "sync_definitions", "cancel_runs", "retry_runs", "start_bulk_action",
+    "preview_bulk_action",
     "delete_runs", "update_schedule", "pause_schedule", "trigger_schedule", "reschedule",
-    "backfill_schedule", "preview_timing", "emit_event",
+    "backfill_schedule", "preview_timing", "emit_event", "replay_events", "set_limit",
 }  # fmt: skip
 # A queue is whatever somebody names: there is none that is not there.
 NEVER_MISSING = {"pause_queue", "resume_queue"}
-# Another pass must be at work: tests/admin/test_retention.py.
-BUSY = {"run_retention"}
+# Another pass must be at work: tests/admin/test_retention.py. A transaction must hold the table:
+# tests/conformance/test_table_events.py. A worker must have a run of it:
+# tests/admin/test_tenant_data.py.
+BUSY = {"run_retention", "watch_table", "unwatch_table", "delete_tenant"}
 
 
 @pytest.fixture
@@ -259,16 +406,27 @@ def world(shop: rota.App, conn: psycopg.Connection[Any]) -> dict[str, Any]:
     engine = Engine(conn)
     worker, gone = engine.worker("send"), engine.worker("send")
     conn.execute("UPDATE rota.workers SET state = 'gone', ended_at = now() WHERE id = %s", [gone])
+    dead = engine.enqueue("send", {"user_id": 1})
+    engine.fail(worker, engine.claim_one(worker, queues=["mail"], jobs=["send"]))
+    (failure,) = shop.errors.sync.list()
+    conn.execute("CREATE TABLE watched (id int)")
+    # A sequence that waits for the success of a run, and a limit that the code declares.
+    conn.execute(
+        "INSERT INTO rota.limit_slots (tenant, key, blocked_by) SELECT '', 's' || rota.set_limit("
+        '\'stuck\', \'{"kind": "sequence", "next_after": "success"}\') || \':\', 1'
+    )
+    conn.execute("SELECT rota.set_limit('declared', '{\"cap\": 3}')")
+    conn.execute("UPDATE rota.limits SET code = '{\"send\": {}}' WHERE name = 'declared'")
     conn.execute("TRUNCATE rota.audit RESTART IDENTITY")
-    return {"worker": worker, "gone": gone}
+    return {"worker": worker, "gone": gone, "dead": dead, "group": failure.id}
 
 
 def fill(value: Any, world: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         return {key: fill(one, world) for key, one in value.items()}
     if isinstance(value, list):
-        return [world["run"] if one == "{run}" else one for one in value]
-    return value
+        return [fill(one, world) for one in value]
+    return world[value[1:-1]] if value in ("{run}", "{edit}") else value
 
 
 async def carry_out(api: httpx.AsyncClient, one: Step, world: dict[str, Any], number: int) -> None:
@@ -285,6 +443,8 @@ async def carry_out(api: httpx.AsyncClient, one: Step, world: dict[str, Any], nu
         return
     if one.operation == "enqueue_run":
         world["run"] = response.json()["run_id"]
+    if one.operation == "list_edits":
+        world["edit"] = response.json()["items"][0]["id"]
     if one.method == "POST":
         again = await api.request(one.method, path, json=body, headers=headers)
         assert again.headers.get("idempotency-replayed") == "true", told
@@ -306,7 +466,7 @@ async def test_every_operation(
     explained = {action for _, action, reason in rows if reason == "why"}
     assert {action for _, action, _ in rows} - explained == {
         # What is asked for needs no reason; and what the code says.
-        "run.enqueued", "event.emitted", "job.synced",
+        "run.enqueued", "event.emitted", "job.synced", "watch.created", "watch.deleted",
     }  # fmt: skip
 
 

@@ -15,14 +15,34 @@ from tests.docs.test_cli_docs import commands, flags
 
 # By command: the operations that do the same.
 SAME = {
+    "why": "why",
+    "find": "find",
     "stats": "get_stats",
+    "trend": "get_trend",
     "top": "get_overview stream",
+    "attention": "get_attention",
+    "doctor": "get_doctor",
     "runs list": "list_runs",
     "runs show": "get_run get_run_details list_attempts",
-    "runs cancel": "cancel_run cancel_runs",
-    "runs retry": "retry_run retry_runs",
-    "runs delete": "delete_run delete_runs",
+    "runs cancel": "cancel_run cancel_runs start_bulk_action preview_bulk_action",
+    "runs retry": "retry_run retry_runs start_bulk_action preview_bulk_action",
+    "runs delete": "delete_run delete_runs start_bulk_action preview_bulk_action",
     "runs enqueue": "enqueue_run get_run",
+    "views list": "list_views",
+    "views save": "put_view",
+    "views delete": "delete_view",
+    "runs handle": "handle_run",
+    "runs reopen": "reopen_run",
+    "errors list": "list_errors",
+    "errors show": "get_error",
+    "errors handle": "handle_error",
+    "errors reopen": "reopen_error",
+    "bulk list": "list_bulk_actions",
+    "bulk show": "get_bulk_action",
+    "bulk pause": "pause_bulk_action",
+    "bulk resume": "resume_bulk_action",
+    "bulk stop": "stop_bulk_action",
+    "bulk throttle": "throttle_bulk_action",
     "logs search": "search_logs",
     "logs tail": "tail_logs",
     "logs show": "list_run_logs",
@@ -40,6 +60,9 @@ SAME = {
     "schedules preview": "preview_schedule preview_timing",
     "schedules backfill": "backfill_schedule",
     "schedules history": "list_occurrences",
+    "schedules edits": "list_edits",
+    "schedules revert": "revert_schedule",
+    "schedules manual": "list_manual_runs",
     "schedules simulate": "simulate",
     "schedules templates": (
         "list_schedule_templates get_schedule_template put_schedule_template "
@@ -54,9 +77,21 @@ SAME = {
     "queues show": "get_queue",
     "queues pause": "pause_queue",
     "queues resume": "resume_queue",
+    "tenants list": "list_tenants",
+    "tenants show": "get_tenant get_tenant_stats",
+    "tenants set": "set_tenant remove_tenant",
+    "tenants delete": "delete_tenant",
+    "tenants pause": "pause_tenant",
+    "tenants resume": "resume_tenant",
+    "limits list": "list_limits",
+    "limits show": "get_limit",
+    "limits set": "set_limit",
+    "limits remove": "remove_limit",
+    "limits unblock": "unblock_limit",
     "workers list": "list_workers",
     "workers show": "get_worker",
     "workers drain": "drain_worker",
+    "workers stop": "stop_worker",
     "workers resume": "resume_worker",
     "jobs list": "list_jobs",
     "jobs show": "get_job",
@@ -67,6 +102,14 @@ SAME = {
     "jobs plan": "plan_definitions",
     "jobs sync": "sync_definitions",
     "events emit": "emit_event",
+    "events list": "list_events",
+    "events show": "get_event",
+    "events bindings": "list_event_bindings",
+    "events replay": "replay_events",
+    "events watch": "watch_table",
+    "events unwatch": "unwatch_table",
+    "events watches": "list_watches get_watch",
+    "events refusals": "list_refusals",
     "audit list": "list_audit",
     "audit show": "get_audit_entry",
     "retention run": "plan_retention run_retention",
@@ -75,17 +118,19 @@ SAME = {
 }
 # What only makes sense where it is typed; docs/reference/api.md says why.
 CLI_ONLY = {
-    "", "dev", "worker", "server", "migrate", "bench", "config set", "config unset", "config init",
+    "", "dev", "worker", "server", "migrate", "grant", "bench", "config set", "config unset",
+    "config init", "tenants export",
 }  # fmt: skip
 # What a command has in each of its answers: whether one lives, and what time it is.
 API_ONLY = {"health", "ready", "metrics", "get_clock"}
 
 # How the output looks, or how a person is asked: a program needs none of it.
 MANNERS = {"--json", "--absolute", "--timezone", "--watch", "--yes", "--interval", "--rows",
-           "--once", "--app"}  # fmt: skip
+           "--once", "--app", "--detach"}  # fmt: skip
 # The same under another name: by the words of HTTP, or because the shell has shorter ones.
 WORDS = {
-    "--before": {"cursor", "until"}, "--after": {"cursor", "after"}, "--cursor": {"cursor"},
+    "--before": {"cursor", "until"}, "--after": {"cursor", "after", "next_after"},
+    "--cursor": {"cursor"},
     "--oldest": {"order"}, "--version": {"if-match"}, "--all": {"gone"}, "--noun": {"object_type"},
     "--subject": {"object_id"}, "--run": {"run_id"}, "--grep": {"text"}, "-n": {"lines"},
     "--failing": {"failing_seconds"}, "--logs": {"log_lines"}, "--step": {"step_seconds"},
@@ -96,12 +141,18 @@ WORDS = {
     "--run-tag": {"run_tags"}, "--tag": {"tag", "tags"}, "--from": {"from_at"},
     "--until": {"until", "until_at"}, "--delay": {"delay_seconds"}, "--wait": {"wait_seconds"},
     "--attempt-timeout": {"timeout_seconds"}, "--key-keep": {"key_seconds"},
+    "--key-period": {"period_seconds"}, "--id": {"ids"},
+    "--group": {"error_group"}, "--payload-field": {"payload_field", "payload_fields"},
+    "--unhandled": {"handled"},
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
-    "--dry-run": {"dry_run", "plan_retention"}, "--add": {"name"}, "--remove": {"name"},
+    "--for": {"seconds"}, "--now": {"at_once"}, "--dry-run": {"dry_run", "plan_retention"},
+    "--reset": {"reset", "remove_tenant"}, "--add": {"name"}, "--remove": {"name"},
+    "--per": {"period_seconds"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.
 LOCAL = {
     "logs search": {"--patience"},  # the API's searches are short, and go on by their cursor
+    "doctor": {"--all"},  # the API's answer always has what is fine
     "config get": {"--reveal"},  # secrets stay where they are
 }
 

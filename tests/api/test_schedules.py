@@ -216,3 +216,40 @@ async def test_templates(api: httpx.AsyncClient) -> None:
     assert made.json()["cron"] == "6 6 * * *"
     assert (await api.delete(f"{templates}/Mine")).status_code == 200
     problem(await api.delete(f"{templates}/Mine"), 404, "template_not_found")
+
+
+async def test_edits_and_taking_one_back(api: httpx.AsyncClient, digest: dict[str, Any]) -> None:
+    await api.patch(DIGEST, json={"cron": "0 9 * * *", "reason": "later"})
+    page = (await api.get(f"{DIGEST}/edits")).json()
+    edit, created = page["items"]
+    assert edit["changes"] == [{"field": "cron", "before": "0 8 * * 1-5", "after": "0 9 * * *"}]
+    assert (edit["reason"], page["next_cursor"]) == ("later", None)
+    first = (await api.get(f"{DIGEST}/edits?limit=1")).json()
+    rest = await api.get(f"{DIGEST}/edits", params={"cursor": first["next_cursor"]})
+    assert rest.json()["items"] == [created]
+
+    body = {"entry_id": edit["id"]}
+    refused = await api.post(f"{DIGEST}/revert", json=body, headers={"If-Match": '"1"'})
+    assert refused.status_code == 412
+    assert (await api.post(f"{DIGEST}/revert", json={"entry_id": created["id"]})).status_code == 409
+    assert (await api.post(f"{DIGEST}/revert", json={"entry_id": 999_999})).status_code == 404
+    assert (await api.post(f"{DIGEST}/revert", json={"entry_id": "x"})).status_code == 422
+    done = await api.post(f"{DIGEST}/revert", json=body)
+    assert (done.status_code, done.json()["cron"]) == (200, "0 8 * * 1-5")
+    assert (await api.get(f"{SCHEDULES}/nope/edits")).status_code == 404
+
+
+async def test_what_was_run_by_hand(api: httpx.AsyncClient, digest: dict[str, Any]) -> None:
+    made = (await api.post(f"{DIGEST}/trigger", json={"reason": "asked for"})).json()
+    (found,) = (await api.get(f"{DIGEST}/manual")).json()
+    assert (found["run_id"], found["kind"]) == (made["run_id"], "triggered")
+    assert (found["reason"], found["state"]) == ("asked for", "queued")
+    assert (await api.get(f"{SCHEDULES}/nope/manual")).status_code == 404
+
+
+async def test_lists_by_text_and_exceptions(api: httpx.AsyncClient, digest: dict[str, Any]) -> None:
+    assert len((await api.get(SCHEDULES, params={"text": "DIG"})).json()["items"]) == 1
+    assert (await api.get(SCHEDULES, params={"calendar": "at"})).json()["items"] == []
+    found = await api.get(f"{DIGEST}/occurrences", params={"only": "exceptions"})
+    assert found.json()["items"] == []
+    assert (await api.get(f"{DIGEST}/occurrences", params={"only": "x"})).status_code == 422

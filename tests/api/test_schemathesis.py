@@ -11,15 +11,24 @@ from pathlib import Path
 import pytest
 
 import rota
+from rota.api.state import Desk
 from tests.api.conftest import TOKEN
 from tests.api.serving import served
 from tests.conftest import load_config
+from tests.depth import examples
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
 @pytest.fixture
-def shop(database_url: str) -> rota.App:
+def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`wait_seconds` goes up to 60, and no run here ever ends."""
+    wait = Desk.until_ended
+    monkeypatch.setattr(Desk, "until_ended", lambda desk, run, seconds: wait(desk, run, 0.01))
+
+
+@pytest.fixture
+def shop(_briefly: None, database_url: str) -> rota.App:
     """What the examples of the description speak of, as far as it can be there beforehand."""
     settings = {"server.token": TOKEN, "server.failures_per_second": 1e6}
     app = rota.App(config=load_config(database_url, settings))
@@ -48,7 +57,7 @@ def test_schemathesis_finds_nothing(shop: rota.App, tmp_path: Path) -> None:
                 "--header", f"Authorization: Bearer {TOKEN}",
                 # They answer for ever.
                 "--exclude-path", "/api/v1/stream", "--exclude-path", "/api/v1/logs/tail",
-                "--no-color", "--no-shrink",
+                "--max-examples", str(examples(usual=3, deep=30)), "--no-color", "--no-shrink",
             ],
             cwd=tmp_path, env=os.environ | {"PYTHONHASHSEED": "0"},
             capture_output=True, text=True, check=False, timeout=880,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rota.api.shared import Shared
+from rota.api.shared import Shared, SharedBy
 from rota.errors import DatabaseError
 
 
@@ -46,3 +46,44 @@ async def test_an_error_is_not_remembered() -> None:
         await shared.get(fail)
     assert await shared.get(succeed) == 7
     assert await shared.get(fail) == 7
+
+
+async def test_an_older_answer_is_given_at_once_and_renewed_meanwhile() -> None:
+    now, answers = [0.0], iter((1, 2, 3))
+    shared: Shared[int] = Shared(seconds=3, now=lambda: now[0])
+    may_answer, has_asked = asyncio.Event(), asyncio.Event()
+    may_answer.set()
+
+    async def ask() -> int:
+        has_asked.set()
+        await may_answer.wait()
+        return next(answers)
+
+    assert await shared.get(ask, older=9) == 1
+    may_answer.clear()
+    has_asked.clear()
+    now[0] = 5
+    assert await shared.get(ask, older=9) == 1
+    await has_asked.wait()
+    may_answer.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await shared.get(ask, older=9) == 2
+    now[0] = 20
+    assert await shared.get(ask, older=9) == 3, "too old: it is waited for"
+
+
+async def test_questions_have_answers_of_their_own_and_old_ones_are_forgotten() -> None:
+    asked: list[str] = []
+    shared: SharedBy[str] = SharedBy(seconds=60, most=2)
+
+    async def get(key: str) -> str:
+        async def ask() -> str:
+            asked.append(key)
+            return key
+
+        return await shared.get(key, ask)
+
+    for key in "abaacab":
+        assert await get(key) == key
+    assert asked == ["a", "b", "c", "b"], "of three, the one that was asked longest ago is gone"

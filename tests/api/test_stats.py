@@ -78,3 +78,12 @@ async def test_figures_are_read_at_most_once_a_second() -> None:
     now[0] += 1
     await scrapes.get(read)
     assert reads == [100.0, 101.0]
+
+
+async def test_a_trend_beside_the_day_before(api: httpx.AsyncClient, shop: rota.App) -> None:
+    await api.post("/api/v1/runs", json={"job": "send", "payload": {"user_id": 1}})
+    found = (await api.get("/api/v1/stats/trend", params={"span": "6h", "queue": "mail"})).json()
+    assert (found["step_seconds"], len(found["now"]["failed"]), found["queued"]) == (300, 72, 1)
+    assert len(found["before"]["pickup_p95_ms"]) == 72
+    problem(await api.get("/api/v1/stats/trend", params={"job": "no"}), 404, "unknown_job")
+    problem(await api.get("/api/v1/stats/trend", params={"span": "2h"}), 422, "invalid")

@@ -44,6 +44,19 @@ async def exactly_once(ctx: rota.Context) -> int:
 
 
 @app.job
+async def exactly_once_by_orm(ctx: rota.Context) -> int:
+    """The same in a transaction of SQLAlchemy's."""
+    from sqlalchemy import text
+    from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+
+    url = os.environ["ROTA_TEST_DATABASE"].replace("postgresql:", "postgresql+psycopg:")
+    async with ctx.transaction(async_sessionmaker(create_async_engine(url))) as session:
+        row = {"run": ctx.run_id, "attempt": ctx.attempt}
+        await session.execute(text("INSERT INTO effects VALUES (:run, :attempt)"), row)
+    return ctx.attempt
+
+
+@app.job
 async def hold(ctx: rota.Context) -> int:
     """The first attempt says that it runs, and goes on when the table `gate` has a row."""
     await write_effect(ctx)

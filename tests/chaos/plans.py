@@ -65,8 +65,7 @@ PLANS: dict[str, list[Callable[[], Fault]]] = {
         partial(LockedTable, "workers"),
         partial(OpenTransaction, *TABLES),
     ],
-    "fleet": [KillWorker, FreezeWorker, Deploy, Deploy],
-    "poison": [Poison, KillWhileIsolating],
+    "fleet": [KillWorker, FreezeWorker, Deploy, Deploy, Poison, KillWhileIsolating],
 }
 RESTARTS: list[Callable[[], Fault]] = [
     partial(RestartServer, "fast"),

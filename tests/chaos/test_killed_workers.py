@@ -30,6 +30,7 @@ ACCIDENTS = [
     ("before the body", "at_least_once", [2]),
     ("before the flush", "at_least_once", [1, 2]),
     ("before the commit", "exactly_once", [2]),
+    ("before the commit", "exactly_once_by_orm", [2]),
 ]
 
 

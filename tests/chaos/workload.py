@@ -23,8 +23,8 @@ JOBS = (
     *["pay"] * 8, "pay_slowly", "pay_after_failing", *["pay_in_thread"] * 2,
     *["pay_in_sql"] * 2, "pay_in_cash", "pay_by_card",
 )  # fmt: skip
-# A dozen runs a second: this is about faults, not about speed.
-PAUSE_SECONDS = 0.5
+# Half a dozen runs a second, and the schedules': this is about faults, not about speed.
+PAUSE_SECONDS = 1.0
 HUNG_SECONDS = 60.0
 
 

@@ -33,14 +33,20 @@ def _enqueue(cli: Cli, job: str, *flags: str) -> int:
 
 
 def test_a_filter_needs_a_yes_and_says_what_it_would_do(cli: Cli, jobs: rota.App) -> None:
-    run = _enqueue(cli, "send")
+    _enqueue(cli, "send")
     result = cli("runs", "cancel", "--job", "send")
     assert result.code == 2
     assert "--yes" in result.err
+    assert "1 runs" in result.err
     told = cli.done("runs", "cancel", "--job", "send", "--dry-run")
-    assert told.out == f"run {run} would be: cancelled\n"
-    assert cli.done("runs", "cancel", "--job", "send", "--yes").out == f"run {run} cancelled\n"
+    assert told.out.split() == ["JOB", "STATE", "RUNS", "send", "queued", "1"]
+    assert told.err == "1 run would be cancelled\n"
+    done = cli.done("runs", "cancel", "--job", "send", "--yes")
+    assert done.out == "1 run cancelled, 0 skipped, 0 failed\n"
+    assert "bulk action 1; it goes on" in done.err
     assert cli.done("runs", "cancel", "--job", "send").err == "no runs fit\n"
+    assert cli.done("runs", "cancel", "--job", "send", "--dry-run").err == "no runs fit\n"
+    assert "no runs fit\n" in cli.done("runs", "cancel", "--job", "send", "--yes").err
 
 
 def test_dead_letters_are_listed_retried_and_deleted(cli: Cli, jobs: rota.App) -> None:
@@ -48,15 +54,66 @@ def test_dead_letters_are_listed_retried_and_deleted(cli: Cli, jobs: rota.App) -
     drain_sync(jobs)
     assert len(cli.done("runs", "list", "--dead", "--json").json) == 25
     many = cli.done("runs", "retry", "--dead", "--since", "1h", "--yes", "--delay", "1h")
-    assert many.out == "25 runs retried, 0 refused\n"
+    assert many.out == "25 runs retried, 0 skipped, 0 failed\n"
     assert cli.done("runs", "list", "--dead", "--json").json == []
     result = cli("runs", "delete", runs[0])
     assert result.code == 1
     assert result.err.startswith(f"error: run {runs[0]} is scheduled\nhint: ")
     cli.done("runs", "cancel", "--job", "fail", "--yes")
     gone = cli.done("runs", "delete", "--state", "cancelled", "--limit", "5", "--yes", "--json")
-    assert (gone.json["done"], gone.json["has_more"]) == (5, True)
+    assert (gone.json["done"], gone.json["state"]) == (5, "finished")
     assert len(cli.done("runs", "list", "--json").json) == 20
+
+
+def test_what_could_not_be_done_makes_the_exit_code(cli: Cli, jobs: rota.App) -> None:
+    run = _enqueue(cli, "send", "--key", "k")
+    cli.done("runs", "cancel", run)
+    _enqueue(cli, "send", "--key", "k")
+    result = cli("runs", "retry", "--state", "cancelled", "--yes")
+    assert result.code == 1
+    assert "0 runs retried, 0 skipped, 1 failed" in result.out
+    assert "its key" in result.err
+
+
+def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None:
+    _enqueue(cli, "send")
+    flags = ("--job", "send", "--yes", "--detach", "--rate", "5", "--reason", "storm")
+    started = cli.done("runs", "cancel", *flags)
+    assert started.out == "bulk action 1 is started\n"
+    assert "no worker is live" in started.err
+    assert "waits: no worker is live" in cli.done("bulk", "list").out
+    assert "paused" in cli.done("bulk", "pause", 1, "--reason", "wait").out
+    assert cli("bulk", "pause", 1).code == 1
+    shown = cli.done("bulk", "show", 1)
+    assert "job send" in shown.out
+    assert "5 a second" in shown.out
+    assert cli.done("bulk", "throttle", 1, "--json").json["rate"] is None
+    assert "at most 2 runs" in cli.done("bulk", "throttle", 1, "--rate", "2").out
+    assert "goes on" in cli.done("bulk", "resume", 1).out
+    assert cli.done("bulk", "stop", 1, "--json").json["state"] == "stopped"
+    assert cli.done("bulk", "list", "--state", "running").err == "no bulk actions\n"
+    assert len(cli.done("bulk", "list", "--json").json) == 1
+    assert cli.done("bulk", "show", 1, "--json").json["reason"] == "storm"
+
+
+def test_views(cli: Cli, jobs: rota.App) -> None:
+    assert cli.done("views", "list").err.startswith("no views")
+    assert cli.done("views", "save", "today", "state=failed").out == "view today is saved\n"
+    assert "state=failed" in cli.done("views", "list").out
+    assert cli.done("views", "list", "--json").json[0]["name"] == "today"
+    assert cli("views", "save", "today", "nothing").code == 2
+    assert cli.done("views", "delete", "today").out == "view today is deleted\n"
+    missing = cli("views", "delete", "today")
+    assert (missing.code, missing.err) == (1, 'error: there is no view "today"\n')
+
+
+def test_bulk_actions_that_there_are_not(cli: Cli, jobs: rota.App) -> None:
+    for verb in ("show", "pause", "resume", "stop", "throttle"):
+        result = cli("bulk", verb, 99)
+        assert (result.code, result.err) == (1, "error: there is no bulk action 99\n")
+    assert cli("bulk", "list", "--state", "burning").code == 2
+    assert cli("bulk", "throttle", 1, "--rate", "0").code == 2
+    assert cli("runs", "cancel", 7, "--detach").code == 2
 
 
 def test_what_was_refused_makes_the_exit_code(cli: Cli, jobs: rota.App) -> None:

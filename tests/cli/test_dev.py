@@ -54,7 +54,7 @@ class Dev:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(120)
         self._output.close()
 
 
@@ -106,7 +106,7 @@ def test_it_migrates_reloads_survives_errors_and_stops(
     assert cli.done(*ask).out == "3\n"
 
     program.process.send_signal(signal.SIGINT)
-    assert program.process.wait(30) == 0
+    assert program.process.wait(120) == 0
     assert conn.execute("SELECT DISTINCT state FROM rota.workers").fetchall() == [("gone",)]
 
 
@@ -134,7 +134,7 @@ def test_no_reload_is_one_process(
     assert row == (program.process.pid,)
     assert "reload       off" in program.output
     program.process.send_signal(signal.SIGTERM)
-    assert program.process.wait(30) == 0
+    assert program.process.wait(120) == 0
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ def test_emit_starts_what_is_bound(cli: Cli, conn: psycopg.Connection[Any]) -> N
     ).fetchone() == (3600.0,)
     refused = cli("events", "emit", "order.paid", "--key-keep", "1h")
     assert (refused.code, "there is no key" in refused.err) == (2, True)
-    assert "no job is bound" in cli.done("events", "emit", "nobody.cares").err
+    assert "started nothing" in cli.done("events", "emit", "nobody.cares").err
     (actor,) = conn.execute("SELECT DISTINCT actor FROM rota.audit").fetchone() or ("",)
     assert actor == "cli:alice"
 
@@ -58,3 +58,56 @@ def test_reasons_and_versions(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert [one["reason"] for one in told][-2:] == ["quiet", "no more"]
     assert cli("jobs", "delete", "a", "--version", "99").code == 1
     cli.done("jobs", "delete", "a", "--version", "1")
+
+
+def test_what_is_kept(cli: Cli, conn: psycopg.Connection[Any]) -> None:
+    conn.execute(
+        "INSERT INTO rota.jobs (name, events, event_filters)"
+        " VALUES ('ship', '{order.*}', '{\"order.*\": {\"n\": 1}}')"
+    )
+    cli.done("events", "emit", "order.paid", '{"n": 1}')
+    cli.done("events", "emit", "order.paid", '{"n": 2}')
+    cli.done("events", "emit", "nobody.cares", "--key", "k", "--key-period", "1h")
+    cli.done("events", "emit", "nobody.cares", "--key", "k", "--key-period", "1h")
+    shown = cli.done("events", "list").out
+    assert "ship 1" in shown
+    assert "nothing: event 3 came first" in shown
+    assert "nothing: no job was bound to it" in shown
+    assert "nothing: the filters of 1 job did not fit" in shown
+    found = cli.done("events", "list", "order.*", "--outcome", "filtered", "--json").json
+    assert [one["id"] for one in found] == [2]
+    assert cli.done("events", "list", "--text", "none").err == "no events match\n"
+    assert cli("events", "list", "--outcome", "lost").code == 2
+    assert '"n": 1' in cli.done("events", "show", "1").out
+    assert "its filter did not fit" in cli.done("events", "show", "2").out
+    assert cli("events", "show", "99").code == 1
+    assert 'order.*  ship  {"n": 1}' in " ".join(cli.done("events", "bindings").out.split("\n"))
+    assert "no job is bound to it" in cli.done("events", "bindings", "x").err
+
+
+def test_replay(cli: Cli, conn: psycopg.Connection[Any]) -> None:
+    cli.done("events", "emit", "order.paid", '{"n": 1}')
+    conn.execute("INSERT INTO rota.jobs (name) VALUES ('late')")
+    replay = ("events", "replay", "--job", "late", "--event", "order.*")
+    assert cli.done(*replay, "--dry-run").out == "1 event: would start 1 run of late\n"
+    assert cli.done(*replay, "--since", "1h").out == "1 event: started 1 run of late\n"
+    assert "0 runs of late; 1 delivered before" in cli.done(*replay).out
+    assert cli.done(*replay, "--again", "--json").json["started"] == 1
+    assert cli("events", "replay", "--job", "late").code == 2
+    assert cli("events", "replay", "--job", "nobody", "--id", "1").code == 1
+
+
+def test_watches(cli: Cli, conn: psycopg.Connection[Any]) -> None:
+    conn.execute("CREATE TABLE orders (id int, status text)")
+    told = cli.done("events", "watch", "orders", "--on", "insert,update[status]").out
+    assert told == "watch 1: public.orders emits orders.insert, orders.update\n"
+    assert "insert, update[status]" in cli.done("events", "watches").out
+    conn.execute("DROP TRIGGER rota_watch_1_insert ON orders")
+    assert "was dropped" in cli.done("events", "watches").out
+    assert cli("events", "watch", "orders", "--on", "truncate").code == 2
+    wrong = cli("events", "watch", "orders", "--when", "new.nothing = 1")
+    assert (wrong.code, "nothing" in wrong.err) == (2, True)
+    assert cli.done("events", "unwatch", "orders").out == "no longer watched: watch 1\n"
+    assert cli("events", "unwatch", "7").code == 1
+    assert "no table is watched" in cli.done("events", "watches").err
+    assert cli.done("events", "refusals").err == "nothing was refused\n"

@@ -55,6 +55,22 @@ def test_show_and_list_say_what_starts_it(jobs: Cli, conn: Connection) -> None:
     assert "on demand, cron, event" in jobs.done("jobs", "list").out
 
 
+def test_marks_that_plain_sql_wrote(jobs: Cli, conn: Connection) -> None:
+    conn.execute(
+        """UPDATE rota.jobs SET edited = '{"priority": {"by": "me", "at": "infinity"}, "queue": {}}'
+        WHERE name = 'send'"""
+    )
+    text = jobs.done("jobs", "show", "send").out
+    assert "priority by me; queue by somebody" in text
+
+
+def test_a_list_by_part_of_a_name(jobs: Cli) -> None:
+    assert [it["name"] for it in jobs.done("jobs", "list", "--text", "END", "--json").json] == [
+        "send"
+    ]
+    assert jobs.done("jobs", "list", "--text", "nope").err == "no jobs match\n"
+
+
 def test_delete(jobs: Cli, conn: Connection) -> None:
     assert jobs.done("jobs", "delete", "other").out == 'job "other" deleted\n'
     conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('s', 'send', '@daily')")

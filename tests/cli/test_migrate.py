@@ -54,6 +54,20 @@ def test_a_role_that_is_called_like_the_schema_is_told(
     assert cli.done("migrate").err == ""
 
 
+def test_the_rights_of_workers_for_a_role(cli: Cli, conn: psycopg.Connection[Any]) -> None:
+    with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+        conn.execute("CREATE ROLE plain_guest")
+    told = cli.done("grant", "plain_guest")
+    assert told.out == 'role "plain_guest" may run workers, the API and commands\n'
+    found = cli.done("grant", "plain_guest", "--json").json
+    assert found == {"role": "plain_guest", "is_granted": True}
+    right = "SELECT has_function_privilege('plain_guest', p.oid, 'execute') FROM pg_proc p"
+    assert conn.execute(f"{right} WHERE p.proname = 'claim_runs'".encode()).fetchone() == (True,)
+    refused = cli("grant", "nobody_there")
+    assert refused.code != 0
+    assert 'there is no role "nobody_there"' in refused.err
+
+
 def test_a_database_that_is_away(
     cli: Cli, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

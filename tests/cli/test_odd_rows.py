@@ -12,17 +12,22 @@ from tests.odd_values import write_odd_turn
 from tests.odd_world import fill, put_constraints_aside
 
 _COMMANDS = {
-    "open_runs": ["runs list", "runs show 3", "queues list", "stats"],
-    "ended_runs": ["runs list", "runs show 1"],
-    "past_attempts": ["runs show 1"],
+    "open_runs": ["runs list", "runs show 3", "queues list", "stats", "why 3", "why 4", "why work"],
+    "ended_runs": ["runs list", "runs show 1", "why 1", "why work"],
+    "past_attempts": ["runs show 1", "why 3", "why 4"],
     "logs": ["logs search", "runs show 1"],
-    "jobs": ["jobs list", "jobs show work"],
-    "queues": ["queues list"],
-    "workers": ["workers list"],
+    "jobs": ["jobs list", "jobs show work", "why work"],
+    "queues": ["queues list", "why mail"],
+    "workers": ["workers list", "why 3", "why 4"],
     "calendars": ["calendars list", "calendars show holidays", "schedules simulate"],
-    "schedules": ["schedules list", "schedules show nightly", "schedules simulate"],
-    "ledger": ["schedules history nightly"],
-    "audit": ["audit list"],
+    "schedules": [
+        "schedules list",
+        "schedules show nightly",
+        "schedules simulate",
+        "why nightly",
+    ],
+    "ledger": ["schedules history nightly", "why nightly"],
+    "audit": ["audit list", "why 1", "why work"],
 }
 
 

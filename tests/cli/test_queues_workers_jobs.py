@@ -58,6 +58,18 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     ]  # fmt: skip
 
 
+def test_a_pause_with_an_end(cli: Cli, jobs: rota.App) -> None:
+    said = cli.done("queues", "pause", "mail", "--for", "2h", "--reason", "smtp").out
+    assert said.startswith('queue "mail" paused until 20')
+    assert "by cli:alice: smtp; goes on in " in cli.done("queues", "list").out
+    assert "; goes on 20" in cli.done("queues", "show", "mail").out
+    assert cli.done("queues", "pause", "mail", "--until", "2099-01-31T14:30Z").out.startswith(
+        'queue "mail" paused until 2099-01-31'
+    )
+    assert cli("queues", "pause", "mail", "--until", "2020-01-31T14:30Z").code == 2
+    assert cli("queues", "pause", "mail", "--until", "soon").code == 2
+
+
 def test_pausing_a_queue_that_nobody_uses_says_so(cli: Cli, jobs: rota.App) -> None:
     result = cli.done("queues", "pause", "mial")
     assert "did you mean mail?" in result.err

@@ -124,7 +124,7 @@ def test_show(cli: Cli, jobs: rota.App) -> None:
     for words in ("failed", "attempts used up", "Traceback", "ValueError: no", "1 of 1 used"):
         assert words in text
     found = cli.done("runs", "show", good, "--json").json
-    assert set(found) == {"run", "attempts", "logs", "isolation"}
+    assert set(found) == {"run", "attempts", "logs", "isolation", "handled"}
     assert found["run"]["result"] == {"user": 7}
     assert found["logs"][0]["fields"] == {"user": 7}
     assert cli.done("runs", "show", good, "--json", "--logs", "0").json["logs"] == []

@@ -367,8 +367,61 @@ def test_a_worker_may_leave_schedules_to_others(
     given: dict[str, Any] = dict.fromkeys(
         [
             "worker.queues", "worker.concurrency", "worker.poll_seconds", "worker.lease_seconds",
-            "worker.shutdown_seconds",
+            "worker.shutdown_seconds", "worker.sleep_after_seconds", "worker.sleep_at_most_seconds",
         ]
     )  # fmt: skip
     arguments = worker._arguments(None, given | {"scheduler.enabled": False})
     assert arguments[-1] == "--no-scheduler"
+
+
+def test_edits_and_taking_one_back(made: Cli) -> None:
+    made.done("schedules", "update", "digest", "--cron", "0 9 * * *", "--reason", "later")
+    told = made.done("schedules", "edits", "digest").out
+    assert 'cron: "0 8 * * *" → "0 9 * * *"' in told
+    edit, created = json.loads(made.done("schedules", "edits", "digest", "--json").out)
+    assert (edit["reason"], edit["can_revert"]) == ("later", True)
+    assert "created" in failed(made, "revert", "digest", created["id"])
+    assert "has changed" in failed(made, "revert", "digest", edit["id"], "--version", "1")
+    said = made.done("schedules", "revert", "digest", edit["id"]).out
+    assert f"as it was before edit {edit['id']}" in said
+    shown = json.loads(made.done("schedules", "show", "digest", "--json").out)
+    assert shown["cron"] == "0 8 * * *"
+    failed(made, "edits", "nope")
+    failed(made, "revert", "digest", 999)
+    misused(made, "revert", "digest", "x")
+
+
+def test_list_by_text_and_exceptions(made: Cli) -> None:
+    assert "digest" in made.done("schedules", "list", "--text", "PARIS").out
+    assert "digest" not in made.done("schedules", "list", "--text", "nope").out
+    assert "digest" not in made.done("schedules", "list", "--calendar", "at").out
+    made.done("schedules", "history", "digest", "--only", "exceptions")
+    misused(made, "history", "digest", "--only", "x")
+
+
+def test_what_was_run_by_hand(made: Cli) -> None:
+    assert "nobody has run it" in made.done("schedules", "manual", "digest").err
+    made.done("schedules", "trigger", "digest", "--reason", "asked for")
+    made.done(
+        "schedules",
+        "backfill",
+        "digest",
+        "--from",
+        "2026-02-20T00:00Z",
+        "--until",
+        "2026-02-22T00:00Z",
+    )
+    told = made.done("schedules", "manual", "digest").out
+    assert "asked for" in told
+    assert "backfill of 2 times" in told
+    backfill, run = json.loads(made.done("schedules", "manual", "digest", "--json").out)
+    assert (backfill["kind"], run["kind"], run["state"]) == ("backfilled", "triggered", "queued")
+    failed(made, "manual", "nope")
+
+
+@pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("disable", "disabled")])
+def test_the_moved_time_of_one_that_stands_still(made: Cli, verb: str, state: str) -> None:
+    made.done("schedules", verb, "digest", "--reason", "x")
+    told = made.done("schedules", "reschedule", "digest", "--at", "2026-03-03T10:00:00Z").out
+    assert "runs next at 2026-03-03" in told
+    assert f"if it is not {state} then" in told

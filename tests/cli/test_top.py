@@ -55,6 +55,12 @@ def busy(make_app: Any, conn: Connection) -> rota.App:
     return app
 
 
+def test_a_paused_queue_says_for_how_long(cli: Cli, busy: rota.App, conn: Connection) -> None:
+    conn.execute("SELECT rota.pause_queue('mail', until => rota.now() + interval '3 hours')")
+    text = cli.done("top", "--once").out
+    assert "h" in text.partition("mail   paused, ")[2].partition(" left")[0]
+
+
 def test_one_look_shows_everything(cli: Cli, busy: rota.App) -> None:
     text = cli.done("top", "--once").out
     lines = [line.split() for line in text.splitlines()]
@@ -185,7 +191,7 @@ class Terminal:
                     os.read(self._parent, 65536)
                 except OSError:
                     break
-        return self._process.wait(30)
+        return self._process.wait(120)
 
     def close(self) -> None:
         self._process.kill()

@@ -52,12 +52,21 @@ def test_an_isolated_run_is_shown_everywhere(cli: Cli, conn: Connection) -> None
     assert cli.done("runs", "show", run, "--json").json["isolation"] is None
 
 
+def test_one_that_sleeps(cli: Cli, conn: Connection, worker: int) -> None:
+    Engine(conn).one("SELECT rota.fall_asleep(%s, 600, true)", worker)
+    text = cli.done("workers", "list").out
+    assert "asleep" in text
+    assert "SIGUSR1" in cli.done("workers", "show", worker).out
+    (found,) = cli.done("workers", "list", "--state", "asleep", "--json").json
+    assert found["asleep_until"] is not None
+
+
 def test_filters(cli: Cli, worker: int) -> None:
     assert len(cli.done("workers", "list", "--host", "box", "--json").json) == 1
     assert cli.done("workers", "list", "--host", "bix").err == "no workers match\n"
     assert cli.done("workers", "list", "--state", "draining", "--json").json == []
     assert len(cli.done("workers", "list", "--state", "live", "--json").json) == 1
-    code, out, err = cli("workers", "list", "--state", "asleep")
+    code, out, err = cli("workers", "list", "--state", "dreaming")
     assert (code, out) == (2, "")
     assert "there are live, draining" in err
 

@@ -24,10 +24,13 @@ from hypothesis.stateful import (
 import rota
 from tests.conftest import load_config
 from tests.database import Server
+from tests.depth import examples
 from tests.engine import Engine
 from tests.scheduling import START, Schedules
 
 MINUTE = timedelta(minutes=1)
+STEPS = 30
+FORTH = 400  # the most that the clock goes on in a step, in minutes
 # Wall clocks in UTC, every so many minutes of the hour, as cron and by arithmetic.
 EVERY = (5, 7, 10, 30)
 CRON = {every: f"*/{every} * * * *" for every in EVERY}
@@ -107,7 +110,7 @@ class Ledger(RuleBasedStateMachine):
 
     # The clock.
 
-    @rule(minutes=st.integers(1, 400))
+    @rule(minutes=st.integers(1, FORTH))
     def go_on(self, minutes: int) -> None:
         self.at += minutes * MINUTE
         self.put_clock()
@@ -234,7 +237,7 @@ class Ledger(RuleBasedStateMachine):
         engine = self.schedules.engine
         assert not engine.one(
             "SELECT count(*) FROM rota.ledger l FULL JOIN"
-            " (SELECT * FROM rota.runs WHERE schedule IS NOT NULL) r ON r.id = l.run_id"
+            " (SELECT * FROM rota.runs WHERE scheduled_for IS NOT NULL) r ON r.id = l.run_id"
             " AND r.scheduled_for = l.nominal_at"
             " WHERE (l.run_id IS NULL AND l.decision IN ('ran', 'caught_up'))"
             " OR (r.id IS NULL AND l.run_id IS NOT NULL) OR (l.schedule_id IS NULL)"
@@ -260,7 +263,8 @@ def machine(server: Server) -> Iterator[type[Ledger]]:
         with asyncio.Runner() as runner:
             runner.run(app.database.open())
             Ledger.schedules, Ledger.runner = Schedules(engine, app.database), runner
-            engine.one("SELECT rota.ensure_partitions(%s, %s)", START, START + 60 * 1440 * MINUTE)
+            farthest = START + STEPS * FORTH * MINUTE
+            engine.one("SELECT rota.ensure_partitions(%s, %s)", START, farthest)
             yield Ledger
             runner.run(app.close())
 
@@ -269,8 +273,8 @@ def machine(server: Server) -> Iterator[type[Ledger]]:
 def test_the_ledger_is_gapless_and_single(machine: type[Ledger]) -> None:
     test = machine.TestCase()
     test.settings = settings(
-        max_examples=50,
-        stateful_step_count=30,
+        max_examples=examples(usual=50, deep=200),
+        stateful_step_count=STEPS,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from tests.database import Server
+from tests.depth import examples
 from tests.engine import Engine, Row
 
 MAX = 2
@@ -301,7 +302,7 @@ def machine(server: Server) -> Iterator[type[Lifecycle]]:
 def test_the_life_of_runs(machine: type[Lifecycle]) -> None:
     test = machine.TestCase()
     test.settings = settings(
-        max_examples=60,
+        max_examples=examples(usual=60, deep=200),
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

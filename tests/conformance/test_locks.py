@@ -16,8 +16,9 @@ Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]
 
 ONE_AT_A_TIME = [
-    "counts", "definitions", "depths", "fleet", "hold_due", "isolation", "job_counts", "partitions",
-    "rescue", "rollups",
+    "admission",
+    "counts", "definitions", "depths", "errors", "fleet", "hold_due", "isolation", "job_counts",
+    "partitions", "rescue", "rollups", "samples", "tenants",
 ]  # fmt: skip
 
 

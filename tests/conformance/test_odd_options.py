@@ -12,6 +12,7 @@ _BAD = [
     ("key => 'k', key_seconds => 1e300", "key_seconds 1e+300"),
     ("key => 'k', key_seconds => -1", "key_seconds -1"),
     ("run_at => 'infinity'", "run_at infinity"),
+    ("run_at => '9999-12-31 00:00Z'", "the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)"),
     ("run_at => '-infinity'", "run_at -infinity"),
     ("run_at => '0044-03-15 00:00Z BC'", "run_at 0044"),
     ("run_at => '9999-12-31T23:59:59-14:00'", "run_at 10000"),
@@ -120,7 +121,7 @@ def test_a_run_with_an_odd_number_ends_and_takes_no_other_along(
     worker = engine.worker("ok")
     odd = [engine.enqueue("ok", key=f"k{n}", key_seconds=1.0) for n in range(4)]
     fine = engine.enqueue("ok")
-    engine.rows("ALTER TABLE rota.open_runs DROP CONSTRAINT IF EXISTS open_runs_key_seconds_value")
+    engine.rows("ALTER TABLE rota.open_runs DROP CONSTRAINT open_runs_sound")
     engine.rows("UPDATE rota.open_runs SET key_seconds = %s WHERE id = ANY (%s)", seconds, odd)
     waiting, finished, requeued, lost = odd
     assert engine.one("SELECT rota.cancel_run(%s)", waiting) == "cancelled"
@@ -161,7 +162,7 @@ def test_an_odd_delay_of_a_retry_is_cut_to_the_longest(engine: Engine, delay: st
 @pytest.mark.parametrize("run_at", ["infinity", "-infinity"])
 def test_an_odd_time_keeps_no_other_run_from_being_promoted(engine: Engine, run_at: str) -> None:
     odd, fine = (engine.enqueue("ok", delay="1 second") for _ in range(2))
-    engine.rows("ALTER TABLE rota.open_runs DROP CONSTRAINT open_runs_run_at_value")
+    engine.rows("ALTER TABLE rota.open_runs DROP CONSTRAINT open_runs_sound")
     engine.rows("UPDATE rota.open_runs SET run_at = %s WHERE id = %s", run_at, odd)
     engine.advance(2)
     engine.promote()

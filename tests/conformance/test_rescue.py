@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from rota.store.statements import Statements
 from tests.engine import Engine
 
 
@@ -37,6 +38,21 @@ def test_a_run_lost_by_itself_loses_an_attempt_and_is_suspect(engine: Engine) ->
     assert (alone["id"], alone["attempt"], alone["is_suspect"]) == (run, 2, True)
     engine.succeed(fresh, alone)
     assert [row["is_redelivery"] for row in engine.attempts(run)] == [False, True]
+
+
+def test_what_a_worker_isolates_is_no_stray_of_its_claims(engine: Engine) -> None:
+    """A broken connection of the claims says nothing about it: handed back, it would run twice."""
+    run, worker = engine.enqueue(), engine.worker()
+    engine.claim_one(worker)
+    engine.lose(worker)
+    engine.rescue()
+    fresh, other = engine.worker(), engine.enqueue()
+    engine.claim_suspect(fresh)
+    engine.claim_one(fresh)
+    strays = Statements("rota").get("runs/strays")
+    found = engine.conn.execute(strays, {"worker": fresh}).fetchall()
+    assert [row[0] for row in found] == [other]
+    assert engine.state(run) == "running"
 
 
 def lose_with(engine: Engine, *runs: int) -> dict[int, str]:

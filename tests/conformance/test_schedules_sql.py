@@ -366,3 +366,16 @@ def test_a_calendar_in_no_zone_is_refused(conn: psycopg.Connection[Any], zone: s
     conn.execute("INSERT INTO rota.calendars (name, definition) VALUES ('c', '{}')")
     with pytest.raises(psycopg.Error, match="unknown time zone"):
         conn.execute("UPDATE rota.calendars SET definition = %s", [definition])
+
+
+def test_refusals_without_a_hint_have_none_and_infinity_is_no_time(
+    conn: psycopg.Connection[Any],
+) -> None:
+    conn.execute("INSERT INTO rota.jobs (name) VALUES ('plain')")
+    conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('p', 'plain', '0 8 * * *')")
+    with pytest.raises(psycopg.Error) as refused:
+        conn.execute("UPDATE rota.schedules SET calendar = 'none' WHERE name = 'p'")
+    assert refused.value.diag.message_hint is None
+    with pytest.raises(psycopg.Error, match="must be an instant, not infinity") as refused:
+        conn.execute("UPDATE rota.schedules SET next_run_at = 'infinity' WHERE name = 'p'")
+    assert "rota.pause_schedule" in (refused.value.diag.message_hint or "")

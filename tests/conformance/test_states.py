@@ -135,6 +135,7 @@ def test_the_fence_refuses_everybody_but_the_owner(engine: Engine, how: str) -> 
         engine.hand_back(worker, claim)
     before = engine.run(run), engine.attempts(run)
     assert engine.succeed(worker, late) == []
+    assert engine.succeed_span(worker, late) == 0
     assert engine.fail(worker, late) == []
     assert engine.requeue(worker, late) == []
     assert engine.hand_back(worker, late) == []
@@ -148,6 +149,39 @@ def test_the_accepted_part_of_a_batch_is_written(engine: Engine) -> None:
     engine.hand_back(worker, claims[1])
     assert set(engine.succeed(worker, *claims)) == {runs[0], runs[2]}
     assert [engine.state(run) for run in runs] == ["succeeded", "queued", "succeeded"]
+
+
+def test_a_span_ends_runs_as_single_ends_do(engine: Engine) -> None:
+    options = {"tags": ["a"], "tenant": "t", "timeout_seconds": 60.0}
+    runs, worker = [engine.enqueue(**options) for _ in range(2)], engine.worker()
+    one, other = engine.claim(worker)
+    engine.progress(worker, one, 0.5, "half")
+    engine.progress(worker, other, 0.5, "half")
+    engine.succeed(worker, one, result={"a": 1})
+    assert engine.succeed_span(worker, other, result={"a": 1}) == 1
+    differs = {"id", "created_at", "started_at", "finished_at", "enqueued_at", "run_at"}
+    first, second = (
+        {key: value for key, value in engine.run(run).items() if key not in differs} for run in runs
+    )
+    assert first == second
+    assert [engine.attempt_states(run) for run in runs] == [["succeeded"]] * 2
+
+
+def test_a_span_leaves_alone_what_has_not_ended_or_is_not_plain(engine: Engine) -> None:
+    runs = [engine.enqueue(key=key) for key in (None, "k", None, None)]
+    worker = engine.worker()
+    claims = engine.claim(worker)
+    assert engine.succeed_span(worker, *claims, missing=[runs[2]]) == 2
+    assert [engine.state(run) for run in runs] == ["succeeded", "running", "running", "succeeded"]
+    assert set(engine.succeed(worker, *claims)) == {runs[1], runs[2]}
+
+
+def test_a_span_keeps_runs_as_their_rules_say(engine: Engine) -> None:
+    engine.conn.execute("INSERT INTO rota.keep_rules VALUES ('work', 'succeeded', 'short')")
+    engine.enqueue()
+    worker = engine.worker()
+    assert engine.succeed_span(worker, engine.claim_one(worker)) == 1
+    assert engine.one("SELECT keep_class FROM rota.ended_runs") == "short"
 
 
 def test_priority_first_then_age(engine: Engine) -> None:

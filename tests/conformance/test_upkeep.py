@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
+import pytest
 
 from rota.model.outcome import Again, Failure
-from rota.store.feed import Ends, Feed
+from rota.store.ends import Ends
+from rota.store.feed import Feed
 from rota.store.pool import Database
 from tests.engine import Engine
 
@@ -70,8 +72,9 @@ def test_finishes_work_a_year_ahead(engine: Engine) -> None:
     assert engine.run(run)["finished_at"].year >= 2026
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
 async def test_the_feed_makes_partitions_when_they_are_missing(
-    engine: Engine, database_url: str
+    engine: Engine, database_url: str, is_plain: bool
 ) -> None:
     ended, again, worker = engine.enqueue(), engine.enqueue(), engine.worker()
     claims = engine.claim(worker)
@@ -79,7 +82,7 @@ async def test_the_feed_makes_partitions_when_they_are_missing(
     database = Database(schema="rota", prepare=lambda: database_url, on_open=lambda conn: None)
     feed = Feed(database, worker, ["work"])
     ends = Ends()
-    ends.succeeded(claims[0]["id"], claims[0]["attempt"], 1.0, None)
+    ends.succeeded(claims[0]["id"], claims[0]["attempt"], 1.0, None, is_plain)
     ends.others.append(
         (
             claims[1]["id"],
@@ -96,8 +99,12 @@ async def test_the_feed_makes_partitions_when_they_are_missing(
     assert engine.attempt_states(again) == ["failed"]
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
 async def test_one_locked_row_does_not_hold_up_the_others(
-    engine: Engine, database_url: str, connect: Callable[..., psycopg.Connection[Any]]
+    engine: Engine,
+    database_url: str,
+    connect: Callable[..., psycopg.Connection[Any]],
+    is_plain: bool,
 ) -> None:
     runs, worker = [engine.enqueue() for _ in range(3)], engine.worker()
     claims = engine.claim(worker)
@@ -107,7 +114,7 @@ async def test_one_locked_row_does_not_hold_up_the_others(
     feed = Feed(database, worker, ["work"])
     ends = Ends()
     for claim in claims:
-        ends.succeeded(claim["id"], claim["attempt"], 1.0, '{"a": 1}')
+        ends.succeeded(claim["id"], claim["attempt"], 1.0, '{"a": 1}', is_plain)
     accepted, _ = await feed.exchange(ends, None)
     assert not accepted
     assert [engine.state(run) for run in runs] == ["succeeded", "running", "succeeded"]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 from rota.config import describe
+from rota.config.hooks import Hook
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
@@ -30,3 +32,8 @@ def test_every_entry_tells_the_truth() -> None:
         actual = (setting.env, setting.type_text, setting.range_text, setting.default_text)
         assert told == actual, setting.key
         assert meaning
+
+
+def test_every_key_of_a_webhook_has_an_entry_and_every_entry_is_one() -> None:
+    told = re.findall(r"^\| \*\*`(\w+)`\*\* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert told == [one.name for one in fields(Hook) if one.name != "name"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = ["setup", "demo", "test", "check", "bench", "chaos"]
+SCRIPTS = ["setup", "demo", "test", "check", "bench", "chaos", "screenshots"]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 

@@ -12,16 +12,22 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 PUBLIC = {
     "enqueue", "enqueue_run", "enqueue_many", "enqueue_batch", "cancel_run", "retry_run",
-    "drain_worker", "resume_worker",
-    "delete_run", "act_on_runs",
+    "drain_worker", "resume_worker", "grant_worker",
+    "delete_run", "act_on_runs", "start_bulk_action", "pause_bulk_action", "resume_bulk_action",
+    "stop_bulk_action", "throttle_bulk_action", "save_run_view", "delete_run_view",
+    "handle_run", "reopen_run", "handle_error", "reopen_error",
     "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",
-    "cleanup", "allow_run_as", "delete_job", "emit", "expect_version",
+    "set_limit", "remove_limit", "unblock_limit", "admit_runs",
+    "set_tenant", "pause_tenant", "resume_tenant", "remove_tenant", "check_quota",
+    "cleanup", "allow_run_as", "delete_job", "emit", "emit_many", "fits", "replay_events",
+    "watch_table", "unwatch_table", "watches", "expect_version", "why",
 }  # fmt: skip
 RELATIONS = [
     "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",
-    "schedule_templates", "schedule_status", "job_status", "logs", "dead_letters",
+    "schedule_templates", "schedule_status", "job_status", "logs", "dead_letters", "reasons",
+    "errors", "events", "limits", "tenants",
 ]  # fmt: skip
 
 
@@ -69,9 +75,13 @@ def test_every_column_has_an_entry_and_every_entry_a_column(
         SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
         WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
     """
-    is_view = name in ("runs", "attempts", "occurrences", "dead_letters") or name.endswith(
-        "_status"
-    )
+    is_view = name in (
+        "runs",
+        "attempts",
+        "occurrences",
+        "dead_letters",
+        "errors",
+    ) or name.endswith("_status")
     kind = "View" if is_view else "Table"
     rows = re.findall(
         r"^\| `(\w+)` \| ([\w\[\] ]+) \|", section(f"{kind} `rota.{name}`"), re.MULTILINE

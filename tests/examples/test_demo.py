@@ -43,4 +43,9 @@ def test_the_demo_produces_work_and_stops_on_ctrl_c(
         if demo.poll() is None:
             os.killpg(demo.pid, signal.SIGKILL)
             demo.wait()
-    assert "worker stopped" in output.read_text()
+    said = output.read_text()
+    assert "worker stopped" in said
+    # Whoever starts it wants to look at it: the address comes first.
+    lines = said[said.index("dashboard: ") :].splitlines()
+    assert lines[0].startswith("dashboard: http://")
+    assert lines[lines.index("rota dev") + 1].startswith("  dashboard    http://")

@@ -244,6 +244,28 @@ async def write_row_later(ctx: Context, name: str, fail: bool = False) -> dict[s
     return {"wrote": name}
 
 
+def spoil_session(ctx: Context) -> list[Any]:
+    """Leaves all kinds of things in its session; answers which one it was."""
+    with ctx.transaction_sync() as conn:
+        row = conn.execute(
+            "SELECT pg_backend_pid(), to_regclass('pg_temp.leftover'), current_setting('work_mem')"
+        ).fetchone()
+        assert row is not None
+        conn.execute("CREATE TEMP TABLE leftover (n int)")
+        conn.execute("SET work_mem = '123MB'")
+    return [*row[:1], row[1] is None and row[2] != "123MB"]
+
+
+def write_row_by_orm(ctx: Context, name: str, url: str) -> dict[str, str]:
+    """On a connection of SQLAlchemy's, made in the child."""
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(url)
+    with ctx.transaction_sync(engine) as conn:
+        conn.execute(sqlalchemy.text("INSERT INTO effects VALUES (:name)"), {"name": name})
+    return {"wrote": name}
+
+
 def current_traceparent() -> str | None:
     """The trace that this attempt belongs to, as a child would send it on."""
     from rota.telemetry import otel

@@ -20,7 +20,7 @@ import pytest
 import uvloop
 
 from rota.errors import Cancel, JobError, PayloadError, Retry, RotaError, Snooze
-from rota.executors.child_attempt import ChildAttempt
+from rota.executors.child_attempt import ChildAttempt, ChildSessions
 from rota.executors.location import Location, locate
 from rota.executors.process import ProcessCall, ProcessExecutor
 from rota.executors.remote import ChildDied, RemoteError, traceback_of
@@ -153,7 +153,7 @@ async def test_context_delivers_logs_and_progress_in_order(executor: ProcessExec
 
 def test_attempt_of_a_child_is_one_of_the_two_kinds() -> None:
     work = make_call(handlers.nothing).work
-    attempt: Attempt = ChildAttempt(1, work, lambda message: None)
+    attempt: Attempt = ChildAttempt(1, work, lambda message: None, ChildSessions())
     assert Context(attempt).run_id == 7
 
 

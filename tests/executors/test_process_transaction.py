@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from rota.embedded import EmbeddedPostgres
-from rota.errors import LeaseLost
+from rota.errors import JobError, LeaseLost
 from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor
 from rota.store.migrate import migrate
 from tests.executors import handlers
@@ -133,3 +134,31 @@ async def test_deferred_constraint_fails_the_attempt(
         assert (database.run_of(request) or ())[0] == "running"
     finally:
         database.conn.execute("ALTER TABLE effects DROP CONSTRAINT once")
+
+
+async def test_a_child_keeps_its_session_and_nothing_in_it(
+    executor: ProcessExecutor, database: Database
+) -> None:
+    answers = []
+    for _ in range(3):
+        request = database.claim(handlers.spoil_session, {})
+        assert await executor.call(request) is FINISHED
+        answers.append((database.run_of(request) or ())[1])
+    (pid, is_clean), *others = answers
+    assert is_clean
+    assert others == [[pid, True]] * 2
+
+
+async def test_a_child_takes_the_users_engine(
+    executor: ProcessExecutor, database: Database
+) -> None:
+    url = database.url.replace("postgresql:", "postgresql+psycopg:")
+    request = database.claim(handlers.write_row_by_orm, {"name": "row", "url": url})
+    assert await executor.call(request) is FINISHED
+    assert database.effects() == ["row"]
+    assert database.run_of(request) == ("succeeded", {"wrote": "row"}, True)
+    elsewhere = str(make_url(url).set(database="postgres").render_as_string(hide_password=False))
+    request = database.claim(handlers.write_row_by_orm, {"name": "row", "url": elsewhere})
+    with pytest.raises(JobError, match="another database than Rota's"):
+        await executor.call(request)
+    assert (database.run_of(request) or ())[0] == "running"

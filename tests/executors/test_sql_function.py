@@ -72,6 +72,15 @@ async def test_success_is_stored_with_message_details_and_result(
     assert effects(engine) == [7]
 
 
+async def test_details_keep_their_digits(app: rota.App, engine: Engine) -> None:
+    details = '{"n": 12345678901234567.123, "m": 9007199254740993}'
+    answer = f"""'{{"success": true, "message": "m", "details": {details}}}'::jsonb"""
+    declare(engine, f"RETURN {answer};")
+    run = await carry_out(app, engine)
+    stored = "SELECT details::text FROM rota.attempts WHERE run_id = %s"
+    assert engine.one(stored, run["id"]) == '{"m": 9007199254740993, "n": 12345678901234567.123}'
+
+
 async def test_a_function_without_arguments(app: rota.App, engine: Engine) -> None:
     declare(engine, f"RETURN {GOOD};", arguments="")
     assert (await carry_out(app, engine))["state"] == "succeeded"
@@ -87,6 +96,10 @@ async def test_a_function_without_arguments(app: rota.App, engine: Engine) -> No
         ("""'{"success": true}'::jsonb""", 'no "message"'),
         ("""'{"success": "yes", "message": "m"}'::jsonb""", '"success" must be a boolean'),
         ("""'{"success": true, "message": 5}'::jsonb""", '"message" must be a text'),
+        (
+            """'{"success": true, "message": "m", "details": 1e400}'::jsonb""",
+            "cannot be stored as JSON: the number 10000000000000000000… (401 characters)",
+        ),
     ],
 )
 async def test_another_answer_is_a_failure_that_quotes_it(
@@ -163,8 +176,9 @@ async def test_notices_are_log_lines_also_of_what_was_rolled_back(
     lines = engine.rows("SELECT * FROM rota.logs WHERE run_id = %s ORDER BY seq", run["id"])
     assert [(line["level"], line["message"]) for line in lines] == [
         ("info", "a 1 b"), ("info", "info"), ("info", "log"), ("warning", "careful"),
+        ("error", "DivisionByZero (22012): division by zero"),
     ]  # fmt: skip
-    assert lines[-1]["fields"] == {"hint": "slow down"}
+    assert lines[-2]["fields"] == {"hint": "slow down"}
 
 
 async def test_timeout(app: rota.App, engine: Engine) -> None:

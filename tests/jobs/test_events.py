@@ -34,7 +34,9 @@ async def test_each_bound_job_gets_one_run(app: rota.App, conn: Connection) -> N
     runs = await app.emit("order.paid", {"order_id": 7}, tenant="acme")
     assert [one.job for one in runs] == ["book", "ship"]
     rows = conn.execute("SELECT id, job, payload, tenant, triggered_by FROM rota.runs ORDER BY job")
-    by = {"type": "event", "event": "order.paid"}
+    assert runs.event_id is not None
+    role = conn.execute("SELECT current_user").fetchone()[0]  # type: ignore[index]
+    by = {"type": "event", "event": "order.paid", "event_id": runs.event_id, "role": role}
     assert rows.fetchall() == [
         (runs[0].id, "book", {"order_id": 7}, "acme", by),
         (runs[1].id, "ship", {"order_id": 7}, "acme", by),
@@ -48,7 +50,8 @@ async def test_they_run(app: rota.App) -> None:
     async with app.worker():
         runs = await app.emit("order.paid", {"order_id": 7})
         assert [await run.wait(timeout=30) for run in runs] == [-7, 7]
-        assert (await runs[0].info()).triggered_by == {"type": "event", "event": "order.paid"}
+        by = (await runs[0].info()).triggered_by
+        assert (by["event"], by["event_id"]) == ("order.paid", runs.event_id)
 
 
 async def test_a_key_makes_it_once_for_each_job(app: rota.App) -> None:
@@ -272,3 +275,18 @@ async def test_strategies(app: rota.App) -> None:
     found = {one.name: one.strategies for one in await app.jobs.list()}
     assert found["all_ways"] == ["on demand", "cron", "interval", "init", "event"]
     assert found["plain"] == ["on demand"]
+
+
+def test_filters_follow_the_code_until_somebody_edits_them(code: MakeCode) -> None:
+    old = code(a={"events": [rota.on("x", where={"n": 1})]}, b={"events": [rota.on("x")]}).open()
+    assert old.job("a")["event_filters"] == {"x": {"n": 1}}
+    old.app.jobs.by("ada").sync.update("b", event_filters={"x": {"n": {">": 2}}})
+    new = code(a={"events": ["x"]}, b={"events": [rota.on("x", where={"n": 9})]}).open()
+    assert new.job("a")["event_filters"] == {}
+    assert new.job("b")["event_filters"] == {"x": {"n": {">": 2}}}
+    assert new.job("b")["edited"]["event_filters"]["by"] == "ada"
+    reset = new.app.jobs.sync.update("b", reset=["event_filters"])
+    assert reset.event_filters == {"x": {"n": 9}}
+    assert [it.filter for it in new.app.events.sync.bindings(job="b")] == [{"n": 9}]
+    with pytest.raises(rota.RotaError, match="compares"):
+        new.app.jobs.sync.update("b", event_filters={"x": {"n": {">": [1]}}})

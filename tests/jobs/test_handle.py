@@ -10,7 +10,7 @@ import pytest
 
 from rota.errors import RotaError, RunFailed
 from rota.jobs.handle import Run
-from rota.model.run import RunInfo
+from rota.model.run import RunEnd, RunInfo
 
 
 def info(**known: Any) -> RunInfo:
@@ -28,9 +28,9 @@ class Reader:
         self.asked.append(("get", run_id))
         return self.answer
 
-    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunInfo:
+    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunEnd:
         self.asked.append(("wait", run_id, timeout))
-        return self.answer
+        return RunEnd.of(self.answer)
 
     def cancel_run_sync(self, run_id: int, reason: str | None) -> str:
         self.asked.append(("cancel", run_id, reason))
@@ -42,7 +42,7 @@ class Reader:
     async def get_run(self, run_id: int) -> RunInfo:
         return self.get_run_sync(run_id)
 
-    async def wait_run(self, run_id: int, timeout: float | None) -> RunInfo:
+    async def wait_run(self, run_id: int, timeout: float | None) -> RunEnd:
         return self.wait_run_sync(run_id, timeout)
 
     async def cancel_run(self, run_id: int, reason: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import rota
 from rota.errors import PayloadError, TimingError
+from rota.jobs.encoding import encode_result
 
 LATE = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-14)))
 EARLY = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
@@ -35,7 +37,8 @@ def jobs(app: rota.App) -> rota.App:
 async def test_an_instant_outside_the_years_is_refused(
     jobs: rota.App, option: str, at: datetime
 ) -> None:
-    with pytest.raises(PayloadError, match=f"{option} .* is not in the years 1 to 9999"):
+    said = rf"{option} .* is not in the years 1 to 9999 \(0001-01-02 to 9999-12-30, UTC\)"
+    with pytest.raises(PayloadError, match=said):
         await jobs.runs.enqueue("keep", **{option: at})
 
 
@@ -48,6 +51,14 @@ async def test_a_payload_that_no_reader_holds_is_refused(jobs: rota.App, value: 
         await other.enqueue(value)
     with pytest.raises(PayloadError, match="metadata cannot be stored as JSON"):
         await jobs.runs.enqueue("keep", metadata={"value": value})
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), [10**400]])
+def test_a_result_that_no_reader_holds_is_refused(value: Any) -> None:
+    with pytest.raises(PayloadError, match="the result cannot be stored as JSON: the number"):
+        encode_result(value, 1_000_000)
+    for held in (2**63, -(2**63), 10**300, True, 7):
+        assert encode_result(held, 1_000_000) == json.dumps(held).encode()
 
 
 async def test_what_readers_hold_comes_back(jobs: rota.App) -> None:

@@ -79,6 +79,8 @@ def test_a_kind_of_backoff_takes_its_numbers_from_the_job() -> None:
         ({"on_conflict": "raise"}, "there is no key"),
         ({"key": "k", "on_conflict": "skip"}, "on_conflict must be one of return, raise, replace"),
         ({"key": "k", "key_keep": "always"}, "key_keep"),
+        ({"key": "k", "on_conflict": "debounce"}, "debounce needs a delay"),
+        ({"key": "k", "on_conflict": "throttle"}, "throttle needs key_keep"),
         ({"queue": "q" * 101}, "queue must have 1 to 100"),
         ({"tags": "abc"}, "tags must be a list of strings"),
         ({"tags": [1]}, "each of tags must be a string"),

@@ -119,7 +119,7 @@ def test_sync_applies_the_plan_and_force_overwrites(code: MakeCode) -> None:
     [
         ("priority = 10", "priority 10 is not between 0"),
         ("max_attempts = 0", "max_attempts 0 is not between 1"),
-        ("timeout_seconds = -1", "not above 0"),
+        ("timeout_seconds = -1", "less than 0.001"),
         ("""backoff = '{"kind": "cubic"}'""", "none of exponential, linear, fixed"),
         ("""backoff = '{"kind": "fixed", "base": 1}'""", 'backoff says "base"'),
         ("""backoff = '{"factor": 0.5}'""", 'backoff says "factor"'),

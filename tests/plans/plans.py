@@ -39,12 +39,14 @@ class Watch:
         if found:
             self.plans.append(json.loads(found[1]))
 
+    def every(self) -> list[Node]:
+        return [node for plan in self.plans for node in _walk(plan["Plan"])]
+
     def nodes(self, relation: str) -> list[Node]:
         """How the relation was read."""
         return [
             node
-            for plan in self.plans
-            for node in _walk(plan["Plan"])
+            for node in self.every()
             if node.get("Relation Name") == relation and node["Node Type"] != "ModifyTable"
         ]
 

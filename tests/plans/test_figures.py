@@ -106,7 +106,9 @@ def test_stats_read_the_range_that_was_asked_for(
     _few_runs_are_read(seen)
 
 
-@pytest.mark.parametrize("plan", [read_figures, lambda: read_changes(0)], ids=["metrics", "stream"])
+@pytest.mark.parametrize(
+    "plan", [lambda: read_figures(20), lambda: read_changes(0)], ids=["metrics", "stream"]
+)
 def test_metrics_and_stream_read_totals(seen: Watch, plan: Any) -> None:
     for _ in range(7):
         seen.plans.clear()

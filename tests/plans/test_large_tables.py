@@ -65,6 +65,28 @@ def test_claim_and_finish(engine: Engine) -> None:
     assert seen.nodes("ended_runs") == []
 
 
+def test_a_claim_that_tenants_share(engine: Engine) -> None:
+    run = engine.enqueue(tenant="umbrella")
+    worker = engine.worker()
+    seen = watch(engine)
+    claims = engine.claim(worker, 200, ["default"])
+    assert len(claims) == 200
+    assert run in {claim["id"] for claim in claims}
+    assert seen.indexes("open_runs") == {"open_runs_claim", "Tid Scan"}
+    assert seen.rows_read("open_runs") < FEW
+    engine.succeed(worker, *claims)
+
+
+def test_a_span_of_ends(engine: Engine) -> None:
+    worker = engine.worker()
+    claims = engine.claim(worker, 200, ["default"])
+    seen = watch(engine)
+    assert engine.succeed_span(worker, *claims) == len(claims) == 200
+    assert seen.indexes("open_runs") == {"open_runs_pkey"}
+    assert seen.rows_read("open_runs") <= claims[-1]["id"] - claims[0]["id"] + 1
+    assert seen.nodes("ended_runs") == []
+
+
 def test_requeue_and_hand_back(engine: Engine) -> None:
     worker = engine.worker()
     claims = engine.claim(worker, 2)

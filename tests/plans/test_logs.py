@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
 from rota.model.log_question import LogQuestion
+from rota.store.log_volume import read_volume
 from rota.store.logs import search_logs
 from rota.store.plans import Plan
 from rota.store.statements import Statements
@@ -50,10 +52,14 @@ def search(
         )
     with psycopg.connect(full.info.dsn, password=full.info.password, autocommit=True) as conn:
 
-        def run(text: str = "", **filters: Any) -> tuple[int, set[str], float]:
+        def run(
+            text: str = "", *, counted: bool = False, **filters: Any
+        ) -> tuple[int, set[str], float]:
             seen = Watch(conn)
+            question = LogQuestion.of(text, filters, since=timedelta(days=3) if counted else None)
             with conn.transaction():
-                page = drive(conn, search_logs(LogQuestion.of(text, filters), 60))
+                plan: Any = read_volume(question) if counted else search_logs(question, 60)
+                page = drive(conn, plan)
             logs = {
                 str(node["Relation Name"])
                 for plan in seen.plans
@@ -62,7 +68,8 @@ def search(
             }
             # An empty partition costs nothing, however it is read.
             indexes = {kind(one) for it in logs if seen.rows_read(it) for one in seen.indexes(it)}
-            return len(page.lines), indexes, sum(map(seen.rows_read, logs))
+            found = page.counted if counted else len(page.lines)
+            return found, indexes, sum(map(seen.rows_read, logs))
 
         yield run
 
@@ -127,3 +134,19 @@ def test_a_run_by_its_index(search: Any) -> None:
     assert found == 3
     assert indexes == {"run_id_attempt_seq_idx"}
     assert rows <= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "filters", "most"),
+    [("", {}, 40_000), ("processed", {}, 12_000), ("", {"job": "job_7"}, 20_000),
+     ("", {"level": "error"}, 2_000), ("", {"run_id": 20_000}, 3)],
+)  # fmt: skip
+def test_a_chart_looks_at_some_lines_of_each_step(
+    search: Any, text: str, filters: dict[str, Any], most: int
+) -> None:
+    """However many there are: by the order of time, of a job, of errors, or of a run."""
+    found, indexes, rows = search(text, counted=True, **filters)
+    assert found > 0
+    assert "Seq Scan" not in indexes
+    assert "words" not in indexes
+    assert rows <= most

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import rota
+from rota.admin.attention import look
 from rota.store.overview import read_overview
 from rota.store.queues import list_queues
 from rota.store.workers import list_workers
@@ -88,6 +89,14 @@ def test_everything_at_a_glance(seen: Watch, ask: Ask) -> None:
     assert seen.rows_read("open_runs") <= 3 * MANY + 2 * (LANE + 10) + 500
     read = {str(node["Relation Name"]) for plan in seen.plans for node in relations(plan["Plan"])}
     assert sum(seen.rows_read(it) for it in read if it.startswith("ended_runs")) <= 500
+
+
+def test_what_needs_attention(seen: Watch, ask: Ask) -> None:
+    ask(lambda: look(5))
+    # Depths twice, what runs once; no run that has ended.
+    assert seen.rows_read("open_runs") <= 3 * MANY + LANE + 10
+    read = {str(node["Relation Name"]) for plan in seen.plans for node in relations(plan["Plan"])}
+    assert not [it for it in read if it.startswith("ended_runs")]
 
 
 def relations(node: Any) -> Iterator[Any]:

@@ -135,7 +135,8 @@ async def test_what_waited_for_a_job_is_run_when_it_is_declared(
 async def test_a_job_declared_while_the_worker_takes_a_new_identity(app: rota.App) -> None:
     async with app.worker() as worker:
         first = worker.id
-        worker._lost()
+        assert worker._identity is not None
+        worker._lost(worker._identity)
 
         @app.job
         async def late() -> None: ...

@@ -125,6 +125,27 @@ async def test_with_stop_it_ends_when_what_runs_has_ended(make_app: MakeApp) -> 
         await app.workers.resume(worker.id)
 
 
+async def test_at_once_it_does_not_wait_for_what_runs_longer(make_app: MakeApp) -> None:
+    app = make_app(**{"worker.shutdown_seconds": 0.0})
+    holding = Holding(app)
+    run = await holding.job.enqueue()
+    worker = app.worker()
+    await worker.start()
+    assert worker.id is not None
+    await eventually(lambda: holding.started == 1)
+    await app.workers.stop(worker.id, "new kernel")
+    await until_seen(app, worker.id)
+    with pytest.raises(rota.WrongState, match="already draining"):
+        await app.workers.stop(worker.id)
+    await app.workers.by("ada").stop(worker.id, at_once=True)
+    await asyncio.wait_for(worker.wait_stopped(), 20)
+    found = await app.runs.get(run.id)
+    assert (found.state, found.attempts_used) == ("queued", 0), "no attempt is spent"
+    told = await app.workers.get(worker.id)
+    assert (told.state, told.is_to_hurry, told.drain_requested_by) == ("gone", True, "ada")
+    assert told.drain_reason == "new kernel"
+
+
 async def test_a_stop_that_is_taken_back(app: rota.App) -> None:
     holding = Holding(app)
     run = await holding.job.enqueue()
@@ -178,7 +199,11 @@ async def test_only_live_workers_can_be_told(app: rota.App, conn: Conn) -> None:
         await app.workers.drain(row[0])
     audit = conn.execute("SELECT action, object_id, after FROM rota.audit ORDER BY id").fetchall()
     assert audit == [
-        ("worker.drained", str(row[0]), {"is_draining": True, "is_to_stop": True}),
+        (
+            "worker.drained",
+            str(row[0]),
+            {"is_draining": True, "is_to_stop": True, "is_to_hurry": False},
+        ),
     ]
 
 

@@ -11,7 +11,8 @@ import rota
 from rota.runtime import claiming, end_writer
 from rota.runtime.feeder import Feeder
 from rota.store.claims import ClaimRequest
-from rota.store.feed import Ends, Feed
+from rota.store.ends import Ends
+from rota.store.feed import Feed
 from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime.test_unflushed import waiting_backends

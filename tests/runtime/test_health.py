@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from rota.errors import DatabaseError
 from rota.runtime.health import Health
 from rota.runtime.judge import Judge
 from rota.store.outage import Outage
@@ -148,3 +149,13 @@ def test_housekeeping_costs_nothing(health: Health, clock: Time) -> None:
     clock.now += 61
     judge.look()
     assert worker.told[-1] == "give up"
+
+
+def test_an_outage_in_rotas_own_words_is_one_too(health: Health) -> None:
+    """A loop that works through the use cases of operators gets their errors."""
+    away = psycopg.OperationalError("connection failed: Connection refused")
+    told = DatabaseError("the database did not answer")
+    told.__cause__ = away
+    assert health.of("feeder").failed(away) is False
+    assert health.of("bulk actions").failed(told) is False
+    assert health.of("bulk actions").failed(DatabaseError("something else")) is True

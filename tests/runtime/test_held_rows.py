@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import AsyncMock
@@ -12,7 +13,9 @@ import pytest
 
 import rota
 from rota.runtime.definitions import Definitions
+from rota.runtime.parent_lease import ParentLease
 from rota.runtime.promoter import Promoter
+from rota.runtime.stamps import Card
 from rota.runtime.upkeep import Upkeep
 from rota.testing.patience import eventually
 from tests.conftest import MakeApp
@@ -183,3 +186,214 @@ async def test_a_run_whose_row_is_held_keeps_its_worker_from_nothing_else(
 
 async def _is_running(app: rota.App, run: rota.Run) -> None:
     assert (await app.runs.get(run.id)).state == "running"
+
+
+@pytest.mark.both_loops
+async def test_a_held_row_of_a_worker_is_no_outage(
+    make_app: MakeApp, holder: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lease cannot be renewed, and the log says who keeps it from that; once."""
+    caplog.set_level("INFO", "rota")
+    app = make_app(**{"worker.lease_seconds": 1.5})
+    is_over = asyncio.Event()
+
+    @app.job
+    async def long() -> None:  # as long as it runs, the worker keeps its number
+        await is_over.wait()
+
+    def said(text: str) -> list[str]:
+        return [one for one in caplog.messages if text in one]
+
+    async with app, app.worker() as worker:
+        run = await long.enqueue()
+        await eventually(lambda: _is_running(app, run))
+        holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [worker.id])
+        pid = holder.info.backend_pid
+        await eventually(lambda: len(said("an open transaction holds the worker's row")) > 0)
+        holder.rollback()
+        await eventually(lambda: len(said("the lease could be renewed again")) > 0)
+        is_over.set()
+        await run.wait(timeout=20)
+    (line,) = said("an open transaction holds the worker's row")
+    assert f"pid={pid}" in line
+    assert "FOR UPDATE" in line
+    assert not said("the database is")
+
+
+async def test_a_held_row_costs_no_other_worker_of_a_supervisor_its_lease(
+    app: rota.App, engine: Engine, holder: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    await app.database.open()
+    made = [Card.create(1) for _ in range(2)]
+    cards = [card for card, _ in made]
+    for _, fd in made:
+        os.close(fd)
+    lease = ParentLease(app.database, lease_seconds=0.3)
+    for card in cards:
+        card.worker = engine.worker()
+        lease.watch(card, os.getpid())
+    holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [cards[0].worker])
+    lease.start()
+    try:
+        await eventually(lambda: cards[1].renewed_at > 0 and len(caplog.messages) > 0)
+        assert cards[0].renewed_at == 0
+        holder.rollback()
+        await eventually(lambda: cards[0].renewed_at > 0)
+    finally:
+        lease.stop(10)
+    assert any("an open transaction holds the worker's row" in one for one in caplog.messages)
+    assert not any("the database is" in one for one in caplog.messages)
+
+
+async def test_a_held_row_of_a_worker_that_has_ended_keeps_no_other_from_being_declared_lost(
+    app: rota.App, engine: Engine, holder: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    await app.database.open()
+    card, fd = Card.create(1)
+    os.close(fd)
+    held, free = engine.worker(), engine.worker()
+    lease = ParentLease(app.database, lease_seconds=30)
+    holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [held])
+    for worker in (held, free):
+        card.worker = worker
+        lease.ended(card)
+    assert await asyncio.to_thread(lease.run_once)
+    states = {row["id"]: row["state"] for row in engine.rows("SELECT id, state FROM rota.workers")}
+    assert states == {held: "live", free: "lost"}
+    (line,) = [one for one in caplog.messages if "cannot be declared lost" in one]
+    assert f"pid={holder.info.backend_pid}" in line
+    lease._close()
+
+
+@pytest.mark.both_loops
+async def test_a_worker_whose_row_is_held_goes_on(
+    make_app: MakeApp, holder: Connection, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More than it has slots for, a job that is declared meanwhile, a suspect: none of it waits for
+    whoever holds the row, but for what is written there."""
+    caplog.set_level("INFO", "rota")
+    app = make_app(**{"worker.concurrency": 2})
+
+    @app.job
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+
+    async with app, app.worker() as worker:
+        await eventually(
+            lambda: engine.one("SELECT is_waiting FROM rota.workers WHERE id = %s", worker.id)
+        )
+        holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [worker.id])
+        for _ in range(3):
+            runs = [await work.enqueue() for _ in range(9)]
+            for run in runs:
+                await run.wait(timeout=20)
+
+        @app.job
+        async def added() -> str:
+            return "known"
+
+        assert await (await added.enqueue()).wait(timeout=20) == "known"
+        holder.rollback()
+        query = "SELECT 'added' = ANY (jobs) FROM rota.workers WHERE id = %s"
+        await eventually(lambda: engine.one(query, worker.id))
+    assert not [one for one in caplog.messages if "failed" in one or "the database is" in one]
+
+
+@pytest.mark.both_loops
+async def test_a_row_that_is_held_longer_than_its_lease(
+    make_app: MakeApp, holder: Connection, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What runs ends; then the worker goes on under another number. It says so, and who it was."""
+    caplog.set_level("INFO", "rota")
+    app = make_app(**{"worker.lease_seconds": 1.5})
+    is_over = asyncio.Event()
+
+    @app.job
+    async def long() -> str:
+        await is_over.wait()
+        return "whole"
+
+    @app.job
+    async def work() -> None: ...
+
+    async with app, app.worker() as worker:
+        first = worker.id
+        run = await long.enqueue()
+        await eventually(lambda: _is_running(app, run))
+        holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [first])
+        expired = "SELECT lease_expires_at < clock_timestamp() FROM rota.workers WHERE id = %s"
+        await eventually(lambda: engine.one(expired, first))
+        is_over.set()
+        assert await run.wait(timeout=20) == "whole"
+        await (await work.enqueue()).wait(timeout=30)
+        assert worker.id != first
+        holder.rollback()
+        lost = "SELECT state FROM rota.workers WHERE id = %s"
+        await eventually(lambda: engine.one(lost, first) == "lost", timeout=30)
+        await (await work.enqueue()).wait(timeout=30)
+    assert engine.attempt_states(run.id) == ["succeeded"]
+    (line,) = [one for one in caplog.messages if "an open transaction holds the worker's" in one]
+    assert f"pid={holder.info.backend_pid}" in line
+    assert len([one for one in caplog.messages if "going on under another number" in one]) == 1
+    assert not [one for one in caplog.messages if "the database is" in one]
+
+
+TABLES = """SELECT c.relname AS name FROM pg_class c
+    WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+      AND c.relname <> 'open_runs' ORDER BY 1"""
+
+
+# Where a worker that starts writes something.
+STARTS = {
+    "builds",
+    "fleets",
+    "job_applications",
+    "jobs",
+    "locks",
+    "schedules",
+    "settings",
+    "workers",
+}
+
+
+@pytest.mark.slow
+async def test_whatever_rows_are_held_runs_and_starts_of_workers_go_on(
+    make_app: MakeApp, connect: Connect, engine: Engine
+) -> None:
+    """All that there are in one table after the other, but those of the runs themselves."""
+
+    def declare() -> tuple[rota.App, Any]:
+        app = make_app()
+
+        @app.job(max_attempts=2, backoff=rota.Backoff("fixed", 0.01, jitter=0))
+        async def work(ctx: rota.Context) -> int:
+            ctx.log.info("a line")
+            ctx.progress(0.5)
+            if ctx.attempt == 1:
+                raise ValueError
+            return ctx.attempt
+
+        @app.job(schedules=[rota.every(1)])
+        async def tick() -> None: ...
+
+        return app, work
+
+    app, work = declare()
+    ticks = "SELECT count(*) FROM rota.runs WHERE job = 'tick'"
+    async with app, app.worker():
+        await (await work.options(key="first").enqueue()).wait(timeout=60)
+        await eventually(lambda: engine.one(ticks) > 0)
+        for table in (row["name"] for row in engine.rows(TABLES)):
+            holder = connect(autocommit=False)
+            holder.execute(f"SELECT FROM rota.{table} FOR UPDATE".encode())
+            before = engine.one(ticks)
+            run = await work.options(key=table, key_keep=60).enqueue()
+            assert await run.wait(timeout=30) == 2, table
+            if table != "schedules":
+                await eventually(lambda before=before: engine.one(ticks) > before, timeout=30)  # type: ignore[misc]
+            if table in STARTS:
+                other, _ = declare()
+                async with other, other.worker() as worker:
+                    assert worker.id, table
+                    holder.rollback()
+            holder.close()

@@ -217,7 +217,7 @@ EXECUTE FUNCTION public.fail()
 """
 
 
-@pytest.mark.parametrize("code", ["40001", "53100", "57014", "XX000"])
+@pytest.mark.parametrize("code", ["40001", "53400", "57014", "XX000"])
 async def test_one_that_fails_for_now_holds_up_no_other(
     schedules: Schedules, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -231,12 +231,10 @@ async def test_lines_wait_while_the_server_may_still_store_them(
     buffer.add(attempt, "info", "once", {}, monotonic_ns())
     row = buffer._rows[0]
     with psycopg.connect(app.database.url) as other:
-        sql = app.database.statements.get("logs/write")
-        with other.cursor() as cursor, cursor.copy(sql) as copy:
+        with other.cursor() as cursor, cursor.copy(buffer._writer._copy_sql) as copy:
             now = datetime.now(UTC)
             copy.write(COPY_BEGIN + to_copy([row], now, monotonic_ns()) + COPY_END)
         buffer._writer._doubtful = {(1, 1, 1)}
-        buffer._writer._backend = other.info.backend_pid
         with pytest.raises(Unanswered):
             await buffer.run_once()
         other.commit()

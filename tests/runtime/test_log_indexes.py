@@ -144,7 +144,8 @@ async def test_lines_are_written_while_it_waits(
     building = asyncio.create_task(indexes.run_once())
     waits = (
         "SELECT count(*) FROM pg_stat_activity"
-        " WHERE application_name = 'rota log indexes' AND wait_event_type = 'Lock'"
+        " WHERE datname = current_database() AND application_name = 'rota log indexes'"
+        " AND wait_event_type = 'Lock'"
     )
     await eventually(lambda: engine.one(waits) == 1)
     write(engine.conn, "late", 2 * DAY, run=2)

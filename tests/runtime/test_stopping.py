@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -10,7 +12,9 @@ from typing import Any
 import pytest
 
 import rota
+from rota.runtime.upkeep import Upkeep
 from rota.testing import drain, eventually
+from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.runtime import bodies
 
@@ -134,3 +138,71 @@ async def test_cancelling_one_run_leaves_the_others(app: rota.App, engine: Engin
             await first.wait(20)
         go_on.set()
         assert await second.wait(20) == 2
+
+
+async def test_a_body_that_cancels_itself_costs_no_slot(make_app: MakeApp) -> None:
+    app = make_app(worker={"concurrency": 1})
+
+    @app.job(max_attempts=1)
+    async def rude() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    @app.job
+    async def polite() -> str:
+        return "thank you"
+
+    first = await rude.enqueue()
+    async with app.worker():
+        with pytest.raises(rota.RunFailed, match="CancelledError"):
+            await first.wait(20)
+        assert await (await polite.enqueue()).wait(20) == "thank you"
+
+
+_LEAVES_ITS_WORKER = """
+import asyncio, rota, sys
+
+app = rota.App(sys.argv[1])
+started = asyncio.Event()
+
+@app.job
+async def work() -> None:
+    started.set()
+    await asyncio.Event().wait()
+
+async def main() -> None:
+    await work.enqueue()
+    await app.worker().__aenter__()
+    await started.wait()
+
+asyncio.run(main())
+print("left")
+"""
+
+
+def test_a_program_that_leaves_its_worker_running_ends(database_url: str) -> None:
+    """Its loop cancels what is left and waits for it."""
+    program = subprocess.run(
+        [sys.executable, "-c", _LEAVES_ITS_WORKER, database_url],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert program.stdout == "left\n", program.stderr
+
+
+async def test_a_worker_that_stops_parks_nothing_that_it_would_run(
+    make_app: MakeApp, engine: Engine
+) -> None:
+    """It is no longer counted among those that know the job; it comes back in a moment."""
+    engine.job("work")
+    run = engine.enqueue("work")
+    app = make_app()
+    await app.database.open()
+    upkeep = Upkeep(app.database, unknown_job_seconds=60)
+    upkeep.is_leaving = True
+    await upkeep.run_once()
+    assert engine.run(run)["held_by"] is None
+    upkeep.is_leaving = False
+    await upkeep.run_once()
+    assert engine.run(run)["held_by"] == "no_worker"

@@ -14,7 +14,7 @@ from tests.engine import Engine
 
 HOLD = "PERFORM pg_advisory_xact_lock(1)"
 FAIL = (
-    "IF NOT EXISTS (SELECT FROM once WHERE is_over) THEN"
+    "IF NOT EXISTS (SELECT FROM public.once WHERE is_over) THEN"
     " RAISE EXCEPTION 'no commit' USING ERRCODE = '40001'; END IF"
 )
 

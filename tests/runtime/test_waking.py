@@ -11,6 +11,7 @@ import pytest
 
 import rota
 from rota.runtime import waiting
+from rota.runtime.listener import Listener
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
@@ -155,6 +156,29 @@ async def test_a_cancel_calls(app: rota.App, engine: Engine) -> None:
     async with app.worker():
         await asyncio.wait_for(started.wait(), 20)
         await run.cancel()
+        with pytest.raises(rota.RunFailed):
+            await run.wait(20)
+
+
+async def test_a_cancel_before_it_listens_is_found(
+    app: rota.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker starts with the runs; that it listens comes a moment later."""
+    started = asyncio.Event()
+    listeners: list[Listener] = []
+    begin = Listener.start
+    monkeypatch.setattr(Listener, "start", lambda self: listeners.append(self))
+
+    @app.job
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    run = await work.enqueue()
+    async with app.worker():
+        await asyncio.wait_for(started.wait(), 20)
+        await run.cancel()
+        begin(listeners[0])
         with pytest.raises(rota.RunFailed):
             await run.wait(20)
 

@@ -13,7 +13,7 @@ from tests.database import Server
 from tests.odd_values import columns, odd_writes
 
 GUARDED = [
-    "settings", "open_runs", "workers", "cancel_requests", "backfills", "backfill_times", "jobs",
+    "settings", "workers", "cancel_requests", "backfills", "backfill_times", "jobs",
     "queues", "calendars", "schedules",
 ]  # fmt: skip
 TOLD = ["jobs", "queues", "calendars", "schedules"]
@@ -49,6 +49,25 @@ def test_every_column_of_a_guarded_table_has_its_rule(
     for (name,) in rules:
         kept = conn.execute(_IS_KEPT, [f"rota.{table}", f"{table}_{name}_value"]).fetchone()
         assert kept == (True,), f"{table}.{name}"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *((column, value) for column in ("run_at", "expires_at", "scheduled_for")
+          for value in ("infinity", "-infinity", "0001-01-01 00:00Z", "9999-12-31 00:00Z")),
+        *(("timeout_seconds", value) for value in ("NaN", "infinity", "0", "-1", "1e10")),
+        *(("key_seconds", value) for value in ("NaN", "-infinity", "-1")),
+        *(("progress", value) for value in ("NaN", "infinity", "-0.1", "1.1")),
+    ],
+)  # fmt: skip
+def test_odd_values_of_an_open_run_are_refused(
+    conn: psycopg.Connection[Any], column: str, value: str
+) -> None:
+    conn.execute(_ROWS)
+    write = sql.SQL("UPDATE rota.open_runs SET {} = {}").format(sql.Identifier(column), value)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        conn.execute(write)
 
 
 @pytest.mark.parametrize("table", TOLD)

@@ -10,12 +10,40 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rota
+from rota.store.migrate import known, migrate
 from rota.store.sessions import SETTINGS, AsyncSession, Session, lent, own
+from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
+from tests.database import Server
 from tests.poolers import refusing_pooler
 
 # What a database may say for every session that nothing else is said for.
-ODD = {"jit": "on", "default_transaction_isolation": "serializable", "idle_session_timeout": "7min"}
+ODD = {
+    "jit": "on",
+    "default_transaction_isolation": "serializable",
+    "default_transaction_read_only": "on",
+    "idle_session_timeout": "7min",
+    "idle_in_transaction_session_timeout": "1s",
+    "statement_timeout": "1s",
+    "lock_timeout": "1s",
+    "DateStyle": "German, DMY",
+    "IntervalStyle": "iso_8601",
+    "bytea_output": "escape",
+    "standard_conforming_strings": "off",
+    "TimeZone": "Pacific/Auckland",
+    "extra_float_digits": "-15",
+    "array_nulls": "off",
+    "search_path": "hostile, pg_catalog",
+}
+# What Rota sets nothing about, and has to bear.
+BORNE = {"row_security": "off", "quote_all_identifiers": "on", "client_encoding": "SQL_ASCII"}
+HOSTILE = """
+CREATE SCHEMA hostile;
+CREATE FUNCTION hostile.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';
+CREATE FUNCTION hostile.lower(text) RETURNS text LANGUAGE sql AS 'SELECT NULL::text';
+CREATE VIEW hostile.pg_class AS SELECT * FROM pg_catalog.pg_class WHERE false;
+CREATE TABLE hostile.runs (id text);
+"""
 _SHOWN = sql.SQL("SELECT {}").format(
     sql.SQL(", ").join(sql.SQL("current_setting({})").format(name) for name in ODD)
 )
@@ -23,13 +51,22 @@ _SHOWN = sql.SQL("SELECT {}").format(
 
 @pytest.fixture
 def odd_url(database_url: str) -> str:
-    """A database that says otherwise than Rota about everything that Rota sets."""
+    _say_otherwise(database_url)
+    return database_url
+
+
+def _say_otherwise(database_url: str) -> None:
+    """About everything that Rota sets."""
     database = sql.Identifier(str(conninfo_to_dict(database_url)["dbname"]))
     with psycopg.connect(database_url, autocommit=True) as conn:
-        for name, value in ODD.items():
+        conn.execute(HOSTILE)
+        for name, value in (ODD | BORNE).items():
             said = sql.SQL("ALTER DATABASE {} SET {} = {}")
-            conn.execute(said.format(database, sql.Identifier(name), value))
-    return database_url
+            to = sql.SQL(value) if name == "search_path" else value
+            conn.execute(said.format(database, sql.Identifier(name), to))
+        if conn.info.server_version >= 170000:
+            said = sql.SQL("ALTER DATABASE {} SET transaction_timeout = '1s'")
+            conn.execute(said.format(database))
 
 
 def _shown(conn: psycopg.Connection[Any]) -> dict[str, str]:
@@ -54,6 +91,28 @@ async def test_sessions_of_our_own_have_what_we_rely_on(odd_url: str) -> None:
 def test_sessions_that_are_lent_find_the_server_as_it_is(odd_url: str) -> None:
     with psycopg.connect(odd_url, **lent("x")) as conn:
         assert _shown(conn) == ODD
+
+
+def test_migrating_a_server_that_says_otherwise(server: Server) -> None:
+    with server.fresh_database("template1") as url:
+        _say_otherwise(url)
+        assert len(migrate(url, "rota")) == len(known())
+
+
+async def test_a_day_of_work_on_a_server_that_says_otherwise(odd_url: str) -> None:
+    await a_day_of_work(odd_url)
+
+
+async def test_transactions_of_ours_may_be_long(odd_url: str) -> None:
+    """A bound that releases from 17 know, in the first session of a process and in the others."""
+    conns = [Session.connect(odd_url, **own("x")) for _ in range(2)]
+    for conn in conns:
+        row = conn.execute("SELECT current_setting('transaction_timeout', true)").fetchone()
+        assert row in (("0",), (None,))
+        conn.close()
+    async with await AsyncSession.connect(odd_url, **own("x")) as lone:
+        cursor = await lone.execute("SELECT current_setting('transaction_timeout', true)")
+        assert await cursor.fetchone() in (("0",), (None,))
 
 
 def test_options_of_the_user_are_kept(odd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import rota
-from rota.model.figures import AttemptFigure, Count, Figures, Health
+from rota.model.figures import AttemptFigure, Count, Figures, Health, TenantFigure
 from rota.model.histogram import BUCKETS, bucket_of
 from rota.model.stats import QueueDepth
 from rota.runtime.counts import Counts
@@ -37,10 +37,11 @@ def value(found: Samples, name: str, **labels: str) -> float:
 
 
 HEALTH = Health(
-    live=1, draining=0, stopping=0, stuck=0, failing=0, silent=0, lost=0, slots=4,
-    heartbeat_seconds=0.5,
+    live=1, draining=0, stopping=0, stuck=0, failing=0, silent=0, asleep=0, lost=0, slots=4,
+    heartbeat_seconds=0.5, memory_bytes=3_000_000, memory_most_bytes=2_000_000, cpu_cores=1.5,
     schedules_active=2, schedules_paused=0, schedules_parked=1, overdue_seconds=0.0, duplicates=3,
-    counted_seconds=1.0,
+    events=5, event_starts=4, hook_refusals=2,
+    queues_paused=2, counted_seconds=1.0,
 )  # fmt: skip
 
 
@@ -52,6 +53,10 @@ def test_every_metric_is_on_the_page_even_when_nothing_has_happened() -> None:
     found = samples(Figures([], [], [], HEALTH))
     assert value(found, "rota_late_ends_total") == 0
     assert value(found, "rota_duplicates_total") == 3
+    assert value(found, "rota_events_total") == 5
+    assert value(found, "rota_event_runs_total") == 4
+    assert value(found, "rota_hook_refusals_total") == 2
+    assert value(found, "rota_queues_paused") == 2
 
 
 def test_histograms_are_cumulative_and_agree_with_their_counters() -> None:
@@ -160,3 +165,15 @@ async def test_workers_by_state_and_those_that_were_lost(app: rota.App, conn: Co
         for key, seconds in found.items()
         if key[0].endswith("_seconds")
     }
+
+
+def test_tenants_are_bounded_and_gauges() -> None:
+    tenants = [
+        TenantFigure("acme", 0, 1, 2, 3, 4, 5, 6), TenantFigure(None, 0, 0, 7, 0, 0, 0, 0),
+    ]  # fmt: skip
+    found = samples(Figures([], [], [], HEALTH, tenants=tenants, tenants_paused=1))
+    assert value(found, "rota_tenant_runs", tenant="acme", state="queued") == 2
+    assert value(found, "rota_tenant_runs", tenant="acme", state="held") == 3
+    assert value(found, "rota_tenant_runs", tenant="(other)", state="queued") == 7
+    assert value(found, "rota_tenant_attempts_today", tenant="acme", outcome="failed") == 6
+    assert value(found, "rota_tenants_paused") == 1

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import rota
-from rota.web import create_site
+from rota.web import create_site, loads
 
 TOKEN = "a token for tests"
 
@@ -54,6 +54,12 @@ class Browser:
 def browser_of(site: Any) -> Browser:
     transport = httpx.ASGITransport(site)
     return Browser(httpx.AsyncClient(transport=transport, base_url="http://rota.test"))
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages show what they count, however busy the machine is."""
+    monkeypatch.setattr(loads, "PATIENCE", 60.0)
 
 
 @pytest.fixture

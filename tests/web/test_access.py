@@ -166,3 +166,49 @@ async def test_on_loopback_it_is_open_to_this_machine_only(shop: rota.App) -> No
         response = await browser.client.get(local)
     assert response.status_code == 200
     assert "no token is asked for" in response.text
+
+
+async def test_pages_are_compressed_for_whoever_takes_them(web: Browser) -> None:
+    await web.get("/queues", **{"Accept-Encoding": "br, gzip"})
+    packed = web.response.headers
+
+    assert packed["content-encoding"] == "gzip"
+    assert packed["vary"] == "Accept-Encoding"
+    assert int(packed["content-length"]) < len(web.page.encode()) / 2
+    for refused in ("identity", "gzip;q=0", "gzip; q=0.0", "br"):
+        await web.get("/queues", **{"Accept-Encoding": refused})
+        assert "content-encoding" not in web.response.headers
+        assert "</html>" in web.page
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_what_another_site_asks_for_is_sent_plain(web: Browser, site: str) -> None:
+    """Lengths of compressed pages tell whether they repeat what is in the address."""
+    await web.get("/queues", **{"Accept-Encoding": "gzip", "Sec-Fetch-Site": site})
+    assert "content-encoding" not in web.response.headers
+    await web.get("/queues", **{"Accept-Encoding": "gzip", "Sec-Fetch-Site": "same-origin"})
+    assert web.response.headers["content-encoding"] == "gzip"
+
+
+async def test_the_token_of_forms_looks_another_way_each_time(web: Browser) -> None:
+    """A page that is compressed and repeats what its address says must not hold a secret that is
+    always the same: it could be guessed from lengths."""
+    seen = set()
+    for _ in range(3):
+        await web.get("/queues/mail/pause")
+        seen.add(web.csrf)
+    kept = web.client.cookies["rota_csrf"]
+
+    assert len(seen) == 3
+    assert kept not in web.page
+    await web.post("/queues/mail/pause", 403, csrf=kept, reason="x")
+    await web.get("/queues/mail/pause")
+    await web.post(
+        "/queues/mail/pause", csrf=seen.pop(), reason="an older page of the same browser"
+    )
+
+
+@pytest.mark.parametrize("given", ["", "A", "AAAA", "ä", "a" * 5000, "====", "\x7f"])
+async def test_an_odd_token_is_refused(web: Browser, given: str) -> None:
+    await web.get("/queues/mail/pause")
+    await web.post("/queues/mail/pause", 403, csrf=given, reason="x")

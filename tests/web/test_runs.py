@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +12,11 @@ from starlette.datastructures import QueryParams
 
 import rota
 from rota.errors import FilterError
+from rota.model.run_filter import RunFilter
 from rota.testing import drain
+from rota.web.expected import Expected, expected_of
 from rota.web.frames import parts_of
+from rota.web.life_picture import picture_of
 from rota.web.run_query import RunQuery
 from tests.web.conftest import Browser
 
@@ -35,8 +40,8 @@ async def test_the_list_and_its_filters(web: Browser, shop: rota.App) -> None:
     assert "starts in 1 h" in web.text
 
     await web.get("/runs?state=scheduled&job=clean")
-    assert f">{first.id}<" not in web.page
-    assert f">{second.id}<" in web.page
+    assert f">{first.id}</a>" not in web.page
+    assert f">{second.id}</a>" in web.page
     assert "Remove the filter job clean" in web.page
     await web.get("/runs?key=none")
     assert "Nothing matches" in web.text
@@ -46,13 +51,18 @@ async def test_what_somebody_types(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("send", {"user_id": 1})
     await web.get(f"/runs?q={run.id}")
     assert web.response.url.path == f"/runs/{run.id}"
+    await web.get("/runs?tenant=a&q=refused")
+    assert web.response.url.query == b"tenant=a&text=refused", "no job is called so"
     await web.get("/runs?tenant=a&q=send state:failed")
     assert web.response.url.query == b"tenant=a&job=send&state=failed"
     await web.get("/runs?q=colour:red", 422)
     assert "runs have no filter colour" in web.text
 
 
-@pytest.mark.parametrize("query", ["state=nope", "since=soon", "until=1y"])
+@pytest.mark.parametrize(
+    "query",
+    ["state=nope", "since=soon", "until=1y", "worker=x", "payload=x", "handled=maybe"],
+)
 async def test_a_filter_that_makes_no_sense(web: Browser, query: str) -> None:
     await web.get(f"/runs?{query}", 422)
 
@@ -142,7 +152,7 @@ def test_a_filter_is_an_address_and_back() -> None:
         ("state", "failed"),
         ("state", "cancelled"),
         ("job", "a b"),
-        ("since", "24h"),
+        ("created", "in the last 24h"),
         ("only", "dead letters"),
     ]
     assert query.tab("running") == "/runs?job=a+b&since=24h&state=running"
@@ -158,3 +168,214 @@ def test_a_traceback_in_parts() -> None:
     assert found[3].words == "1 frame of smtp"
     assert "server.send(text)" in found[2].text
     assert found[4].text == "smtp.Refused: 550 no such user\nsecond line"
+
+
+async def test_long_decimals_and_large_integers_appear_unaltered(
+    web: Browser, conn: Any, shop: rota.App
+) -> None:
+    exact = "0.1234567890123456789012345"
+    (row,) = conn.execute(
+        "SELECT rota.enqueue('clean', %s)",
+        [f'{{"days": 9223372036854775807, "share": {exact}}}'],
+    ).fetchall()
+    path = f"/runs/{row[0]}"
+    await web.get(path)
+    assert exact in web.text
+    assert "9223372036854775807" in web.text
+    await web.get(f"{path}/payload.json")
+    assert f'"share": {exact}' in web.page
+    assert web.response.headers["content-type"] == "application/json"
+    assert web.response.headers["x-content-type-options"] == "nosniff"
+    assert "attachment" in web.response.headers["content-disposition"]
+    await web.get(f"{path}/result.json")
+    assert web.page == "null"
+
+    await shop.runs.cancel(row[0])
+    await web.get(f"{path}/retry?edit=1")
+    assert exact in web.text
+    edited = f'{{"days": 1, "share": {exact}}}'
+    await web.post(f"{path}/retry", 422, payload=edited)
+    assert "more digits than can be kept" in web.text
+
+
+async def test_a_large_payload_is_folded_and_downloaded(web: Browser, shop: rota.App) -> None:
+    run = await shop.runs.enqueue("send", {"user_id": 1, "locale": "ü" * 200_000})
+    await web.get(f"/runs/{run.id}")
+    assert len(web.page) < 120_000
+    assert "Show its beginning" in web.text
+    await web.get(f"/runs/{run.id}/payload.json")
+    assert web.page.count("ü") == 200_000
+    await web.get("/runs/999/payload.json", 404)
+
+
+async def test_the_log_of_a_run_is_filtered_and_says_so(web: Browser, shop: rota.App) -> None:
+    run = await shop.runs.enqueue("boom", {"text": "<b>no</b>"})
+    await drain(shop)
+    await web.get(f"/runs/{run.id}")
+    assert "it breaks" in web.text
+    assert "other lines are hidden" not in web.text
+    await web.get(f"/runs/{run.id}?level=debug")
+    assert "Only debug: other lines are hidden." in web.text
+    assert "No line fits." in web.text
+    await web.get(f"/runs/{run.id}?q=breaks")
+    assert "only lines with “breaks”: other lines are hidden. Show all" in web.text
+    assert "it breaks" in web.text
+    await web.get(f"/runs/{run.id}?q=nowhere")
+    assert "No line fits." in web.text
+    assert f'action="/runs/{run.id}#log"' in web.page
+
+
+async def test_a_run_with_very_many_lines_opens_with_its_last(
+    web: Browser, shop: rota.App, conn: Any
+) -> None:
+    run = await shop.runs.enqueue("send", {"user_id": 1})
+    conn.execute(
+        "INSERT INTO rota.logs (at, run_id, attempt, seq, worker, level, message, job, tenant) "
+        "SELECT now(), %s, 1, i, 1, 'info', 'line ' || i, 'send', '' "
+        "FROM generate_series(1, 50000) i",
+        [run.id],
+    )
+    await web.get(f"/runs/{run.id}")
+    assert web.page.count("data-key=") < 230
+    assert "line 50000" in web.text
+    assert "line 49801" in web.text
+    assert "line 49800 " not in web.text
+    earlier = web.page.split('data-earlier="')[1].split('"')[0].replace("&amp;", "&")
+    first = web.page.split('<div class="l level-info" data-key="')[1].split('"')[0]
+    await web.get(f"{earlier}&cursor={first}")
+    assert "line 49800 " in web.text
+    assert "line 49601 " in web.text
+
+
+async def test_actions_of_a_run(web: Browser, shop: rota.App) -> None:
+    run = await shop.runs.enqueue("send", {"user_id": 1})
+    await web.get(f"/runs/{run.id}")
+    assert 'data-key="c"' in web.page
+    assert "Delete: only when it has ended" in web.text
+    assert f"/runs/new?from={run.id}" in web.page
+    await shop.runs.cancel(run.id)
+    await web.get(f"/runs/{run.id}")
+    assert 'data-key="r"' in web.page
+    assert "Edit and retry…" in web.text
+    await web.get(f"/runs/{run.id}/retry")
+    assert "and the same payload" in web.text
+    assert "<textarea" not in web.page
+    await web.post(f"/runs/{run.id}/retry")
+    assert (await shop.runs.get(run.id)).payload == {"user_id": 1}
+
+
+def test_the_picture_of_a_life() -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def at(seconds: float) -> datetime:
+        return begin + timedelta(seconds=seconds)
+
+    run: Any = SimpleNamespace(created_at=begin, finished_at=at(4000), state="failed")
+    tries: Any = [
+        SimpleNamespace(attempt=1, state="failed", started_at=at(3600), finished_at=at(3610)),
+        SimpleNamespace(attempt=2, state="failed", started_at=at(3990), finished_at=at(4000)),
+    ]
+    found = picture_of(run, tries, at(5000))
+    assert found is not None
+    assert found.label == ("waited 1 h, attempt 1, 10 s, then waited 6 min 20 s, attempt 2, 10 s")
+    assert [one.is_cut for one in found.segments] == [True, False, True, False]
+    last = found.segments[-1]
+    assert last.x + last.width == pytest.approx(100, abs=0.5)
+    waiting: Any = SimpleNamespace(created_at=begin, finished_at=None, state="queued")
+    only = picture_of(waiting, [], at(60))
+    assert only is not None
+    assert only.label == "waited 1 min so far"
+    assert picture_of(waiting, [], begin) is None
+
+
+def test_when_it_will_be_done() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def run(progress: float | None, seconds: float) -> Any:
+        began = now - timedelta(seconds=seconds)
+        return SimpleNamespace(state="running", started_at=began, progress=progress)
+
+    usual: Any = SimpleNamespace(attempts=30, p50_ms=60_000, p95_ms=90_000, p99_ms=100_000)
+    assert expected_of(run(0.5, 60), None, now).left == "about 1 min left"
+    assert expected_of(run(None, 10), usual, now).left == "about 50 s left"
+    assert expected_of(run(None, 70), usual, now).left == "any moment now"
+    assert expected_of(run(None, 700), usual, now) == Expected(
+        "longer than usual", "usually 1 min, p95 1 min 30 s", True
+    )
+    few: Any = SimpleNamespace(attempts=2, p50_ms=1, p95_ms=1, p99_ms=1)
+    assert expected_of(run(None, 10), few, now) == Expected("", "", False)
+
+
+async def test_a_run_with_many_attempts_is_folded(web: Browser, shop: rota.App, conn: Any) -> None:
+    run = await shop.runs.enqueue("boom", {"text": "lamp"})
+    await drain(shop)
+    conn.execute(
+        "INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at,"
+        " duration_ms, is_spent, job, tenant, error_type, error)"
+        " SELECT id, n, 'failed', worker, finished_at + n * interval '1 ms',"
+        " finished_at + n * interval '2 ms', 1, true, job, '', 'RuntimeError', 'try ' || n"
+        " FROM rota.ended_runs, generate_series(2, 40) n WHERE id = %s",
+        [run.id],
+    )
+    await web.get(f"/runs/{run.id}")
+    assert "Attempts 1 to 28 28 failed" in web.text
+    assert "28 earlier attempts" in web.text
+    assert web.page.count('class="attempt"') == 40
+
+
+async def test_every_filter_of_runs_is_one_of_the_page(web: Browser, shop: rota.App) -> None:
+    run = await shop.runs.enqueue("boom", {"text": "lamp"})
+    other = await shop.runs.enqueue("boom", {"text": "mug"})
+    await drain(shop)
+    group = (await shop.runs.get(run.id)).error_group
+    for query, words, both in (
+        ("error=lamp", "error lamp", False),
+        ("text=lamp", "text lamp", False),
+        ("payload=text=lamp", "payload text=lamp", False),
+        (f"group={group}", f"group {group}", False),
+        ("ended_since=1h", "ended in the last 1h", True),
+        ("handled=no", "handled no", True),
+        ("ended_until=2020-01-01T00:00", "ended before 2020-01-01T00:00", None),
+        ("worker=99", "worker 99", None),
+    ):
+        await web.get(f"/runs?{query}")
+        assert words in web.text, query
+        assert (f">{run.id}</a>" in web.page) is (both is not None), query
+        assert (f">{other.id}</a>" in web.page) is (both is True), query
+
+
+def test_a_kept_filter_is_an_address_again() -> None:
+    kept = {
+        "states": ["failed"], "error_group": "ab", "payload_fields": {"a.b": 7}, "worker": 3,
+        "handled": False, "ended_since": "2026-01-01T00:00:00+00:00", "dead": True,
+    }  # fmt: skip
+    query = RunQuery.of(kept)
+    again = RunFilter.of(query.filters)
+    assert again.as_json() | {"payload_fields": {"a.b": 7}, "states": ["failed"]} == kept
+
+
+async def test_what_a_run_started_and_who_asked_for_it(
+    web: Browser, shop: rota.App, conn: Any
+) -> None:
+    run = await shop.runs.enqueue("send", {"user_id": 1})
+    (child,) = conn.execute(
+        "SELECT run_id FROM rota.enqueue_run('clean', triggered_by => %s::jsonb)",
+        [json.dumps({"type": "code", "run": run.id})],
+    ).fetchone()
+    conn.execute(
+        """SELECT rota.enqueue_run('clean', triggered_by => '{"type": "code", "run": "<b>"}')"""
+    )
+    await web.get(f"/runs/{run.id}")
+    assert "What it started 1 run" in web.text
+    assert f"{child} clean queued" in web.text
+    await web.get(f"/runs/{child}")
+    assert f"Asked for by run {run.id}" in web.text
+    await web.get(f"/runs/{child + 1}")
+    assert "Asked for by" not in web.text
+
+
+async def test_a_run_leads_to_the_schedule_of_its_tenant(web: Browser, shop: rota.App) -> None:
+    await shop.schedules.put("digest", "clean", cron="0 8 * * *", tenant="acme & co")
+    made = await shop.schedules.trigger("digest", tenant="acme & co")
+    await web.get(f"/runs/{made.run_id}")
+    assert "/schedules/digest?tenant=acme+%26+co" in web.page

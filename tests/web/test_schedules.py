@@ -29,6 +29,22 @@ async def test_the_list(web: Browser, digest: rota.App) -> None:
     assert "digest" in web.text
 
 
+async def test_those_that_need_attention(web: Browser, digest: rota.App, conn: Any) -> None:
+    await digest.schedules.create("nightly", "clean", cron="0 2 * * *")
+    await web.get("/schedules")
+    assert "Needs attention" not in web.text
+    conn.execute(
+        "UPDATE rota.schedules SET parked_at = rota.now(), error = 'no zone' WHERE name = 'digest'"
+    )
+    await web.get("/schedules?queue=mail")
+    assert "Needs attention 1" in web.text
+    assert "nightly" not in web.text
+    await web.get("/schedules?attention=1")
+    assert "only those that need attention" in web.text
+    assert "digest" in web.text
+    assert "nightly" not in web.text
+
+
 @pytest.mark.parametrize("query", ["order=x", "state=x", "cursor=x"])
 async def test_what_makes_no_sense(web: Browser, query: str) -> None:
     await web.get(f"/schedules?{query}", 422)
@@ -38,7 +54,7 @@ async def test_its_page(web: Browser, digest: rota.App) -> None:
     await web.get("/schedules/digest")
 
     assert "In Europe/Vienna" in web.text
-    assert web.text.count("08:30:00") == 10
+    assert web.text.count("08:30 CE") == 11
     assert "Run once, for the latest missed time" in web.text
     assert "Skip this time, and record it." in web.text
     await web.get("/schedules/nope", 404)
@@ -95,13 +111,13 @@ async def test_off_on_moved_and_deleted(web: Browser, digest: rota.App) -> None:
 
 
 async def test_one_of_a_tenant(web: Browser, shop: rota.App) -> None:
-    await shop.schedules.create("sync", "clean", every=60, tenant="a/b c")
+    await shop.schedules.create("sync", "clean", every=60, tenant="a&b c")
     await web.get("/schedules")
     start = web.page.index('href="/schedules/sync?') + 6
     await web.get(web.page[start : web.page.index('"', start)])
-    assert "a/b c" in web.text
-    await web.get("/schedules/sync/pause?tenant=a/b c")
-    await web.post("/schedules/sync/pause?tenant=a/b c", reason="x")
+    assert "a&b c" in web.text
+    await web.get("/schedules/sync/pause?tenant=a%26b c")
+    await web.post("/schedules/sync/pause?tenant=a%26b c", reason="x")
     assert "Schedule sync is paused" in web.text
     await web.get("/schedules/sync", 404)
 
@@ -114,6 +130,109 @@ async def test_hostile_names(web: Browser, shop: rota.App) -> None:
     start = web.page.index('href="/schedules/%22') + 6
     await web.get(web.page[start : web.page.index('"', start)])
     assert name in web.text
+
+
+async def test_filters_are_always_visible(web: Browser, digest: rota.App) -> None:
+    await digest.schedules.create("b", "clean", every=60, tags=["night"], enabled=False)
+    await web.get("/schedules?text=DIG")
+    assert "text DIG" in web.text
+    assert "All 1" in web.text, "counts belong to the filter that is shown"
+    await web.get("/schedules?tag=night&state=disabled")
+    assert "tag night" in web.text
+    assert "clean" in web.text
+    assert "digest" not in web.text
+    await web.get("/schedules?text=nothing&job=send")
+    assert "Nothing matches" in web.text
+    assert "Without job send" in web.text
+
+
+async def test_an_edit_is_reverted(web: Browser, digest: rota.App) -> None:
+    await digest.schedules.by("ada").update("digest", cron="0 9 * * *", reason="later")
+    await web.get("/schedules/digest")
+    assert "ada changed 1 thing" in web.text
+    assert "cron 30 8 * * 1-5 0 9 * * *" in web.text
+    path = web.page[web.page.index("/schedules/digest/revert/") :].partition('"')[0]
+    await web.get(path)
+    assert "Revert this edit of digest?" in web.text
+    await digest.schedules.update("digest", tags=["x"])
+    stale = web.page
+    await web.post(path, 409, version="1")
+    assert "somebody has changed this schedule meanwhile" in web.text
+    assert stale != web.page
+    version = (await digest.schedules.get("digest")).version
+    await web.post(path, version=version, reason="as before")
+    assert "is reverted" in web.text
+    assert (await digest.schedules.get("digest")).cron == "30 8 * * 1-5"
+    created = (await digest.schedules.edits("digest")).items[-1]
+    await web.get("/schedules/digest")
+    await web.get(f"/schedules/digest/revert/{created.id}")
+    await web.post(f"/schedules/digest/revert/{created.id}", 422)
+    await web.get("/schedules/digest/revert/99999", 404)
+    await web.get("/schedules/digest/revert/x", 404)
+
+
+async def test_a_backfill_after_a_look(web: Browser, shop: rota.App) -> None:
+    await shop.schedules.create("hourly", "clean", cron="0 * * * *", timezone="Europe/Vienna")
+    await web.get("/schedules/hourly/backfill")
+    assert "by the clocks of Europe/Vienna" in web.text
+    given = {"start": "2026-01-05T10:30", "end": "2026-01-05T13:30"}
+    await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
+    assert "3 times would run" in web.text
+    assert "Mon 5 Jan 2026, 11:00:00 CET" in web.text
+    assert await shop.runs.list() == []
+    await web.post("/schedules/hourly/backfill", **given, reason="lost")
+    assert "3 runs of hourly enqueued" in web.text
+    assert "filled in 3 times" in web.text
+    await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
+    assert "0 times would run" in web.text
+    assert "3 times left out" in web.text
+    again = f"start={given['start']}&end={given['end']}&again=1"
+    await web.get(f"/schedules/hourly/backfill?{again}")
+    assert "Enqueue 3 runs" in web.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "start=x&end=x",
+        "start=2026-01-02T00:00&end=2026-01-01T00:00",
+        "start=2036-01-01&end=2036-01-02",
+        "start=2026-01-01&end=2026-01-02&rate=x",
+        "start=2026-01-01&end=2026-01-02&priority=11",
+    ],
+)
+async def test_a_backfill_that_cannot_be(web: Browser, digest: rota.App, query: str) -> None:
+    await web.get(f"/schedules/digest/backfill?{query}", 422)
+    assert await digest.runs.list() == []
+
+
+async def test_parts_of_the_ledger(web: Browser, digest: rota.App, conn: Any) -> None:
+    conn.execute(
+        """
+        INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, decision, reason, tenant,
+                                 schedule, claimed_at, decided_at, run_id, details,
+                                 duration_ms, state)
+        SELECT s.id, at, at, CASE WHEN n = 40 THEN 'skipped' ELSE 'ran' END,
+               CASE WHEN n = 40 THEN 'requirement' END, '', s.name, at, at,
+               CASE WHEN n < 40 THEN n END,
+               CASE WHEN n = 40 THEN '{"unmet": ["import"]}'::jsonb END,
+               CASE WHEN n < 40 THEN n * 1000 END, CASE WHEN n < 40 THEN 'succeeded' END
+        FROM rota.schedules s, generate_series(1, 40) n,
+             LATERAL (SELECT now() - n * interval '1 hour') AS t (at)
+        WHERE s.name = 'digest'
+        """
+    )
+    await web.get("/schedules/digest")
+    assert "median 20 s" in web.text
+    assert "Durations of the last 39 runs: median 20 s" in web.page
+    older = web.page[web.page.index('rel="next" href="') + 17 :].partition('"')[0]
+    await web.get(older.replace("&amp;", "&"))
+    assert "what it requires had not succeeded: import" in web.text
+    await web.get("/schedules/digest?ledger=exceptions")
+    assert "what it requires had not succeeded: import" in web.text
+    await web.get("/schedules/digest?ledger=backfilled")
+    assert "No time was filled in later." in web.text
+    await web.get("/schedules/digest?ledger=x", 422)
 
 
 def test_a_strip_in_words() -> None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TypedDict, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.scope import Scope
 from rota.model.audit import AuditEntry
 from rota.model.list_filters import TimeOrder
 from rota.model.page import Page
@@ -28,6 +29,8 @@ class AuditFilters(TypedDict, total=False):
 
 
 class AuditCommands(Face):
+    scope = Scope(takes=frozenset({"list", "page"}))
+
     @command
     def list(
         self,
@@ -71,7 +74,7 @@ class Audit(AuditCommands, AsyncFace):
 
     @property
     def sync(self) -> SyncAudit:
-        return SyncAudit(self.database, self.actor)
+        return SyncAudit(self.database, self.actor).of_tenant(self.tenant)
 
 
 class SyncAudit(AuditCommands, SyncFace):

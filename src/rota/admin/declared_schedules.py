@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rota.admin.schedule_edits import put_whole, whole
+from rota.admin.schedule_edits import put_many, whole
 from rota.admin.schedule_next import compute_next
 from rota.admin.schedules import Schedules
+from rota.admin.tenants import checked_tenant
 from rota.errors import ScheduleNotFound
 from rota.jobs.decorator import BoundJob
 from rota.jobs.schedule_options import ScheduleArguments
@@ -16,6 +17,7 @@ from rota.store.pool import Conn, Database
 
 # Whom the audit names: nobody typed it.
 ACTOR = "code"
+_PORTION = 1000
 
 
 class DeclaredSchedules:
@@ -30,17 +32,18 @@ class DeclaredSchedules:
         self,
         name: str,
         job: BoundJob[...] | str,
-        tenant: str,
+        tenants: Iterable[str],
         arguments: ScheduleArguments,
     ) -> None:
-        """Checked here and now, so that a mistake is found where it is written."""
+        """One for each tenant. Checked here and now, so that a mistake is found where it is
+        written."""
         job_name = job if isinstance(job, str) else job.name
-        checked = self._schedules.checked(job_name, arguments)
-        columns = whole(name, job_name, checked)
+        columns = whole(name, job_name, self._schedules.checked(job_name, arguments))
+        wanted = {(_whose(tenant), name): columns for tenant in tenants}
         if self._database.is_open:
-            self._database.run_sync(put_whole(name, tenant, columns, actor=ACTOR))
+            self._database.run_sync(_put(wanted))
         else:
-            self._waiting[tenant, name] = columns
+            self._waiting |= wanted
 
     def remove(self, name: str, tenant: str) -> None:
         """ScheduleNotFound if it was neither declared nor stored."""
@@ -52,12 +55,18 @@ class DeclaredSchedules:
                 raise
 
     def store(self, conn: Conn) -> None:
-        """By name, so that two starting processes cannot deadlock."""
-        for plan in self._plans():
-            self._database.run_on(conn, plan)
+        self._database.run_on(conn, _put(self._waiting))
         self._waiting.clear()
-        self._database.run_on(conn, compute_next())  # of those that jobs declare
 
-    def _plans(self) -> Iterator[Plan[bool]]:
-        for (tenant, name), columns in sorted(self._waiting.items()):
-            yield put_whole(name, tenant, columns, actor=ACTOR)
+
+def _put(wanted: Mapping[tuple[str, str], dict[str, Any]]) -> Plan[None]:
+    """By tenant and name, so that two starting processes cannot deadlock; a thousand in a
+    statement."""
+    ordered = [(tenant, name, wanted[tenant, name]) for tenant, name in sorted(wanted)]
+    for first in range(0, len(ordered), _PORTION):
+        yield from put_many(ordered[first : first + _PORTION], actor=ACTOR)
+    yield from compute_next()  # also of those that jobs declare
+
+
+def _whose(tenant: str) -> str:
+    return checked_tenant(tenant) if tenant else ""

@@ -1,26 +1,44 @@
-"""Business events that people and other programs send. Code has `app.emit`."""
+"""Business events: those that people and other programs send, and all that are kept. Code has
+`app.emit`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Unpack
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.scope import Scope
 from rota.config import Config
-from rota.jobs.emit import event_parameters
-from rota.jobs.handle import Run, RunReader
+from rota.errors import EventNotFound, FilterError
+from rota.jobs.emit import Started, event_parameters
+from rota.jobs.handle import RunReader
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import with_new
-from rota.store.events import emit_event
+from rota.model.event import BindingInfo, EventFilters, EventInfo
+from rota.model.list_filters import TimeOrder
+from rota.model.page import Page
+from rota.model.watch import Received, Refusal, Replayed, WatchInfo, read_operations
+from rota.store import events
 from rota.store.plans import Plan
 from rota.store.pool import Database
 from rota.telemetry import otel
 
-Started = list[Run]
+Found = list[EventInfo]
+Bindings = list[BindingInfo]
+Watches = list[WatchInfo]
+Refusals = list[Refusal]
+Numbers = list[int]
 
 
 class EventCommands(Face):
+    scope = Scope(
+        takes=frozenset({"emit", "list", "page", "replay"}),
+        own=frozenset({"get"}),
+        shared=frozenset({"bindings"}),
+    )
+
     def __init__(
         self,
         database: Database,
@@ -41,17 +59,166 @@ class EventCommands(Face):
         tenant: str = "",
         key: str | None = None,
         key_keep: KeyKeep = None,
+        key_period: float | timedelta | None = None,
+        hook: str | None = None,
     ) -> Plan[Started]:
         """One run of every job that is bound to the event, as a person asks for it: the audit and
-        the runs say who. With a key, once for each, and for `key_keep` after its run has ended."""
+        the runs say who. With a key, once for each, and for `key_keep` after its run has ended; or
+        once for all of them in `key_period`."""
         params = event_parameters(
-            event, payload, tenant=tenant, key=key, key_keep=key_keep, metadata=otel.carrier()
-        )
+            event, payload, tenant=tenant, key=key, key_keep=key_keep, key_period=key_period,
+            hook=hook, metadata=otel.carrier(),
+        )  # fmt: skip
         return with_new(self._registry, self._config, self._emit(params))
 
     def _emit(self, params: dict[str, Any]) -> Plan[Started]:
-        rows = yield from emit_event(params, actor=self.actor)
-        return [Run(row["run_id"], row["job"], row["is_duplicate"], self._reader) for row in rows]
+        rows = yield from events.emit_event(params, actor=self.actor)
+        told = [(row["run_id"], row["job"], row["is_duplicate"], row["event_id"]) for row in rows]
+        return Started.of(told, self._reader)
+
+    @command
+    def receive(
+        self,
+        event: str,
+        payload: Mapping[str, Any],
+        *,
+        tenant: str,
+        key: str,
+        key_period: float,
+        source: Mapping[str, Any],
+    ) -> Plan[Received]:
+        """What a webhook has brought, once for each of the sender's deliveries. No audit: the
+        event itself says where it came from."""
+        params = event_parameters(
+            event, payload, tenant=tenant, key=key, key_period=key_period, source=source
+        )
+        return with_new(self._registry, self._config, events.receive_event(params))
+
+    @command
+    def refuse(self, hook: str, reason: str, address: str) -> Plan[None]:
+        """Record what a webhook did not take."""
+        return events.refuse_hook(hook, reason, address)
+
+    @command
+    def list(
+        self,
+        *,
+        order: TimeOrder = "newest",
+        before_id: int | None = None,
+        limit: int = 50,
+        **filters: Unpack[EventFilters],
+    ) -> Plan[Found]:
+        """What is kept, by `name` (with `*` for any characters), `tenant`, `job`, `key`,
+        `outcome`, `text` of the payload, `since` and `until`. `before_id`: only those beyond this
+        event, in the order of the list."""
+        return self._list(order, before_id, limit, filters)
+
+    def _list(
+        self, order: str, before_id: int | None, limit: int, filters: EventFilters
+    ) -> Plan[Found]:
+        cursor = None if before_id is None else (before_id,)
+        found = yield from events.page_events(order=order, cursor=cursor, limit=limit, **filters)
+        return [*found.items]
+
+    @command
+    def page(
+        self,
+        *,
+        order: TimeOrder = "newest",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[EventFilters],
+    ) -> Plan[Page[EventInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return events.page_events(order=order, cursor=cursor, limit=limit, **filters)
+
+    @command
+    def get(self, event_id: int) -> Plan[EventInfo]:
+        """One event, with what it started; EventNotFound if there is none."""
+        return self._get(event_id)
+
+    def _get(self, event_id: int) -> Plan[EventInfo]:
+        found = yield from events.find_event(event_id)
+        if self.tenant not in (None, found.tenant):
+            raise EventNotFound(f"there is no event {event_id}")
+        return found
+
+    @command
+    def bindings(self, event: str | None = None, job: str | None = None) -> Plan[Bindings]:
+        """Which jobs are bound to what: all, those that an event of this name reaches, or those of
+        a job."""
+        return events.list_bindings(event, job)
+
+    @command
+    def replay(
+        self,
+        job: str,
+        *,
+        event: str | None = None,
+        ids: Sequence[int] | None = None,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        tenant: str | None = None,
+        again: bool = False,
+        dry_run: bool = False,
+        reason: str | None = None,
+    ) -> Plan[Replayed]:
+        """Deliver events that are kept to a job, by name (or pattern) or by `ids`. The filters of
+        its bindings hold. What the job got before it gets `again` only if that is said; a
+        `dry_run` only counts. At most 10,000 at a time."""
+        return events.replay_events(
+            job, event=event, ids=None if ids is None else [*ids], since=since, until=until,
+            tenant=tenant, again=again, dry_run=dry_run, reason=reason, actor=self.actor,
+        )  # fmt: skip
+
+    @command
+    def watch(
+        self,
+        table: str,
+        *,
+        on: str = "insert,update,delete",
+        when: str | None = None,
+        columns: Sequence[str] | None = None,
+        event: str | None = None,
+        tenant: str = "",
+        tenant_column: str | None = None,
+    ) -> Plan[WatchInfo]:
+        """Have a table emit an event for each row that is written, in the writer's transaction:
+        `app.events.watch("orders", on="insert,update[status]", when="new.total > 100")`. For who
+        owns the table."""
+        try:
+            operations, update_of = read_operations(on)
+        except ValueError as error:
+            raise FilterError(str(error)) from None
+        params = {
+            "table": table, "operations": operations, "update_of": update_of, "condition": when,
+            "columns": None if columns is None else [*columns], "event": event, "tenant": tenant,
+            "tenant_column": tenant_column,
+        }  # fmt: skip
+        return events.watch_table(params, actor=self.actor)
+
+    @command
+    def unwatch(
+        self, table: str | None = None, *, watch: int | None = None, reason: str | None = None
+    ) -> Plan[Numbers]:
+        """Take a watch away, by its number or all of a table. WatchNotFound if there is none.
+        Answers the numbers."""
+        return events.unwatch_table(table, watch, reason=reason, actor=self.actor)
+
+    @command
+    def watches(self) -> Plan[Watches]:
+        """Tables that are watched, and where the database differs from what was installed."""
+        return events.list_watches()
+
+    @command
+    def find_watch(self, watch: int) -> Plan[WatchInfo]:
+        """One of them; WatchNotFound if there is none."""
+        return events.find_watch(watch)
+
+    @command
+    def refusals(self, hook: str | None = None, *, limit: int = 50) -> Plan[Refusals]:
+        """What came to webhooks and was refused, the latest first."""
+        return events.list_refusals(hook, limit)
 
 
 class Events(EventCommands, AsyncFace):
@@ -59,7 +226,9 @@ class Events(EventCommands, AsyncFace):
 
     @property
     def sync(self) -> SyncEvents:
-        return SyncEvents(self.database, self._registry, self._config, self._reader, self.actor)
+        return SyncEvents(
+            self.database, self._registry, self._config, self._reader, self.actor
+        ).of_tenant(self.tenant)
 
 
 class SyncEvents(EventCommands, SyncFace):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
+from rota.admin.scope import Scope
 from rota.store.plans import Plan, limited
 from rota.store.pool import Database
 from rota.store.steps import Steps, run_steps, run_steps_sync
@@ -32,6 +33,9 @@ class Face:
     """What all have: a database, the name that the audit gets, and perhaps a limit of time."""
 
     seconds: float | None = None
+    # Of a face that a tenant's handle lends: what it shows and acts on is only that tenant's.
+    tenant: str | None = None
+    scope: Scope = Scope()
 
     def __init__(self, database: Database, actor: str | None = None) -> None:
         self.database = database
@@ -47,6 +51,12 @@ class Face:
         """The same, in a hurry: a statement that takes longer is a DatabaseError (57014)."""
         other = copy.copy(self)
         other.seconds = seconds
+        return other
+
+    def of_tenant(self, tenant: str | None) -> Self:
+        """The same, kept to one tenant."""
+        other = copy.copy(self)
+        other.tenant = tenant
         return other
 
 
@@ -65,6 +75,7 @@ class Command(Generic[P, T]):
     def __init__(self, plan: Callable[..., Any], *, is_stepwise: bool = False) -> None:
         self._plan = plan
         self._is_stepwise = is_stepwise
+        self._name = plan.__name__
         self.__doc__ = plan.__doc__
 
     @overload
@@ -82,7 +93,11 @@ class Command(Generic[P, T]):
 
         @wraps(plan)
         def carry_out(*args: Any, **kwargs: Any) -> Any:
-            made = plan(face, *args, **kwargs)
+            made = (
+                plan(face, *args, **kwargs)
+                if face.tenant is None
+                else face.scope.keep(self._name, plan, face, args, kwargs)
+            )
             return run(made if face.seconds is None else limited(made, face.seconds))
 
         return carry_out

@@ -18,6 +18,7 @@ from rota.jobs.sync import whole
 from rota.jobs.values import (
     check_backoff,
     check_duration,
+    check_event_filters,
     check_events,
     check_level,
     check_number,
@@ -26,9 +27,10 @@ from rota.jobs.values import (
 )
 from rota.model.backoff import Backoff
 from rota.model.drift import Drift
-from rota.model.job import JobInfo
+from rota.model.job import JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
+from rota.model.queue import JobDepth
 from rota.model.retention import Retention
 from rota.store import jobs
 from rota.store.plans import Plan
@@ -36,6 +38,7 @@ from rota.store.plans import Plan
 Found = list[JobInfo]
 Drifts = list[Drift]
 Names = list[str]
+Depths = dict[str, JobDepth]
 
 
 class JobChanges(TypedDict, total=False):
@@ -51,6 +54,7 @@ class JobChanges(TypedDict, total=False):
     metadata: Mapping[str, Any]
     payload: Mapping[str, Any] | None
     events: Iterable[str]
+    event_filters: Mapping[str, Mapping[str, Any]]
     log_level: str | None
     retention: Retention | Mapping[str, Any] | None
 
@@ -64,7 +68,8 @@ class JobCommands(Face):
     @command
     def list(self, *, order: JobOrder = "name", **filters: Unpack[JobFilters]) -> Plan[Found]:
         """Every job that some application has registered, by `name`, or the `newest` or last
-        `changed` one first; narrowed by `tag`, `queue`, `enabled` and `metadata`. Rota's own with
+        `changed` one first; narrowed by `text`, `tag`, `queue`, `enabled` and
+        `metadata`. Rota's own with
         `system`."""
         return jobs.list_jobs(order=order, **filters)
 
@@ -84,6 +89,16 @@ class JobCommands(Face):
     def get(self, name: str) -> Plan[JobInfo]:
         """UnknownJob if no application has registered it."""
         return jobs.find_job(name)
+
+    @command
+    def depths(self, name: str | None = None) -> Plan[Depths]:
+        """What waits and runs, by job: of one, or of all that have any."""
+        return jobs.read_depths(name)
+
+    @command
+    def function(self, name: str) -> Plan[SqlFunction | None]:
+        """What a SQL job calls, as the database has it; None for a job of another kind."""
+        return jobs.find_function(name)
 
     @command
     def update(
@@ -190,6 +205,7 @@ _COLUMNS = {
     "metadata": "metadata",
     "payload": "default_payload",
     "events": "events",
+    "event_filters": "event_filters",
     "log_level": "log_level",
     "retention": "retention",
 }
@@ -224,13 +240,15 @@ def _check(key: str, value: Any, config: Config) -> Any:
             return list(check_events(key, value))
         case "retention":
             return Retention.parse(value).to_json() or None if value else None
-        case "metadata" | "payload":
+        case "metadata" | "payload" | "event_filters":
             return _check_object(key, value)
         case _:
             return check_text(key, value, *((100, 1) if key == "queue" else (10_000, 0)))
 
 
 def _check_object(key: str, value: Any) -> Any:
+    if key == "event_filters":
+        return check_event_filters(key, value)
     if value is None and key == "payload":
         return None
     if not isinstance(value, Mapping):

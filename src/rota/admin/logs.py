@@ -10,10 +10,12 @@ from typing import Unpack
 
 from rota.admin.face import AsyncFace, Face, SyncFace, command
 from rota.admin.log_tail import MOST_LINES, WINDOW_SECONDS, Tail
+from rota.admin.scope import Scope
 from rota.errors import SearchError
 from rota.model.log import LogKey, LogLine, LogPage
 from rota.model.log_question import LogFilters, LogQuestion
-from rota.store import logs
+from rota.model.log_volume import LogVolume
+from rota.store import log_volume, logs
 from rota.store.plans import Plan
 
 Lines = list[LogLine]
@@ -23,6 +25,8 @@ _MOST_OF_RUN = 10_000
 
 
 class LogCommands(Face):
+    scope = Scope(takes=frozenset({"search", "volume", "recent"}), of_run=frozenset({"show"}))
+
     @command
     def search(
         self,
@@ -36,8 +40,9 @@ class LogCommands(Face):
         **filters: Unpack[LogFilters],
     ) -> Plan[LogPage]:
         """The newest matches first: `timeout "order 17" -retry user:7`, narrowed by `job`,
-        `run_id`, `attempt`, `level` (the least one), `levels`, `tenant`, `since`, `until`. After
-        `budget` seconds the answer says how far back it got; its `cursor` goes on from there."""
+        `run_id`, `attempt`, `queue`, `worker`, `level` (the least one), `levels`, `tenant`,
+        `since`, `until`. After `budget` seconds the answer says how far back it got; its `cursor`
+        goes on from there."""
         question = LogQuestion.of(
             text, filters, since=since, until=until, limit=limit, cursor=cursor
         )
@@ -60,6 +65,20 @@ class LogCommands(Face):
         return logs.read_run_logs(run_id, attempt=attempt, limit=limit, after=after)
 
     @command
+    def volume(
+        self,
+        text: str = "",
+        *,
+        since: datetime | timedelta | None = None,
+        until: datetime | timedelta | None = None,
+        **filters: Unpack[LogFilters],
+    ) -> Plan[LogVolume]:
+        """How many lines match, by level, in sixty steps of a stretch (by default the last day).
+        Of a step with very many lines only some are looked at, and its numbers are estimates."""
+        question = LogQuestion.of(text, filters, since=since, until=until)
+        return log_volume.read_volume(question)
+
+    @command
     def recent(
         self,
         text: str = "",
@@ -78,7 +97,7 @@ class Logs(LogCommands, AsyncFace):
 
     @property
     def sync(self) -> SyncLogs:
-        return SyncLogs(self.database, self.actor)
+        return SyncLogs(self.database, self.actor).of_tenant(self.tenant)
 
     async def tail(
         self,
@@ -96,10 +115,31 @@ class Logs(LogCommands, AsyncFace):
         tail.news(first.lines[:lines])
         for line in first.lines[:lines][::-1]:
             yield line
+        async for news in self._looks(tail, text, poll, filters):
+            for line in news:
+                yield line
+
+    async def follow(
+        self,
+        text: str = "",
+        *,
+        seconds: float = WINDOW_SECONDS,
+        poll: float = POLL_SECONDS,
+        **filters: Unpack[LogFilters],
+    ) -> AsyncIterator[Lines]:
+        """The lines of the last seconds, then at each look what is new, also when that is nothing:
+        who hears no more knows that it has stopped."""
+        tail = Tail()
+        yield tail.news(await self.recent(text, seconds=seconds, **filters))
+        async for news in self._looks(tail, text, poll, filters):
+            yield news
+
+    async def _looks(
+        self, tail: Tail, text: str, poll: float, filters: LogFilters
+    ) -> AsyncIterator[Lines]:
         while True:
             await asyncio.sleep(poll)
-            for line in tail.news(await self.recent(text, **filters)):
-                yield line
+            yield tail.news(await self.recent(text, **filters))
 
 
 class SyncLogs(LogCommands, SyncFace):

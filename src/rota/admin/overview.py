@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.model.overview import ComingSchedule, QueueRate
 from rota.model.overview import Overview as Seen
 from rota.store import overview
 from rota.store.plans import Plan
@@ -14,6 +15,16 @@ class OverviewCommands(Face):
         """Queues with their rates, workers, what runs longest, what fails lately, what is due
         next; `limit` bounds the last three."""
         return overview.read_overview(limit=limit, failing_seconds=failing_seconds)
+
+    @command
+    def coming(self, *, limit: int = 50) -> Plan[list[ComingSchedule]]:
+        """Which schedules are due next."""
+        return overview.read_coming(limit)
+
+    @command
+    def queues(self) -> Plan[list[QueueRate]]:
+        """Queues with their rates, those with most waiting first."""
+        return overview.read_queues()
 
 
 class Overview(OverviewCommands, AsyncFace):

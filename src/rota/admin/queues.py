@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.instants import read_instant
+from rota.errors import TimingError
 from rota.model.list_filters import QueueFilters, QueueOrder
 from rota.model.page import Page
 from rota.model.queue import QueueDetails, QueueInfo
 from rota.store import queues
+from rota.store.clock import read_clock
 from rota.store.plans import Plan
 
 Found = list[QueueInfo]
@@ -39,9 +43,20 @@ class QueueCommands(Face):
         return queues.find_queue(name)
 
     @command
-    def pause(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Nothing of the queue is claimed any more; what runs, runs on."""
-        return queues.pause_queue(name, reason=reason, actor=self.actor)
+    def pause(
+        self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
+    ) -> Plan[None]:
+        """Nothing of the queue is claimed any more until it is resumed, or `until` has come (or so
+        long from now); what runs, runs on. Of a paused queue another `until` moves the end."""
+        return self._pause(name, reason, until)
+
+    def _pause(
+        self, name: str, reason: str | None, until: datetime | timedelta | None
+    ) -> Plan[None]:
+        end = None if until is None else (yield from read_instant(until, "until"))
+        if end is not None and end <= (yield from read_clock()):
+            raise TimingError(f"a pause ends in the future, not at {end.isoformat()}")
+        yield from queues.pause_queue(name, reason=reason, until=end, actor=self.actor)
 
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[None]:

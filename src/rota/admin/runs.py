@@ -6,27 +6,42 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Unpack
 
-from rota.admin.bulk import BulkCommands
 from rota.admin.face import AsyncFace, SyncFace, command
-from rota.admin.waits import LoopWaits, wait_sync
+from rota.admin.run_batches import BatchCommands
+from rota.admin.scope import Scope
+from rota.admin.waits import Waits
 from rota.jobs.handle import Run, RunReader
 from rota.jobs.options import NO_OPTIONS, OptionArguments
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
+from rota.model.child_run import ChildRun
 from rota.model.details import RunDetails
+from rota.model.documents import RunDocuments
 from rota.model.list_filters import TimeOrder
-from rota.model.run import RunInfo
+from rota.model.run import RunEnd, RunInfo
+from rota.model.run_counts import StateCount
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
 from rota.store import run_lists, runs
 from rota.store.plans import Plan
 from rota.store.pool import Database
 
 Found = list[RunInfo]
+Counts = list[StateCount]
+Children = list[ChildRun]
 
 
-class RunCommands(BulkCommands):
+class RunCommands(BatchCommands):
     """Payloads of jobs that this process declares are checked against their types; of others
     only the database's checks are known."""
+
+    scope = Scope(
+        takes=frozenset({"list", "page", "counts", "enqueue"}),
+        of_run=frozenset(
+            {"get", "details", "documents", "children", "cancel", "delete", "handle", "reopen"}
+            | {"retry"}
+        ),
+        own=frozenset({"preview_many", "cancel_many", "retry_many", "delete_many"}),
+    )
 
     def _reader(self) -> RunReader:
         raise NotImplementedError
@@ -40,9 +55,10 @@ class RunCommands(BulkCommands):
         before_id: int | None = None,
         **filters: Unpack[RunFilters],
     ) -> Plan[Found]:
-        """Runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `since`, `until`
-        and `dead`, however long the search takes. `before_id`: only those older than this run, in
-        the order of oldest first only those newer."""
+        """Runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `worker`, `text`,
+        `error`, `error_group`, `payload_fields`, times of creation (`since`, `until`) and of the
+        end, `dead` and `handled`, however long the search takes. `before_id`: only those older than
+        this run, in the order of oldest first only those newer."""
         return self._list(RunFilter.of(filters), order, before_id, limit)
 
     @command
@@ -62,6 +78,14 @@ class RunCommands(BulkCommands):
         )
 
     @command
+    def counts(
+        self, *, most: int = 10_000, seconds: float = 0.02, **filters: Unpack[RunFilters]
+    ) -> Plan[Counts]:
+        """How many runs fit, by state, whatever `states` says. Counting stops at `most`, and where
+        no index helps after a few times `seconds`: then it says that there are more."""
+        return run_lists.count_states(RunFilter.of(filters), most=most, seconds=seconds)
+
+    @command
     def get(self, run_id: int) -> Plan[RunInfo]:
         """RunNotFound if there is none, or none any more."""
         return runs.find_run(run_id)
@@ -70,6 +94,17 @@ class RunCommands(BulkCommands):
     def details(self, run_id: int, *, log_lines: int = 100) -> Plan[RunDetails]:
         """The run with its attempts and its last log lines."""
         return runs.find_details(run_id, log_lines=log_lines)
+
+    @command
+    def documents(self, run: int | RunInfo, *, most: int = 50_000_000) -> Plan[RunDocuments]:
+        """Payload and result as text, with the digits that they have: a reader of JSON may round
+        them. At most so many characters of each. A run that is known is not looked for again."""
+        return runs.find_documents(run, most)
+
+    @command
+    def children(self, run: int | RunInfo, *, limit: int = 50) -> Plan[Children]:
+        """The runs that this one has asked for, the first one first."""
+        return runs.find_children(run, limit)
 
     @command
     def enqueue(
@@ -91,6 +126,16 @@ class RunCommands(BulkCommands):
         """Remove an ended run with its attempts and log lines. The audit says that it was there,
         and keeps no copy of its payload."""
         return runs.delete_run(run_id, reason=reason, actor=self.actor)
+
+    @command
+    def handle(self, run_id: int, reason: str | None = None) -> Plan[None]:
+        """Somebody has seen to a run that failed for good: it needs no attention any more."""
+        return runs.handle_run(run_id, reason=reason, actor=self.actor)
+
+    @command
+    def reopen(self, run_id: int, reason: str | None = None) -> Plan[None]:
+        """It was handled, and is not any more."""
+        return runs.reopen_run(run_id, reason=reason, actor=self.actor)
 
     @command
     def retry(
@@ -145,21 +190,23 @@ class Runs(RunCommands, AsyncFace):
     ) -> None:
         super().__init__(database, actor)
         self.registry = registry
-        self._waits = LoopWaits(database)
+        self.waits = Waits(database)
 
     def _reader(self) -> RunReader:
         return self
 
     @property
     def sync(self) -> SyncRuns:
-        return SyncRuns(self)
+        return SyncRuns(self).of_tenant(self.tenant)
 
     async def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
         """The run once it has ended; WaitTimeout if it does not in time."""
-        return await self._waits.wait(run_id, timeout)
+        if self.tenant is not None:
+            await self.get(run_id)
+        return await self.waits.run(run_id, timeout)
 
     async def close(self) -> None:
-        await self._waits.close()
+        await self.waits.close()
 
     async def get_run(self, run_id: int) -> RunInfo:
         return await self.get(run_id)
@@ -167,11 +214,11 @@ class Runs(RunCommands, AsyncFace):
     def get_run_sync(self, run_id: int) -> RunInfo:
         return self.sync.get(run_id)
 
-    async def wait_run(self, run_id: int, timeout: float | None) -> RunInfo:
-        return await self.wait(run_id, timeout)
+    async def wait_run(self, run_id: int, timeout: float | None) -> RunEnd:
+        return await self.waits.end(run_id, timeout)
 
-    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunInfo:
-        return self.sync.wait(run_id, timeout)
+    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunEnd:
+        return self.waits.end_sync(run_id, timeout)
 
     async def cancel_run(self, run_id: int, reason: str | None = None) -> str:
         return await self.cancel(run_id, reason)
@@ -198,4 +245,6 @@ class SyncRuns(RunCommands, SyncFace):
         return self._runs
 
     def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
-        return wait_sync(self.database, run_id, timeout)
+        if self.tenant is not None:
+            self.get(run_id)
+        return self._runs.waits.run_sync(run_id, timeout)

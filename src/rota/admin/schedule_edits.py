@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -74,11 +74,27 @@ def put(
     return (yield from put_whole(name, tenant, given, actor=actor))
 
 
+def put_many(
+    wanted: Sequence[tuple[str, str, Mapping[str, Any]]], *, actor: str | None
+) -> Plan[int]:
+    """Of many by tenant and name, whose columns are checked already; answers how many were
+    written. Their next times are computed by whoever has put them all."""
+    plain = []
+    for tenant, name, given in wanted:
+        if given["requires"]:
+            yield from _check_requires(name, tenant, given)
+        plain.append((tenant, name, _said(given)))
+    return (yield from schedules.put_schedules(plain, actor=actor))
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if (key, value) != ("is_enabled", None)}
+
+
 def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | None) -> Plan[bool]:
     """For one whose columns are checked already."""
     yield from _check_requires(name, tenant, given)
-    said = {key: value for key, value in given.items() if (key, value) != ("is_enabled", None)}
-    is_written = yield from schedules.put_schedule(name, tenant, said, actor=actor)
+    is_written = yield from schedules.put_schedule(name, tenant, _said(given), actor=actor)
     if is_written:
         yield from compute_next(name, tenant)
     return is_written

@@ -8,10 +8,10 @@ from typing import Literal, TypedDict
 
 from rota.admin import schedule_times as times
 from rota.admin.face import Cursor
+from rota.admin.instants import read_instant
 from rota.admin.schedule_next import compute_next
 from rota.errors import FilterError, TimingError
 from rota.jobs.schedule_options import Seconds
-from rota.model.instants import is_instant
 from rota.model.list_filters import ScheduleFilters
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
@@ -21,17 +21,16 @@ from rota.store.clock import read_clock
 from rota.store.plans import Plan
 from rota.store.steps import OnProgress
 from rota.timing.calendar import Calendar
-from rota.timing.load import MOST_DAYS, Load
-from rota.timing.load import simulate as simulate_load
 from rota.timing.nominal import in_utc
 from rota.timing.preview import Row
 from rota.timing.timing import Timing
 
+_ONLY = ("exceptions", "backfilled")
 _DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
 
 
 class Unsaved(TypedDict, total=False):
-    """A timing to look at before it is saved."""
+    """A timing to look at before it is saved. An interval counts from `anchor`."""
 
     cron: str | None
     every: Seconds | None
@@ -42,6 +41,7 @@ class Unsaved(TypedDict, total=False):
     with_seconds: bool
     start_at: datetime | None
     end_at: datetime | None
+    anchor: datetime | None
     calendar: str | None
     on_closed: Literal["skip", "next_day"]
 
@@ -61,6 +61,7 @@ class Stretch(TypedDict):
     decision: str | None
     since: datetime | None
     before: datetime | None
+    only: str | None
 
 
 # Of one statement of a backfill; between two of them its progress is told.
@@ -85,7 +86,7 @@ def pause(
     actor: str | None,
 ) -> Plan[None]:
     yield from schedules.find_schedule(name, tenant)
-    end = None if until is None else (yield from _instant(until, "until"))
+    end = None if until is None else (yield from read_instant(until, "until"))
     yield from schedules.pause_schedule(name, tenant, reason=reason, until=end, actor=actor)
     yield from compute_next(name, tenant)
 
@@ -99,21 +100,8 @@ def reschedule(
     name: str, tenant: str, at: datetime | timedelta, *, actor: str | None
 ) -> Plan[None]:
     yield from schedules.find_schedule(name, tenant)
-    instant = yield from _instant(at, "at")
+    instant = yield from read_instant(at, "at")
     yield from schedules.reschedule(name, tenant, at=instant, actor=actor)
-
-
-def _instant(at: datetime | timedelta, what: str) -> Plan[datetime]:
-    """So long from now, by the database's clock, or an instant."""
-    if isinstance(at, timedelta):
-        try:
-            at = (yield from read_clock()) + at
-        except OverflowError:
-            raise TimingError(f"{what} is not in the years 1 to 9999") from None
-    found = in_utc(at, what)
-    if not is_instant(at):
-        raise TimingError(f"{what} {at.isoformat()} is not in the years 1 to 9999")
-    return found
 
 
 def unsaved_timing(given: Unsaved) -> Timing:
@@ -128,6 +116,7 @@ def unsaved_timing(given: Unsaved) -> Timing:
         start_at=given.get("start_at"),
         end_at=given.get("end_at"),
         with_seconds=bool(given.get("with_seconds")),
+        anchor=given.get("anchor"),
     )
 
 
@@ -208,7 +197,8 @@ def backfill(
         yield from schedules.times_that_ran(schedule.id, first, last)
     )  # fmt: skip
     found = [at for at in wanted if at not in ran]
-    answer = BackfillInfo(name, first, last, found, len(wanted) - len(found), True)
+    left_out = [at for at in wanted if at in ran]
+    answer = BackfillInfo(name, first, last, found, len(left_out), True, ran=left_out)
     if options["dry_run"]:
         return answer
     return (yield from _fill(schedule, answer, now, options, actor))
@@ -265,9 +255,26 @@ def history_page(
     if decision is not None and decision not in _DECISIONS:
         raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")
     found = yield from schedules.find_ledgers(name, tenant)
+    stretch = {"since": window["since"], "before": window["before"]}
+    if window["only"] is None:
+        return (
+            yield from schedules.page_history(
+                found, decision=decision, **stretch, order=order, cursor=cursor, limit=limit
+            )
+        )
+    _check_only(window, order)
     return (
-        yield from schedules.page_history(found, **window, order=order, cursor=cursor, limit=limit)
+        yield from schedules.page_exceptions(
+            found, only=window["only"], **stretch, cursor=cursor, limit=limit
+        )
     )
+
+
+def _check_only(window: Stretch, order: str) -> None:
+    if window["only"] not in _ONLY:
+        raise FilterError(f"only must be one of {', '.join(_ONLY)}, not {window['only']!r}")
+    if window["decision"] is not None or order != "newest":
+        raise FilterError("only goes with the newest first, and with no decision")
 
 
 def page(
@@ -280,13 +287,3 @@ def page(
     return (
         yield from schedule_lists.page_schedules(order=order, cursor=cursor, limit=limit, **filters)
     )
-
-
-def simulate(days: int, timezone: str, tenant: str | None, system: bool, least: int) -> Plan[Load]:
-    if not 1 <= days <= MOST_DAYS:
-        raise TimingError(f"days must be from 1 to {MOST_DAYS}, not {days!r}")
-    known = {one.name: one for one in (yield from calendars.list_calendars())}
-    found = yield from schedule_lists.list_schedules(tenant=tenant, system=system)
-    now = yield from read_clock()
-    lines, left_out = times.lines(found, known)
-    return simulate_load(lines, now, days, timezone, least, left_out)

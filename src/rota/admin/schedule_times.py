@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
@@ -11,7 +11,6 @@ from rota.model.schedule_info import CalendarInfo, ScheduleInfo
 from rota.store.schedule_lists import timing_of
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
-from rota.timing.load import LeftOut, Line
 from rota.timing.preview import Row, preview
 from rota.timing.timing import Timing
 from rota.timing.zones import zone
@@ -106,28 +105,3 @@ def intervals(schedule: ScheduleInfo, times: Sequence[datetime]) -> list[datetim
         before[one.at] = previous
         previous = one.at
     return [before.get(at) for at in times]
-
-
-def lines(
-    found: Iterable[ScheduleInfo], calendars: Mapping[str, CalendarInfo]
-) -> tuple[list[Line], list[LeftOut]]:
-    """For the simulation: those that have times to come, and those that nobody can follow."""
-    followed: list[Line] = []
-    left_out: list[LeftOut] = []
-    for one in found:
-        if one.init is not None or one.state not in ("active", "pending"):
-            continue
-        try:
-            followed.append(_line(one, calendar_of(calendars.get(one.calendar or ""))))
-        except TimingError as error:
-            left_out.append(LeftOut(one.name, str(error)))
-    return followed, left_out
-
-
-def _line(schedule: ScheduleInfo, calendar: Calendar | None) -> Line:
-    rule = timing(schedule)
-    longest = schedule.max_duration_ms_7d or schedule.max_duration_ms
-    closed = calendar if schedule.on_closed == "skip" else None
-    return Line(
-        schedule.name, rule, schedule.jitter_seconds, closed, schedule.avg_duration_ms, longest
-    )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
 from rota.admin import schedule_edits as edits
+from rota.admin import schedule_history
 from rota.admin import schedule_plans as plans
 from rota.admin.face import AsyncFace, SyncFace, command
 from rota.admin.schedule_next import compute_next
@@ -76,6 +77,20 @@ class ScheduleCommands(ScheduleReads):
         edits raise and ticks do not."""
         plan = self._update(name, tenant, job, version, arguments)
         return self._with_jobs(because(reason, plan))
+
+    @command
+    def revert(
+        self,
+        name: str,
+        entry_id: int,
+        *,
+        tenant: str = "",
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> Plan[ScheduleInfo]:
+        """Take back what one edit changed, by a new one: `entry_id` is its `id` in `edits`.
+        WrongState if it was no update; VersionConflict if it is not at `version` any more."""
+        return schedule_history.revert(name, tenant, entry_id, version, reason, actor=self.actor)
 
     @command
     def delete(
@@ -272,7 +287,7 @@ class Schedules(ScheduleCommands, AsyncFace):
 
     @property
     def sync(self) -> SyncSchedules:
-        return SyncSchedules(self)
+        return SyncSchedules(self).of_tenant(self.tenant)
 
 
 class SyncSchedules(ScheduleCommands, SyncFace):

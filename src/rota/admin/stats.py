@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from rota.admin.face import AsyncFace, Face, SyncFace, command
 from rota.model.figures import Changes, Figures
 from rota.model.stats import Stats as StatsInfo
-from rota.store import figures, stats
+from rota.model.trend import Trend
+from rota.store import figures, stats, trend
 from rota.store.plans import Plan
 
 
@@ -35,9 +36,23 @@ class StatsCommands(Face):
         )
 
     @command
-    def figures(self) -> Plan[Figures]:
-        """Everything that is measured, as totals: what `/metrics` shows."""
-        return figures.read_figures()
+    def trend(
+        self,
+        *,
+        job: str | None = None,
+        queue: str | None = None,
+        span: timedelta = timedelta(hours=1),
+    ) -> Plan[Trend]:
+        """What charts draw, beside the day before: attempts that ended, how long they took, how
+        long claims had waited, and what waited, over the last 1 h, 6 h, 24 h or 7 d. UnknownJob if
+        the job is none."""
+        return trend.read_trend(job=job, queue=queue, span=span)
+
+    @command
+    def figures(self, *, most_tenants: int = 20) -> Plan[Figures]:
+        """Everything that is measured, as totals: what `/metrics` shows. Of tenants those so many
+        that have most open, and the others as one; 0: none of them."""
+        return figures.read_figures(most_tenants)
 
     @command
     def changes(self, after_audit: int | None = None) -> Plan[Changes]:

@@ -1,115 +1,95 @@
-"""Waiting for runs to end: one poller a process asks for all of them at once.
-
-A NOTIFY for each end would make one queue of all commits.
-"""
+"""Waiting for runs to end, async and sync."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import asynccontextmanager
 
+from rota.admin.end_watch import EndWatch
 from rota.errors import WaitTimeout
-from rota.model.run import RunInfo
+from rota.model.run import RunEnd, RunInfo
 from rota.model.states import END_STATES
 from rota.store.pool import Database
-from rota.store.runs import find_run, still_open
-
-_FIRST = 0.01
-_LONGEST = 0.25
+from rota.store.runs import find_run
 
 
 class Waits:
-    """Awaited runs of one event loop."""
+    """Of one application. Both faces share what hears of the ends."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._waiting: dict[int, list[asyncio.Future[None]]] = {}
-        self._poller: asyncio.Task[None] | None = None
-        self._pause = _FIRST
+        self._ends = EndWatch(database)
 
-    async def wait(self, run_id: int, timeout: float | None) -> RunInfo:
-        """The run once it has ended; WaitTimeout if it does not in time."""
+    async def end(self, run_id: int, timeout: float | None) -> RunEnd:
+        """What became of the run; WaitTimeout if it does not end in time."""
+        async with self._limit(run_id, timeout):
+            while True:
+                end = await asyncio.wrap_future(self._ends.watch(run_id))
+                if end is not None:
+                    return end
+                run = await self._database.run(find_run(run_id))
+                if run.state in END_STATES:
+                    return RunEnd.of(run)
+
+    async def run(self, run_id: int, timeout: float | None) -> RunInfo:
+        """All about the run once it has ended."""
+        async with self._limit(run_id, timeout):
+            while True:
+                await asyncio.wrap_future(self._ends.watch(run_id))
+                run = await self._database.run(find_run(run_id))
+                if run.state in END_STATES:
+                    return run
+
+    @asynccontextmanager
+    async def _limit(self, run_id: int, timeout: float | None) -> AsyncIterator[None]:
+        await self._database.open()
         try:
             async with asyncio.timeout(timeout):
-                while True:
-                    info = await self._database.run(find_run(run_id))
-                    if info.state in END_STATES:
-                        return info
-                    await self._gone(run_id)
+                yield
         except TimeoutError:
-            raise WaitTimeout(f"run {run_id} had not ended after {timeout:g} s") from None
+            raise _late(run_id, timeout) from None
 
-    async def _gone(self, run_id: int) -> None:
-        """Until the run is open no more."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(run_id, []).append(future)
-        self._pause = _FIRST
-        if self._poller is None or self._poller.done():
-            self._poller = asyncio.create_task(self._poll(), name="rota waits")
+    def end_sync(self, run_id: int, timeout: float | None) -> RunEnd:
+        deadline = _deadline(timeout)
+        end = self._told_sync(run_id, deadline)
+        return end or RunEnd.of(self._find_sync(run_id, timeout, deadline))
+
+    def run_sync(self, run_id: int, timeout: float | None) -> RunInfo:
+        deadline = _deadline(timeout)
+        self._told_sync(run_id, deadline)
+        return self._find_sync(run_id, timeout, deadline)
+
+    def _find_sync(self, run_id: int, timeout: float | None, deadline: float | None) -> RunInfo:
+        while True:
+            run = self._database.run_sync(find_run(run_id))
+            if run.state in END_STATES:
+                return run
+            if deadline is not None and time.monotonic() >= deadline:
+                raise _late(run_id, timeout)
+            self._told_sync(run_id, deadline)  # it was put back to work meanwhile
+
+    def _told_sync(self, run_id: int, deadline: float | None) -> RunEnd | None:
+        end = self._ends.watch(run_id)
         try:
-            await future
+            return end.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except FutureTimeout:
+            return None
         finally:
-            waiters = self._waiting.get(run_id, [])
-            if future in waiters:
-                waiters.remove(future)
-            if not waiters:
-                self._waiting.pop(run_id, None)
-
-    async def _poll(self) -> None:
-        while self._waiting:
-            await asyncio.sleep(self._pause)
-            self._pause = min(self._pause * 1.5, _LONGEST)
-            try:
-                ids = list(self._waiting)
-                open_ids = await self._database.run(still_open(ids))
-            except Exception as error:
-                for waiters in self._waiting.values():
-                    for future in waiters:
-                        if not future.done():
-                            future.set_exception(error)
-                return
-            for run_id in ids:
-                if run_id not in open_ids:
-                    for future in self._waiting.pop(run_id, []):
-                        if not future.done():
-                            future.set_result(None)
+            end.cancel()
 
     async def close(self) -> None:
-        poller, self._poller = self._poller, None
-        self._waiting.clear()
-        while poller is not None and not poller.done():
-            # Again and again: before Python 3.12 a cancellation can get lost in the driver.
-            poller.cancel()
-            await asyncio.wait((poller,), timeout=_LONGEST)
+        await asyncio.to_thread(self._ends.close)
+
+    def close_sync(self) -> None:
+        self._ends.close()
 
 
-class LoopWaits:
-    """The waits of the event loop that asked last: those of another one ended with it."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._waits: Waits | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def wait(self, run_id: int, timeout: float | None) -> RunInfo:
-        loop = asyncio.get_running_loop()
-        if self._waits is None or self._loop is not loop:
-            self._waits, self._loop = Waits(self._database), loop
-        return await self._waits.wait(run_id, timeout)
-
-    async def close(self) -> None:
-        if self._waits is not None and self._loop is asyncio.get_running_loop():
-            await self._waits.close()
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
 
 
-def wait_sync(database: Database, run_id: int, timeout: float | None) -> RunInfo:
-    deadline = None if timeout is None else time.monotonic() + timeout
-    pause = _FIRST
-    while True:
-        info = database.run_sync(find_run(run_id))
-        if info.state in END_STATES:
-            return info
-        if deadline is not None and time.monotonic() + pause > deadline:
-            raise WaitTimeout(f"run {run_id} had not ended after {timeout:g} s")
-        time.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST)
+def _late(run_id: int, timeout: float | None) -> WaitTimeout:
+    return WaitTimeout(f"run {run_id} had not ended after {timeout:g} s")

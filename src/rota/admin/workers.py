@@ -6,12 +6,14 @@ from typing import Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.model.list_filters import TimeOrder, WorkerFilters
+from rota.model.overview import RunningRun
 from rota.model.page import Page
 from rota.model.worker import WorkerInfo
 from rota.store import workers
 from rota.store.plans import Plan
 
 Found = list[WorkerInfo]
+Running = list[RunningRun]
 
 
 class WorkerCommands(Face):
@@ -43,6 +45,21 @@ class WorkerCommands(Face):
         """Claim and tick no more, hand back what has not started, finish what runs however long it
         takes; then wait to be resumed, or with `stop` end."""
         return workers.drain_worker(worker_id, stop=stop, reason=reason, actor=self.actor)
+
+    @command
+    def stop(
+        self, worker_id: int, reason: str | None = None, *, at_once: bool = False
+    ) -> Plan[None]:
+        """End when what runs has ended, however long that takes; `at_once`, as at a SIGTERM: what
+        runs longer than its `worker.shutdown_seconds` is cut off and goes back, at no attempt."""
+        return workers.drain_worker(
+            worker_id, stop=True, at_once=at_once, reason=reason, actor=self.actor
+        )
+
+    @command
+    def running(self, worker_id: int, *, limit: int = 100) -> Plan[Running]:
+        """What a worker runs, the longest first."""
+        return workers.list_running(worker_id, limit)
 
     @command
     def resume(self, worker_id: int, reason: str | None = None) -> Plan[None]:

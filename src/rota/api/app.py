@@ -10,26 +10,35 @@ from rota.admin.answers import Answers
 from rota.api import errors, openapi
 from rota.api.addresses import Addresses
 from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
+from rota.api.compression import Compressed
+from rota.api.hooks import Hooks
 from rota.api.idempotency import Idempotency
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.routes import (
     audit,
+    bulk,
     calendars,
+    error_groups,
     events,
+    find,
     health,
     jobs,
+    limits,
     logs,
     metrics,
     queues,
     retention,
-    run_bulk,
+    run_batches,
     runs,
     schedule_actions,
     schedules,
     settings,
     stats,
     stream,
+    tenants,
     timings,
+    views,
+    why,
     workers,
 )
 from rota.api.routing import Paths
@@ -46,19 +55,26 @@ OPENAPI = "/api/openapi.json"
 ROUTES = (
     jobs.routes,
     runs.routes,
-    run_bulk.routes,
+    run_batches.routes,
+    bulk.routes,
+    views.routes,
+    error_groups.routes,
     logs.routes,
     schedules.routes,
     schedule_actions.routes,
     timings.routes,
     calendars.routes,
     queues.routes,
+    tenants.routes,
+    limits.routes,
     workers.routes,
     events.routes,
     audit.routes,
     retention.routes,
     settings.routes,
     stats.routes,
+    why.routes,
+    find.routes,
     stream.routes,
 )
 ROOT_ROUTES = (health.routes, metrics.routes)
@@ -97,6 +113,7 @@ def create_api(
     errors.install(api)
     _add_gates(api, app, authenticate, is_local)
     openapi.install(api)
+    state.describe = api.openapi
     return api
 
 
@@ -112,9 +129,11 @@ def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_loc
         addresses=Addresses(server.trusted_proxies),
         open_paths={"/metrics"} if server.public_metrics else set(),
     )
+    api.add_middleware(Hooks, owner=app)
     if is_local:
         api.add_middleware(LocalOnly)
     api.add_middleware(Paths)
+    api.add_middleware(Compressed)
 
 
 def _token_check(app: App) -> TokenCheck:

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from rota.api.schemas.values import write_cursor
+from rota.model.error_group import ErrorPage
 from rota.model.log import LogPage
 from rota.model.page import Page
 from rota.model.run_filter import RunPage
@@ -34,6 +35,11 @@ def run_page(kind: str, found: RunPage) -> Response:
 def log_page(kind: str, found: LogPage) -> Response:
     cursor = None if found.cursor is None else (found.cursor,)
     return _page(kind, found.lines, cursor, searched_back_to=found.searched_back_to)
+
+
+def error_page(kind: str, found: ErrorPage) -> Response:
+    more = {"standings": found.standings, "since": found.since, "failures": found.failures}
+    return _page(kind, found.groups, found.cursor, **more)
 
 
 def _page(kind: str, items: Sequence[Any], cursor: tuple[Any, ...] | None, **more: Any) -> Response:

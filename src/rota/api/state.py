@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -14,18 +16,27 @@ from rota.api.slots import Slots
 from rota.api.stream import MOST_LISTENERS, Hub
 
 if TYPE_CHECKING:
+    from rota.admin.attention import Attention
     from rota.admin.audit import Audit
+    from rota.admin.bulk_actions import BulkActions
     from rota.admin.calendars import Calendars
     from rota.admin.clock import Clock
+    from rota.admin.doctor import Doctor
+    from rota.admin.error_groups import Errors
     from rota.admin.events import Events
+    from rota.admin.find import Find
     from rota.admin.jobs import Jobs
+    from rota.admin.limits import Limits
     from rota.admin.logs import Logs
     from rota.admin.overview import Overview
     from rota.admin.queues import Queues
     from rota.admin.retention import RetentionFace
+    from rota.admin.run_views import RunViews
     from rota.admin.runs import Runs
     from rota.admin.schedules import Schedules
     from rota.admin.stats import Stats
+    from rota.admin.tenants import Tenants
+    from rota.admin.why import Why
     from rota.admin.workers import Workers
     from rota.app import App
     from rota.model.figures import Figures
@@ -43,6 +54,8 @@ class ApiState:
     app: App
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     routes: list[Any] = field(default_factory=list)
+    # The OpenAPI document; made when somebody asks for it.
+    describe: Callable[[], dict[str, Any]] = dict
     # However often they are asked for, `/metrics` reads once a second and `/ready` once at a time:
     # strangers may ask, too.
     figures: Shared[Figures] = field(default_factory=lambda: Shared(seconds=1.0))
@@ -71,7 +84,7 @@ class Desk:
     async def until_ended(self, run_id: int, seconds: float) -> None:
         """Returns when the run has ended, so long has passed, or the server ends."""
         with self._state.waits.take():
-            waiting = asyncio.ensure_future(self.runs.wait(run_id, seconds))
+            waiting = asyncio.ensure_future(self.runs.wait_run(run_id, seconds))
             stop = asyncio.ensure_future(self._state.stopping.wait())
             try:
                 await asyncio.wait((waiting, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -82,7 +95,8 @@ class Desk:
 
     async def figures(self) -> Figures:
         """Of the whole system, for `/metrics`."""
-        return await self._state.figures.get(self.stats.figures)
+        most = self.app.config.server.metrics_tenants
+        return await self._state.figures.get(partial(self.stats.figures, most_tenants=most))
 
     async def check_ready(self) -> None:
         """An error unless the database answers and its schema serves this release."""
@@ -98,6 +112,14 @@ class Desk:
         return self.ask(self.app.runs)
 
     @property
+    def bulk(self) -> BulkActions:
+        return self.ask(self.app.bulk)
+
+    @property
+    def views(self) -> RunViews:
+        return self.ask(self.app.views)
+
+    @property
     def jobs(self) -> Jobs:
         return self.ask(self.app.jobs)
 
@@ -110,12 +132,20 @@ class Desk:
         return self.ask(self.app.calendars)
 
     @property
+    def limits(self) -> Limits:
+        return self.ask(self.app.limits)
+
+    @property
     def queues(self) -> Queues:
         return self.ask(self.app.queues)
 
     @property
     def workers(self) -> Workers:
         return self.ask(self.app.workers)
+
+    @property
+    def tenants(self) -> Tenants:
+        return self.ask(self.app.tenants)
 
     @property
     def stats(self) -> Stats:
@@ -140,6 +170,26 @@ class Desk:
     @property
     def overview(self) -> Overview:
         return self.ask(self.app.overview)
+
+    @property
+    def errors(self) -> Errors:
+        return self.ask(self.app.errors)
+
+    @property
+    def attention(self) -> Attention:
+        return self.ask(self.app.attention)
+
+    @property
+    def why(self) -> Why:
+        return self.ask(self.app.why)
+
+    @property
+    def find(self) -> Find:
+        return self.ask(self.app.find)
+
+    @property
+    def doctor(self) -> Doctor:
+        return self.ask(self.app.doctor)
 
     @property
     def clock(self) -> Clock:

@@ -7,7 +7,7 @@ import json
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ class Listener:
         self._topics = topics
         self._waiting: deque[Sent] = deque()
         self._news = asyncio.Event()
-        self.is_closed = False
+        self._closed = asyncio.Event()
 
     def offer(self, sent: Sent) -> None:
         if sent.event is not None and sent.event.topic not in self._topics:
@@ -61,9 +61,19 @@ class Listener:
         self._waiting.append(sent)
         self._news.set()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed.is_set()
+
     def close(self) -> None:
-        self.is_closed = True
+        self._closed.set()
         self._news.set()
+
+    async def rest(self, seconds: float) -> None:
+        """Until so long has passed, or it is closed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closed.wait()
 
     async def take(self, seconds: float) -> list[Sent]:
         """What has come; empty after so long without anything."""
@@ -94,6 +104,7 @@ class Hub:
         self._kept: deque[Sent] = deque(maxlen=_KEPT_EVENTS)
         self._number = 0
         self._lost_before = 0  # of what came up to here, some is no longer known
+        self._has_looked = False  # since it polls
         self._task: asyncio.Task[None] | None = None
         self._audit = _AuditPlace()
 
@@ -108,11 +119,23 @@ class Hub:
             self._closer = asyncio.create_task(self._close(self._task), name="rota stream end")
         return listener
 
+    @property
+    def listening(self) -> int:
+        """How many."""
+        return len(self._listeners)
+
     def leave(self, listener: Listener) -> None:
         self._listeners.discard(listener)
 
     def id_of(self, sent: Sent) -> str:
         return f"{self._epoch}-{sent.number}"
+
+    @property
+    def place(self) -> str:
+        """The id of now: who reads something and then listens from here misses nothing. Empty
+        where that cannot be promised, because nobody has listened for a while."""
+        is_polling = self._task is not None and not self._task.done() and self._has_looked
+        return f"{self._epoch}-{self._number}" if is_polling else ""
 
     def _since(self, last_id: str) -> list[Sent]:
         """What came after; one that says "look again" if that is not known any more."""
@@ -129,6 +152,7 @@ class Hub:
     async def _run(self) -> None:
         """From here on nothing is missed; what was before is not known."""
         before: Changes | None = None
+        self._has_looked = False
         idle, pause = 0, self._seconds
         while idle < _LINGER_POLLS:
             try:
@@ -137,7 +161,7 @@ class Hub:
                     self._lost_before = self._number
                 else:
                     self._tell(before, now)
-                before, pause = now, self._seconds
+                before, pause, self._has_looked = now, self._seconds, True
             except (RotaError, OSError) as error:
                 _log.warning("the stream could not be read, trying again", error=str(error))
                 pause = min(pause * 2, _LONGEST_PAUSE)

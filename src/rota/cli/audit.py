@@ -89,11 +89,11 @@ def _why(entry: AuditEntry) -> str:
     if entry.reason is None and entry.after is None:
         return ""
     return entry.reason or ", ".join(
-        f"{name} {compact(after)}"
-        if before is None
-        else f"{name} {compact(before)} → {compact(after)}"
-        for name, before, after in _changes(entry)
-        if before != after
+        f"{it.field} {compact(it.after)}"
+        if it.before is None
+        else f"{it.field} {compact(it.before)} → {compact(it.after)}"
+        for it in entry.changes
+        if not it.is_same
     )
 
 
@@ -122,19 +122,10 @@ def show(
             ("why", found.reason),
         ]
     )
-    changes = _changes(found)
-    if changes:
+    if found.changes:
         heading("what changed")
-        rows = [(name, _value(before), _value(after)) for name, before, after in changes]
+        rows = [(it.field, _value(it.before), _value(it.after)) for it in found.changes]
         table(("FIELD", "BEFORE", "AFTER"), rows)
-
-
-def _changes(entry: AuditEntry) -> list[tuple[str, Any, Any]]:
-    """Field by field, with what differs first."""
-    sides = [it if isinstance(it, dict) else {} for it in (entry.before, entry.after)]
-    names = sorted({*sides[0], *sides[1]})
-    found = [(name, sides[0].get(name), sides[1].get(name)) for name in names]
-    return sorted(found, key=lambda it: it[1] == it[2])
 
 
 def _value(value: Any) -> str:

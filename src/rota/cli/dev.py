@@ -44,7 +44,7 @@ def _run(found: Loaded, roots: list[Path]) -> None:
     from rota.telemetry.logging import configure
 
     app = found.app
-    configure(app.config.log_level)
+    configure(app.config.log_level, tracebacks=True)
     supervisor = reload.Supervisor.inherited()
     with closing(app):
         applied = app.migrate()
@@ -84,11 +84,11 @@ def _print_banner(
     worker = app.config.worker
     watched = ", ".join(map(str, roots)) if supervisor else ""
     lines = {
+        "dashboard": api,
         "application": f"{found.reference}, {jobs}",
         "database": _database(app, applied),
         "psql": _psql(app),
         "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",
-        "dashboard": api,
         "reload": f"when a .py file changes in {watched}" if watched else "off",
         "stop": "Ctrl-C; twice: do not wait for what runs",
     }

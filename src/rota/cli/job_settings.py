@@ -47,6 +47,10 @@ def update(
     events: Annotated[
         str | None, typer.Option(metavar="A,B", help="Events that start it, instead of those.")
     ] = None,
+    event_filters: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Filters by event, instead of what it has; @file, -."),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(metavar="LEVEL", help="Store lines of this level or worse; or none."),
@@ -73,6 +77,7 @@ def update(
         "metadata": values.payload(metadata, "--metadata"),
         "payload": None if payload == "none" else values.payload(payload, "--payload"),
         "events": values.names(events),
+        "event_filters": values.payload(event_filters, "--event-filters"),
     }
     changes: JobChanges = {key: it for key, it in given.items() if it is not None}  # type: ignore[assignment]
     if timeout is not None:

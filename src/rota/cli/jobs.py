@@ -50,6 +50,9 @@ HEADERS = (
 @watched
 def list_jobs(
     ctx: typer.Context,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="In the name or the description.")
+    ] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=queue_names)] = None,
     metadata: Metadata = None,
@@ -60,6 +63,7 @@ def list_jobs(
 ) -> None:
     """Every job that some application has registered."""
     wanted: Any = {
+        "text": text,
         "tag": tag,
         "queue": queue,
         "metadata": values.pairs(metadata, "--metadata"),
@@ -73,7 +77,7 @@ def list_jobs(
         print_json(found)
     elif found:
         table(HEADERS, [_row(job) for job in found])
-    elif tag or queue or metadata or enabled:
+    elif text or tag or queue or metadata or enabled:
         remark("no jobs match")
     else:
         remark("no jobs; they are registered when an application that declares them starts")
@@ -122,6 +126,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("description", job.description),
         ("started by", listed(job.strategies)),
         ("events", listed(job.events)),
+        ("event filters", compact(job.event_filters) if job.event_filters else ""),
         ("log level", job.log_level),
         ("retention", ", ".join(f"{key} {it}" for key, it in as_pairs(job.retention).items())),
         ("queue", job.queue),
@@ -130,6 +135,8 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("timeout", _timeout(job) or "none"),
         ("backoff", compact(job.backoff) if job.backoff else "default"),
         ("executor", job.executor),
+        ("function", job.function_name),
+        ("runs as", job.run_as),
         ("tags", listed(job.tags)),
         ("metadata", compact(job.metadata) if job.metadata else ""),
         ("default payload", compact(job.default_payload) if job.default_payload else ""),
@@ -146,12 +153,11 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
 
 
 def _edits(job: JobInfo, now: datetime) -> list[str]:
-    from datetime import datetime
+    from rota.model.job_edits import edits_of
 
     return [
-        f"{field} by {mark['by']} {times.ago(datetime.fromisoformat(mark['at']), now)}"
-        for field, mark in sorted(as_pairs(job.edited).items())
-        if isinstance(mark, dict)
+        f"{it.field} by {it.by or 'somebody'} {times.ago(it.at, now)}".rstrip()
+        for it in edits_of(job)
     ]
 
 

@@ -26,6 +26,8 @@ Level = Annotated[
     str | None, typer.Option(metavar="LEVEL", help=f"This or worse: {', '.join(LEVELS)}.")
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME")]
+Queue = Annotated[str | None, typer.Option(metavar="NAME", help="Of runs in this queue.")]
+Worker = Annotated[int | None, typer.Option(metavar="ID", help="Written by this worker.", min=1)]
 STYLES = {
     "critical": typer.colors.RED, "error": typer.colors.RED, "warning": typer.colors.YELLOW,
     "debug": typer.colors.BRIGHT_BLACK,
@@ -46,6 +48,8 @@ def search(
     attempt: Attempt = None,
     level: Level = None,
     tenant: Tenant = None,
+    queue: Queue = None,
+    worker: Worker = None,
     since: Annotated[
         str | None, typer.Option(metavar="2h|TIME", help="Not older: a duration or a time.")
     ] = None,
@@ -63,7 +67,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Lines that match, the newest first."""
-    wanted: Any = _filters(job, run, attempt, level, tenant) | {
+    wanted: Any = _filters(job, run, attempt, level, tenant, queue, worker) | {
         "since": values.since(since, "--since"),
         "until": values.since(until, "--until"),
         "limit": limit,
@@ -87,6 +91,8 @@ def tail(
     run: Run = None,
     level: Level = None,
     tenant: Tenant = None,
+    queue: Queue = None,
+    worker: Worker = None,
     grep: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only lines that a search for it finds.")
     ] = None,
@@ -97,7 +103,7 @@ def tail(
     json: Json = False,
 ) -> None:
     """New lines as they are stored, until Ctrl-C; with --json one document a line."""
-    filters: Any = _filters(job, run, None, level, tenant)
+    filters: Any = _filters(job, run, None, level, tenant, queue, worker)
     with administer(ctx) as app, one_line_json(json):
         for line in app.logs.sync.tail(grep or "", lines=lines, **filters):
             if json:
@@ -127,11 +133,20 @@ def show(
 
 
 def _filters(
-    job: str | None, run: int | None, attempt: int | None, level: str | None, tenant: str | None
+    job: str | None,
+    run: int | None,
+    attempt: int | None,
+    level: str | None,
+    tenant: str | None,
+    queue: str | None,
+    worker: int | None,
 ) -> dict[str, Any]:
     if level is not None and level not in LEVELS:
         values.refuse("--level", f"{level!r} is no level; there are {', '.join(LEVELS)}")
-    return {"job": job, "run_id": run, "attempt": attempt, "level": level, "tenant": tenant}
+    return {
+        "job": job, "run_id": run, "attempt": attempt, "level": level, "tenant": tenant,
+        "queue": queue, "worker": worker,
+    }  # fmt: skip
 
 
 def _all_of_run(app: App, run_id: int, attempt: int | None) -> list[LogLine]:

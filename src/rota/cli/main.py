@@ -5,28 +5,41 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from rota.cli import (
+    attention,
     audit,
     bench,
+    bulk,
     calendars,
     config,
     dev,
+    doctor,
+    error_groups,
+    event_actions,
     events,
+    find,
+    grant,
     job_settings,
+    limits,
     logs,
     migrate,
     queues,
     retention,
     run_actions,
-    schedule_times,
+    schedule_edits,
     server,
     stats,
+    tenant_data,
     times,
     top,
+    trend,
+    views,
+    why,
     worker,
     workers,
 )
@@ -49,18 +62,30 @@ program.command("dev")(dev.dev)
 program.command("worker")(worker.worker)
 program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
+program.command("grant")(grant.grant)
+program.command("why")(why.why)
+program.command("find")(find.find)
 program.command("stats")(stats.stats)
+program.command("trend")(trend.trend)
+program.command("attention")(attention.attention)
+program.command("doctor")(doctor.doctor)
 program.command("bench")(bench.bench)
 program.command("top")(top.top)
 for noun in (
     run_actions,
+    bulk,
+    views,
     logs,
-    schedule_times,
+    schedule_edits,
     calendars,
     queues,
+    limits,
+    tenant_data,
     workers,
     job_settings,
+    event_actions,
     events,
+    error_groups,
     audit,
     retention,
     config,
@@ -107,6 +132,12 @@ def _version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
+@cache
+def commands() -> Any:
+    """Built once a process: reading the signature of every command is most of a short command."""
+    return typer.main.get_command(program)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """0 done, 1 failed, 2 wrong use."""
     sys.exit(run(arguments))
@@ -116,7 +147,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         # Not standalone: typer would print its own kind of errors.
         words = spell_out(sys.argv[1:] if arguments is None else arguments)
-        code: Any = program(args=words, prog_name="rota", standalone_mode=False)
+        code: Any = commands()(args=words, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         return _nobody_reads()

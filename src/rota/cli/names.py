@@ -36,4 +36,15 @@ queue_names = _complete(lambda app: [queue.name for queue in app.queues.sync.lis
 schedule_names = _complete(
     lambda app: [it.name for it in app.schedules.sync.page(limit=10_000).items]
 )
+subject_names = _complete(
+    lambda app: sorted(
+        {
+            *(it.name for it in app.schedules.sync.page(limit=10_000).items),
+            *(job.name for job in app.jobs.sync.list()),
+            *(queue.name for queue in app.queues.sync.list()),
+        }
+    )
+)
+tenant_names = _complete(lambda app: [it.name for it in app.tenants.sync.page(limit=1000).items])
+limit_names = _complete(lambda app: [it.name for it in app.limits.sync.list()])
 calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])

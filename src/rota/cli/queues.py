@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +61,7 @@ def list_queues(
 
 def _row(queue: QueueInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     state = "paused" if queue.is_paused else "open"
-    news = _news(queue, times.shown(queue.paused_at, now, is_absolute))
+    news = _news(queue, lambda at: times.shown(at, now, is_absolute))
     return (queue.name, state, *_counts(queue), queue.workers, news)
 
 
@@ -70,10 +70,11 @@ def _counts(it: QueueInfo | JobDepth) -> tuple[object, ...]:
     return it.queued, it.held or "", oldest, it.scheduled, it.blocked, it.running
 
 
-def _news(queue: QueueInfo, paused: str) -> str:
+def _news(queue: QueueInfo, shown: Callable[[datetime | None], str]) -> str:
     if queue.is_paused:
         reason = f": {queue.pause_reason}" if queue.pause_reason else ""
-        return f"paused {paused} by {queue.paused_by}{reason}"
+        end = f"; goes on {shown(queue.paused_until)}" if queue.paused_until else ""
+        return f"paused {shown(queue.paused_at)} by {queue.paused_by}{reason}{end}"
     return "no worker serves it" if queue.queued and not queue.workers else ""
 
 
@@ -99,7 +100,7 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
         print_json(found)
         return
     queue = found.queue
-    news = _news(queue, times.both(queue.paused_at, now))
+    news = _news(queue, lambda at: times.both(at, now))
     oldest = "" if queue.oldest_seconds is None else times.span(queue.oldest_seconds)
     facts(
         [
@@ -120,20 +121,31 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
 
 
 @commands.command("pause")
-def pause(ctx: typer.Context, names: Names, reason: Reason = None, json: Json = False) -> int:
+def pause(
+    ctx: typer.Context,
+    names: Names,
+    reason: Reason = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", "--for", metavar="2h|TIME", help="Goes on by itself then."),
+    ] = None,
+    json: Json = False,
+) -> int:
     """Claim nothing of queues any more. What runs, runs on; what is enqueued, waits."""
-    return each(ctx, "queue", names, _pausing(reason), is_json=json)
+    end = values.since(until, "--until")
+    return each(ctx, "queue", names, _pausing(reason, end), is_json=json)
 
 
-def _pausing(reason: str | None) -> Callable[[App, str], str]:
+def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable[[App, str], str]:
     def one(app: App, name: str) -> str:
         known = [queue.name for queue in app.queues.sync.list()]
-        app.queues.by(actor()).sync.pause(name, reason)
+        app.queues.by(actor()).sync.pause(name, reason, until)
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             remark(f'hint: no job or run is in a queue "{name}" so far{meant}')
-        return "paused"
+        end = app.queues.sync.get(name).queue.paused_until
+        return f"paused until {times.absolute(end)}" if end else "paused"
 
     return one
 

@@ -58,14 +58,18 @@ def _print(result: RetentionResult) -> None:
         return
     rows = [
         (
-            one.action, one.partition or one.table, one.job or "", one.outcome or "",
+            one.action, one.partition or one.table, _whose(one), one.outcome or "",
             f"about {one.rows}" if one.action == "drop" else one.rows, _size(one),
             times.absolute(one.until), one.note or "",
         )
         for one in result.items
     ]  # fmt: skip
-    table(("ACTION", "WHERE", "JOB", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", ""), rows)
+    table(("ACTION", "WHERE", "OF", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", ""), rows)
     say(f"{'would remove' if result.is_dry_run else 'removed'} about {result.rows} rows")
+
+
+def _whose(one: RetentionItem) -> str:
+    return one.job or (f"tenant {one.tenant}" if one.tenant else "")
 
 
 def _size(one: RetentionItem) -> str:

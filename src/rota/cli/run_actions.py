@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from rota.cli import run_filters as flags
 from rota.cli import values
+from rota.cli.bulk_pages import print_action, print_preview
+from rota.cli.each import each
 from rota.cli.flags import Json, Reason
 from rota.cli.output import print_json, remark, say
 from rota.cli.progress import progress
+from rota.cli.run_filters import filtered
 from rota.cli.runs import commands
 from rota.cli.session import actor, administer
 
 if TYPE_CHECKING:
-    from rota.admin.runs import SyncRuns
+    from rota.app import App
     from rota.model.bulk import BulkItem, BulkResult
+    from rota.model.run_counts import RunCounts
 
 Action = Literal["cancel", "retry", "delete"]
 RunIds = Annotated[
     list[int] | None, typer.Argument(metavar="ID", help="One or more runs; or filters.")
 ]
 Limit = Annotated[
-    int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="At most so many.")
+    int | None,
+    typer.Option("--limit", min=1, metavar="N", help="By a filter: at most so many."),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--rate", min=0.01, max=1_000_000, metavar="N", help="By a filter: at most N a second."
+    ),
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="By a filter: leave it to the workers, and return at once.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -39,34 +54,27 @@ _WORDS = {
 
 
 @commands.command("cancel")
+@filtered
 def cancel(
     ctx: typer.Context,
     ids: RunIds = None,
-    state: flags.State = None,
-    job: flags.JobName = None,
-    queue: flags.QueueName = None,
-    tag: flags.Tag = None,
-    tenant: flags.Tenant = None,
-    key: flags.Key = None,
-    schedule: flags.ScheduleName = None,
-    since: flags.Since = None,
-    until: flags.Until = None,
-    limit: Limit = 1000,
+    *,
+    wanted: flags.Wanted,
+    limit: Limit = None,
+    rate: Rate = None,
+    detach: Detach = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     reason: Reason = None,
     json: Json = False,
 ) -> int:
     """Cancel runs: waiting ones at once, running ones by asking their worker."""
-    wanted = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
-        since=since, until=until, dead=False,
-    )  # fmt: skip
-    how = {"limit": limit, "reason": reason}
+    how = _How(reason, limit=limit, rate=rate, is_detached=detach)
     return _act(ctx, "cancel", ids, wanted, how, dry_run, yes, json)
 
 
 @commands.command("retry")
+@filtered
 def retry(
     ctx: typer.Context,
     ids: RunIds = None,
@@ -75,63 +83,84 @@ def retry(
         typer.Option(metavar="JSON|@FILE|-", help="Run with this payload instead."),
     ] = None,
     delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Not before then.")] = None,
-    state: flags.State = None,
-    job: flags.JobName = None,
-    queue: flags.QueueName = None,
-    tag: flags.Tag = None,
-    tenant: flags.Tenant = None,
-    key: flags.Key = None,
-    schedule: flags.ScheduleName = None,
-    since: flags.Since = None,
-    until: flags.Until = None,
-    dead: flags.Dead = False,
-    limit: Limit = 1000,
+    *,
+    wanted: flags.Wanted,
+    limit: Limit = None,
+    rate: Rate = None,
+    detach: Detach = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     reason: Reason = None,
     json: Json = False,
 ) -> int:
     """Put failed or cancelled runs back to work, each under its id."""
-    wanted = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
-        since=since, until=until, dead=dead,
-    )  # fmt: skip
-    how = {
-        "limit": limit,
-        "reason": reason,
+    retrial = {
         "payload": values.payload(payload, "--payload"),
         "delay": values.seconds(delay, "--delay"),
     }
+    how = _How(reason, limit=limit, rate=rate, is_detached=detach, retrial=retrial)
     return _act(ctx, "retry", ids, wanted, how, dry_run, yes, json)
 
 
 @commands.command("delete")
+@filtered
 def delete(
     ctx: typer.Context,
     ids: RunIds = None,
-    state: flags.State = None,
-    job: flags.JobName = None,
-    queue: flags.QueueName = None,
-    tag: flags.Tag = None,
-    tenant: flags.Tenant = None,
-    key: flags.Key = None,
-    schedule: flags.ScheduleName = None,
-    since: flags.Since = None,
-    until: flags.Until = None,
-    dead: flags.Dead = False,
-    limit: Limit = 1000,
+    *,
+    wanted: flags.Wanted,
+    limit: Limit = None,
+    rate: Rate = None,
+    detach: Detach = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     reason: Reason = None,
     json: Json = False,
 ) -> int:
     """Remove ended runs with their attempts and log lines."""
-    wanted = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
-        since=since, until=until, dead=dead,
-    )  # fmt: skip
-    how = {"limit": limit, "reason": reason}
+    how = _How(reason, limit=limit, rate=rate, is_detached=detach)
     return _act(ctx, "delete", ids, wanted, how, dry_run, yes, json)
+
+
+@commands.command("handle")
+def handle(
+    ctx: typer.Context,
+    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more runs.")],
+    reason: Reason = None,
+    json: Json = False,
+) -> int:
+    """You have seen to runs that failed for good: they need no attention any more."""
+
+    def one(app: App, run_id: int) -> str:
+        app.runs.by(actor()).sync.handle(run_id, reason)
+        return "handled"
+
+    return each(ctx, "run", ids, one, is_json=json)
+
+
+@commands.command("reopen")
+def reopen(
+    ctx: typer.Context,
+    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more runs.")],
+    reason: Reason = None,
+    json: Json = False,
+) -> int:
+    """They were handled, and are not any more."""
+
+    def one(app: App, run_id: int) -> str:
+        app.runs.by(actor()).sync.reopen(run_id, reason)
+        return "reopened"
+
+    return each(ctx, "run", ids, one, is_json=json)
+
+
+@dataclass(frozen=True)
+class _How:
+    reason: str | None
+    limit: int | None
+    rate: float | None
+    is_detached: bool
+    retrial: dict[str, Any] = field(default_factory=dict)
 
 
 def _act(
@@ -139,59 +168,87 @@ def _act(
     action: Action,
     ids: list[int] | None,
     wanted: dict[str, Any],
-    how: dict[str, Any],
+    how: _How,
     dry_run: bool,
     yes: bool,
     is_json: bool,
 ) -> int:
     if not ids and not wanted:
         values.refuse("ID", "say which runs: their ids, or filters such as --job and --state")
-    if ids and wanted:
-        values.refuse("ID", "ids and filters exclude each other")
-    asked = how | wanted | ({"ids": ids, "limit": max(len(ids), 1)} if ids else {})
+    if ids and (wanted or how.limit or how.rate or how.is_detached):
+        values.refuse("ID", "ids exclude filters, and --limit, --rate and --detach")
     with administer(ctx) as app:
-        runs = app.runs.by(actor()).sync
-        total = len(ids) if ids else None
-        if not ids and not dry_run and not yes:
-            total = _confirm(runs, action, asked)
-        with progress(f"{_DOING[action]} runs", total) as bar:
-            result = _call(runs, action, asked | {"dry_run": dry_run, "on_progress": bar.advance})
-    return _print(result, is_json, is_short=not ids and len(result.items) > 20)
+        if ids:
+            return _act_on_ids(app, action, ids, how, dry_run, is_json)
+        return _act_on_filter(app, action, wanted, how, dry_run, yes, is_json)
 
 
-def _call(runs: SyncRuns, action: Action, asked: dict[str, Any]) -> BulkResult:
-    act = {"cancel": runs.cancel_many, "retry": runs.retry_many, "delete": runs.delete_many}
-    return act[action](**asked)
+def _act_on_ids(
+    app: App, action: Action, ids: list[int], how: _How, dry_run: bool, is_json: bool
+) -> int:
+    runs = app.runs.by(actor()).sync
+    act: dict[str, Any] = {
+        "cancel": runs.cancel_many, "retry": runs.retry_many, "delete": runs.delete_many
+    }  # fmt: skip
+    with progress(f"{_DOING[action]} runs", len(ids)) as bar:
+        result = act[action](
+            ids, dry_run=dry_run, reason=how.reason, on_progress=bar.advance, **how.retrial
+        )
+    return _print(result, is_json)
 
 
-def _confirm(runs: SyncRuns, action: Action, asked: dict[str, Any]) -> int:
+def _act_on_filter(
+    app: App,
+    action: Action,
+    wanted: dict[str, Any],
+    how: _How,
+    dry_run: bool,
+    yes: bool,
+    is_json: bool,
+) -> int:
+    """A bulk action: started, and followed until its end; this command takes part in the work."""
+    bulk = app.bulk.by(actor()).sync
+    if dry_run or not yes:
+        would = bulk.preview(action, seconds=10, **wanted)
+        if dry_run:
+            print_preview(action, would, is_json)
+            return 0
+        if not _confirm(action, would, how.limit):
+            return 0
+    started = bulk.start(
+        action, limit=how.limit, rate=how.rate, reason=how.reason, **how.retrial, **wanted
+    )
+    if how.is_detached:
+        return print_action(started, is_json)
+    remark(f"bulk action {started.id}; it goes on if this command is interrupted")
+    with progress(f"{_DOING[action]} runs", started.total) as bar:
+        ended = bulk.carry_out(started.id, bar.advance, bar.expect)
+    return print_action(ended, is_json)
+
+
+def _confirm(action: Action, would: RunCounts, limit: int | None) -> bool:
     """A filter may fit more than one thinks: say how many before it is too late."""
-    would = _call(runs, action, asked | {"dry_run": True})
-    if not would.done:
-        return 0
+    if not would.runs:
+        remark("no runs fit")
+        return False
+    many = f"{would.runs:,}" if would.is_exact else f"{would.runs:,} or more"
+    if limit is not None and limit < would.runs:
+        many = f"{limit:,}"
     if not sys.stdin.isatty():
-        values.refuse("--yes", f"is needed to {action} {would.done} runs by a filter")
-    more = " and more" if would.has_more else ""
-    typer.confirm(f"{action} {would.done} runs{more}?", abort=True, err=True)
-    return len(would.items)
+        values.refuse("--yes", f"is needed to {action} {many} runs by a filter")
+    typer.confirm(f"{action} {many} runs?", abort=True, err=True)
+    return True
 
 
-def _print(result: BulkResult, is_json: bool, *, is_short: bool) -> int:
+def _print(result: BulkResult, is_json: bool) -> int:
     if is_json:
         print_json(result)
         return 1 if result.refused else 0
-    if not result.items:
-        remark("no runs fit")
     for one in result.items:
         if not one.is_done:
             _print_refusal(result, one)
-        elif not is_short:
+        else:
             say(f"run {one.id} {'would be: ' if result.is_dry_run else ''}{_WORDS[one.outcome]}")
-    if is_short:
-        would = "would be " if result.is_dry_run else ""
-        say(f"{result.done} runs {would}{_past(result)}, {result.refused} refused")
-    if result.has_more:
-        remark(f"there are more: the limit of {len(result.items)} was reached")
     return 1 if result.refused else 0
 
 
@@ -203,7 +260,3 @@ def _print_refusal(result: BulkResult, one: BulkItem) -> None:
     remark(f"error: {one.reason}")
     if f"run {one.id} is " in (one.reason or "") and result.action in hints:
         remark(f"hint: {hints[result.action]}")
-
-
-def _past(result: BulkResult) -> str:
-    return {"cancel": "cancelled", "retry": "retried", "delete": "deleted"}[result.action]

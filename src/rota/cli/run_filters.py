@@ -1,13 +1,26 @@
-"""The flags that say which runs: of lists and of bulk actions."""
+"""The flags that say which runs, of lists and of bulk actions:
+
+    @commands.command("list")
+    @filtered
+    def list_runs(ctx: typer.Context, wanted: Wanted, json: Json = False) -> None: …
+
+The command gets all of them, and in `wanted` those that are set, as `app.runs` takes them.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from rota.cli import values
 from rota.cli.names import job_names, one_of, queue_names, schedule_names
+
+F = TypeVar("F", bound=Callable[..., Any])
+Wanted = dict[str, Any]
 
 STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled")
 
@@ -33,6 +46,27 @@ ScheduleName = Annotated[
         "--schedule", metavar="NAME", help="Made by this schedule.", autocompletion=schedule_names
     ),
 ]
+WorkerId = Annotated[
+    int | None,
+    typer.Option("--worker", metavar="ID", min=0, help="Run by this worker, last or now."),
+]
+Text = Annotated[
+    str | None,
+    typer.Option("--text", metavar="TEXT", help="With this in the payload or the last error."),
+]
+Error = Annotated[
+    str | None, typer.Option("--error", metavar="TEXT", help="With this in the last error.")
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", metavar="ID", help="Whose last error is of this group: rota errors."),
+]
+PayloadField = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--payload-field", metavar="KEY:VALUE", help="With this in the payload; may be repeated."
+    ),
+]
 Since = Annotated[
     str | None,
     typer.Option("--since", metavar="2h|TIME", help="Created since then: a duration or a time."),
@@ -40,18 +74,78 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option("--until", metavar="2h|TIME", help="Created before then.")
 ]
-Dead = Annotated[bool, typer.Option("--dead", help="Dead letters: their attempts are used up.")]
+EndedSince = Annotated[
+    str | None, typer.Option("--ended-since", metavar="2h|TIME", help="Ended since then.")
+]
+EndedUntil = Annotated[
+    str | None, typer.Option("--ended-until", metavar="2h|TIME", help="Ended before then.")
+]
+Dead = Annotated[bool, typer.Option("--dead", help="Dead letters: they failed for good.")]
+Handled = Annotated[
+    bool | None,
+    typer.Option("--handled/--unhandled", help="Dead letters that somebody has seen to, or not."),
+]
+
+FLAGS: dict[str, tuple[Any, Any]] = {
+    "state": (State, None),
+    "job": (JobName, None),
+    "queue": (QueueName, None),
+    "tag": (Tag, None),
+    "tenant": (Tenant, None),
+    "key": (Key, None),
+    "schedule": (ScheduleName, None),
+    "worker": (WorkerId, None),
+    "text": (Text, None),
+    "error": (Error, None),
+    "group": (Group, None),
+    "payload_field": (PayloadField, None),
+    "since": (Since, None),
+    "until": (Until, None),
+    "ended_since": (EndedSince, None),
+    "ended_until": (EndedUntil, None),
+    "dead": (Dead, False),
+    "handled": (Handled, None),
+}
+_TIMES = {"since", "until", "ended_since", "ended_until"}
 
 
-def read(**given: Any) -> dict[str, Any]:
+def filtered(command: F) -> F:
+    """The command, with these flags in the place of its `wanted`."""
+
+    @wraps(command)
+    def wrapper(**given: Any) -> Any:
+        wanted = {name: given.pop(name) for name in FLAGS}
+        return command(**given, wanted=read(**wanted))
+
+    hints = get_type_hints(command, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own: list[inspect.Parameter] = []
+    for name in inspect.signature(command).parameters:
+        if name == "wanted":
+            own += [
+                inspect.Parameter(flag, kind, default=default, annotation=annotation)
+                for flag, (annotation, default) in FLAGS.items()
+            ]
+        else:
+            default = inspect.signature(command).parameters[name].default
+            own.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
+    made: Any = wrapper
+    made.__signature__ = inspect.Signature(own)
+    made.__annotations__ = {it.name: it.annotation for it in own}
+    return made  # type: ignore[no-any-return]
+
+
+def read(**given: Any) -> Wanted:
     """The filters that are set, as `app.runs` takes them."""
     found = {
         "states": _states(given.pop("state")),
-        "since": values.since(given.pop("since"), "--since"),
-        "until": values.since(given.pop("until"), "--until"),
         "dead": given.pop("dead") or None,
-        **given,
+        "error_group": given.pop("group"),
+        "payload_fields": values.pairs(given.pop("payload_field"), "--payload-field"),
     }
+    for name, value in given.items():
+        flag = f"--{name.replace('_', '-')}"
+        found[name] = values.since(value, flag) if name in _TIMES else value
     return {name: value for name, value in found.items() if value is not None}
 
 

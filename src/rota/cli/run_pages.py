@@ -32,20 +32,24 @@ if TYPE_CHECKING:
     from rota.model.run_filter import RunPage
 
 HEADERS = ("ID>", "STATE", "JOB", "QUEUE", "ATTEMPT>", "CREATED", "")
+WITH_TENANT = ("ID>", "STATE", "TENANT", *HEADERS[2:])
 
 
 def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
     if not found:
         remark("no runs")
         return
+    # A column for those who have tenants, and for nobody else.
+    is_shared = any(run.tenant for run in found)
     rows = [
         (
-            run.id, run.state, run.job, run.queue, _attempts(run),
-            times.shown(run.created_at, now, is_absolute), news(run, now, is_absolute),
+            run.id, run.state, *([run.tenant] if is_shared else []), run.job, run.queue,
+            _attempts(run), times.shown(run.created_at, now, is_absolute),
+            news(run, now, is_absolute),
         )
         for run in found
     ]  # fmt: skip
-    table(HEADERS, rows)
+    table(WITH_TENANT if is_shared else HEADERS, rows)
 
 
 def print_more(page: RunPage) -> None:
@@ -71,7 +75,7 @@ def news(run: RunInfo, now: datetime, is_absolute: bool = False) -> str:
     match run.state:
         case "scheduled":
             due = f"due {times.shown(run.run_at, now, is_absolute)}"
-            return f"{due} after: {error}" if error else due
+            return f"{due}, after: {error}" if error else due
         case "queued" if run.held_by:
             return f"held: {run.held_by}"
         case "queued":

@@ -10,9 +10,11 @@ from rota.cli import run_filters as flags
 from rota.cli import run_pages, values
 from rota.cli.flags import Absolute, Json
 from rota.cli.names import job_names
-from rota.cli.output import print_json, remark
+from rota.cli.output import heading, print_json, remark
+from rota.cli.run_filters import filtered
 from rota.cli.session import actor, administer, closing, session
 from rota.cli.watch import watched
+from rota.cli.why import print_reasons
 from rota.cli.worker import AppOption
 
 commands = typer.Typer(name="runs", help="Runs: what was asked for.", no_args_is_help=True)
@@ -20,18 +22,10 @@ commands = typer.Typer(name="runs", help="Runs: what was asked for.", no_args_is
 
 @commands.command("list")
 @watched
+@filtered
 def list_runs(
     ctx: typer.Context,
-    state: flags.State = None,
-    job: flags.JobName = None,
-    queue: flags.QueueName = None,
-    tag: flags.Tag = None,
-    tenant: flags.Tenant = None,
-    key: flags.Key = None,
-    schedule: flags.ScheduleName = None,
-    since: flags.Since = None,
-    until: flags.Until = None,
-    dead: flags.Dead = False,
+    wanted: flags.Wanted,
     system: Annotated[
         bool, typer.Option("--system", help="Those of Rota's housekeeping, too.")
     ] = False,
@@ -44,14 +38,9 @@ def list_runs(
     json: Json = False,
 ) -> None:
     """Runs, the newest first."""
-    wanted: Any = flags.read(
-        state=state, job=job, queue=queue, tag=tag, tenant=tenant, key=key, schedule=schedule,
-        since=since, until=until, dead=dead,
-    )  # fmt: skip
-    wanted["system"] = system
-    wanted["order"] = "oldest" if oldest else "newest"
+    more: Any = {"system": system, "order": "oldest" if oldest else "newest", **wanted}
     with administer(ctx) as app:
-        page = app.runs.sync.page(limit=limit, cursor=before, seconds=10, **wanted)
+        page = app.runs.sync.page(limit=limit, cursor=before, seconds=10, **more)
         now = app.clock.sync.now()
     if json:
         print_json(page.runs)
@@ -73,11 +62,16 @@ def show(
     """One run: its payload and result, its attempts with their errors, its last log lines."""
     with administer(ctx) as app:
         found = app.runs.sync.details(run_id, log_lines=lines)
+        is_open = found.run.finished_at is None and not json
+        reasons = app.why.sync(run_id, kind="run") if is_open else None
         now = app.clock.sync.now()
     if json:
         print_json(found)
-    else:
-        run_pages.print_details(found, now)
+        return
+    run_pages.print_details(found, now)
+    if reasons is not None:
+        heading("why")
+        print_reasons(reasons)
 
 
 @commands.command("enqueue")
@@ -114,7 +108,10 @@ def enqueue(
     metadata: Annotated[str | None, typer.Option(metavar="JSON|@FILE")] = None,
     on_conflict: Annotated[
         str | None,
-        typer.Option(metavar="return|raise|replace", help="If an unfinished run holds the key."),
+        typer.Option(
+            metavar="return|raise|replace|debounce|throttle",
+            help="If an unfinished run holds the key.",
+        ),
     ] = None,
     key_keep: Annotated[
         str | None,

@@ -11,7 +11,7 @@ from rota.cli import load_map, values
 from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli.flags import Absolute, Json, Oldest, Reason, Version
-from rota.cli.names import one_of, schedule_names
+from rota.cli.names import job_names, one_of, queue_names, schedule_names
 from rota.cli.output import print_json, remark
 from rota.cli.progress import progress
 from rota.cli.schedules import Name, Tenant, acting, commands
@@ -21,6 +21,7 @@ from rota.cli.watch import watched
 if TYPE_CHECKING:
     from rota.timing.preview import Row
 
+PARTS = ("exceptions", "backfilled")
 DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
 
 
@@ -126,6 +127,10 @@ def history(
             metavar="DECISION", help=", ".join(DECISIONS), autocompletion=one_of(DECISIONS)
         ),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="PART", help=", ".join(PARTS), autocompletion=one_of(PARTS)),
+    ] = None,
     since: Annotated[str | None, typer.Option(metavar="2h|TIME")] = None,
     before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Older than this: the next page.")
@@ -140,6 +145,7 @@ def history(
     from datetime import timedelta
 
     values.choice(decision, DECISIONS, "--decision")
+    part: Any = values.choice(only, PARTS, "--only")
     start, end = values.since(since, "--since"), values.instant(before, "--before")
     with administer(ctx) as app:
         now = app.clock.sync.now()
@@ -149,6 +155,7 @@ def history(
             decision=decision,
             since=now - start if isinstance(start, timedelta) else start,
             before=end,
+            only=part,
             order="oldest" if oldest else "newest",
             limit=limit,
         )
@@ -167,6 +174,14 @@ def simulate(
     days: Annotated[int, typer.Option(min=1, max=31, metavar="N")] = 7,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of the map.")] = "UTC",
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whose runs go to this queue.", autocompletion=queue_names
+        ),
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     least: Annotated[
         int, typer.Option(min=2, metavar="N", help="So many in one minute are a pile-up.")
     ] = 5,
@@ -176,8 +191,9 @@ def simulate(
     """The load of the coming days as a map of hours: pile-ups, probable overlaps, advice."""
     with administer(ctx) as app:
         load = app.schedules.sync.simulate(
-            days, timezone=timezone, tenant=tenant, system=system, least=least
-        )
+            days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,
+            least=least,
+        )  # fmt: skip
     if json:
         print_json(load)
     else:

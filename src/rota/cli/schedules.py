@@ -10,10 +10,11 @@ from rota.cli import schedule_flags as flags
 from rota.cli import schedule_pages as pages
 from rota.cli import times, values
 from rota.cli.flags import Absolute, Json, Metadata, Reason, Version
-from rota.cli.names import job_names, one_of, schedule_names
+from rota.cli.names import job_names, one_of, queue_names, schedule_names
 from rota.cli.output import print_json, remark, say, tell
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
+from rota.cli.whose import whose
 from rota.errors import TimingError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ commands = typer.Typer(
 ORDERS = ("name", "next", "last", "newest", "changed")
 STATES = ("active", "pending", "paused", "disabled", "finished", "parked")
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=schedule_names)]
-Tenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.")]
+Tenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.", callback=whose)]
+
+NewTenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.")]
 
 
 def acting(app: App) -> SyncSchedules:
@@ -40,14 +43,29 @@ def acting(app: App) -> SyncSchedules:
 def list_schedules(
     ctx: typer.Context,
     job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Whose runs go to this queue.", autocompletion=queue_names
+        ),
+    ] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     state: Annotated[
         str | None,
         typer.Option(metavar="STATE", help=", ".join(STATES), autocompletion=one_of(STATES)),
     ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="In name, job, description or zone."),
+    ] = None,
+    calendar: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     metadata: Metadata = None,
     order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
+    attention: Annotated[
+        bool,
+        typer.Option("--attention", help="That need somebody: late, missed, parked, stopped."),
+    ] = False,
     system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N")] = 500,
     after: Annotated[
@@ -59,9 +77,13 @@ def list_schedules(
     """Every schedule: when it runs in words, its next time, how its last run went."""
     wanted: Any = {
         "job": job,
+        "queue": queue,
+        "attention": attention or None,
         "tag": tag,
         "tenant": tenant,
         "state": values.choice(state, STATES, "--state"),
+        "text": text,
+        "calendar": calendar,
         "metadata": values.pairs(metadata, "--metadata"),
         "order": values.choice(order, ORDERS, "--order"),
     }
@@ -120,7 +142,7 @@ def create(
         str | None, typer.Option(metavar="NAME", help="A timing of `rota schedules templates`.")
     ] = None,
     reason: Reason = None,
-    tenant: Tenant = "",
+    tenant: NewTenant = "",
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -281,5 +303,8 @@ def reschedule(
         acting(app).reschedule(name, instant, tenant=tenant, reason=reason)
         moved = app.schedules.sync.get(name, tenant=tenant)
         now = app.clock.sync.now()
-    text = f'schedule "{name}" runs next at {times.both(moved.next_run_at, now)}'
+    # One that is paused or disabled has no next time, and keeps the instant that was set.
+    text = f'schedule "{name}" runs next at {times.both(moved.moved_to or moved.next_run_at, now)}'
+    if moved.state in ("paused", "disabled"):
+        text += f", if it is not {moved.state} then, as it is now"
     tell(json, text, schedule=name, tenant=tenant, action="rescheduled")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rota.model.overview import Overview, QueueRate
+    from rota.model.queue import QueueInfo
 
 # Title, column heads, and an empty line before the next one.
 _AROUND = 3
@@ -115,10 +116,16 @@ class Frame:
         oldest = "" if queue.oldest_seconds is None else times.span(queue.oldest_seconds)
         into, later = self.inflow.rates.get(queue.name), queue.scheduled + queue.blocked
         return (
-            queue.name, "paused" if queue.is_paused else "open", f"{queue.queued:,}", oldest,
+            queue.name, self._standing(queue), f"{queue.queued:,}", oldest,
             f"{later:,}" if later else "", queue.running,
             "" if into is None else _rate(into), _rate(it.per_second), queue.workers,
         )  # fmt: skip
+
+    def _standing(self, queue: QueueInfo) -> str:
+        if not queue.is_paused or queue.paused_until is None:
+            return "paused" if queue.is_paused else "open"
+        left = (queue.paused_until - self.seen.at).total_seconds()
+        return f"paused, {times.span(left)} left"
 
     def _workers(self) -> Section:
         rows: list[tuple[object, ...]] = [
@@ -201,5 +208,5 @@ def _table(headers: Sequence[str], rows: list[tuple[object, ...]]) -> Table:
         )  # fmt: skip
     for row in rows:
         cells = [first_line(cell) for cell in row]
-        made.add_row(*[Text(cell, STATE_STYLES.get(cell, "")) for cell in cells])
+        made.add_row(*[Text(cell, STATE_STYLES.get(cell.partition(",")[0], "")) for cell in cells])
     return made

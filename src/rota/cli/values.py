@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import typer
 
 from rota.cli import times
-from rota.model.instants import LONGEST_SECONDS, is_instant
+from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.json_bounds import check_bounds
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -61,7 +61,7 @@ def instant(text: str | None, option: str) -> datetime | None:
     except OverflowError:
         at = None
     if at is None or not is_instant(at):
-        refuse(option, f"{text!r} is not in the years 1 to 9999")
+        refuse(option, f"{text!r} is not in {SUPPORTED}")
     return at
 
 

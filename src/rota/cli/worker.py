@@ -41,6 +41,14 @@ Shutdown = Annotated[
 ]
 
 
+SleepAfter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Without work for this long, close all connections until something is due.",
+    ),
+]
+SleepAtMost = Annotated[str | None, typer.Option(metavar="DURATION", help="The longest sleep.")]
 NoScheduler = Annotated[
     bool, typer.Option("--no-scheduler", help="Claim and run, but leave schedules to others.")
 ]
@@ -55,9 +63,12 @@ def worker(
     poll: Poll = None,
     lease: Lease = None,
     shutdown: Shutdown = None,
+    sleep_after: SleepAfter = None,
+    sleep_at_most: SleepAtMost = None,
     no_scheduler: NoScheduler = False,
 ) -> int:
-    """Run jobs. SIGTERM or Ctrl-C: finish what runs, then stop; a second one: do not wait."""
+    """Run jobs. SIGTERM or Ctrl-C: finish what runs, then stop; a second one: do not wait. SIGUSR1:
+    wake up, and look for work."""
     overrides = {
         "worker.queues": values.names(queues),
         "worker.concurrency": concurrency,
@@ -65,6 +76,8 @@ def worker(
         "worker.poll_seconds": values.seconds(poll, "--poll"),
         "worker.lease_seconds": values.seconds(lease, "--lease"),
         "worker.shutdown_seconds": values.seconds(shutdown, "--shutdown"),
+        "worker.sleep_after_seconds": values.seconds(sleep_after, "--sleep-after"),
+        "worker.sleep_at_most_seconds": values.seconds(sleep_at_most, "--sleep-at-most"),
         "scheduler.enabled": False if no_scheduler else None,
     }
     found = session(ctx).load(app)
@@ -121,6 +134,8 @@ def _arguments(name: str | None, given: dict[str, Any]) -> list[str]:
         "--poll": "worker.poll_seconds",
         "--lease": "worker.lease_seconds",
         "--shutdown": "worker.shutdown_seconds",
+        "--sleep-after": "worker.sleep_after_seconds",
+        "--sleep-at-most": "worker.sleep_at_most_seconds",
     }
     arguments = ["worker", "--processes", "1", *(["--app", name] if name else [])]
     if given["scheduler.enabled"] is False:

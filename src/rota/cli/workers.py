@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rota.cli import times, values
 from rota.cli.each import each
 from rota.cli.flags import Absolute, Json, Oldest, Reason
-from rota.cli.output import amount, facts, listed, print_json, remark, table
+from rota.cli.output import amount, facts, heading, listed, print_json, remark, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
@@ -22,9 +23,10 @@ commands = typer.Typer(name="workers", help="Workers: who runs jobs.", no_args_i
 
 Id = Annotated[int, typer.Argument(metavar="ID")]
 Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more workers.")]
-STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "lost", "gone")
+STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone")
 HEADERS = (
-    "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "HEARTBEAT", "STARTED", "JOBS>", "",
+    "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
+    "HEARTBEAT", "STARTED", "JOBS>", "",
 )  # fmt: skip
 
 
@@ -68,10 +70,20 @@ def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, 
     beat = f"{times.span(worker.heartbeat_seconds)} ago"
     return (
         worker.id, worker.status, worker.host, worker.pid, listed(worker.queues) or "all",
-        f"{worker.running}/{worker.concurrency}",
+        f"{worker.running}/{worker.concurrency}", memory(worker), processor(worker),
         times.absolute(worker.heartbeat_at) if is_absolute else beat,
         times.shown(worker.started_at, now, is_absolute), len(worker.jobs), news(worker),
     )  # fmt: skip
+
+
+def memory(worker: WorkerInfo) -> str:
+    """In megabytes, as it was at the last heartbeat."""
+    return "" if worker.memory_bytes is None else f"{worker.memory_bytes / 1e6:,.0f} MB"
+
+
+def processor(worker: WorkerInfo) -> str:
+    """Of one core, between the last two heartbeats."""
+    return "" if worker.cpu_cores is None else f"{worker.cpu_cores:.0%}"
 
 
 def news(worker: WorkerInfo) -> str:
@@ -82,16 +94,21 @@ def news(worker: WorkerInfo) -> str:
         return "its event loop stands still"
     if worker.status == "failing":
         return f"live but failing: {worker.trouble}"
+    if worker.status == "asleep":
+        return f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to {worker.pid} wakes it"
     told = [_draining(worker)] if worker.is_draining else []
     if worker.isolating_run is not None:
         told.append(f"isolating run {worker.isolating_run}")
     if worker.claimed and not worker.is_draining:
         told.append(f"{worker.claimed} more claimed")
+    if worker.is_polling:
+        told.append("polls: it has no session to hear calls in")
     return "; ".join(told)
 
 
 def _draining(worker: WorkerInfo) -> str:
     then = "then stops" if worker.is_to_stop else "then waits"
+    then = "stops at once" if worker.is_to_hurry else then
     heard = then if worker.drain_seen_at else "has not heard it yet"
     reason = f": {worker.drain_reason}" if worker.drain_reason else ""
     return f"{heard}; by {worker.drain_requested_by}{reason}"
@@ -100,14 +117,21 @@ def _draining(worker: WorkerInfo) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
-    """One worker: where it is, what it serves, what it was told."""
+    """One worker: where it is, what it serves, what it runs, what it was told."""
     with administer(ctx) as app:
         found = app.workers.sync.get(worker_id)
+        running = app.workers.sync.running(worker_id)
         now = app.clock.sync.now()
     if json:
-        print_json(found)
-    else:
-        facts(_facts(found, now))
+        print_json({**asdict(found), "runs": running})
+        return
+    facts(_facts(found, now))
+    if running:
+        heading("runs")
+        rows = [
+            (it.id, it.job, it.queue, it.attempt, times.ago(it.started_at, now)) for it in running
+        ]
+        table(("RUN>", "JOB", "QUEUE", "ATTEMPT>", "STARTED"), rows)
 
 
 def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
@@ -122,6 +146,8 @@ def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
         ("application", worker.application),
         ("queues", listed(worker.queues) or "all"),
         ("running", f"{worker.running} of {worker.concurrency} slots"),
+        ("memory", memory(worker)),
+        ("processor", _used(worker)),
         ("heartbeat", beat),
         ("lease", times.span(worker.lease_seconds)),
         ("claimed", times.both(worker.claimed_at, now)),
@@ -132,6 +158,13 @@ def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
         ("ended", times.both(worker.ended_at, now)),
         ("jobs", listed(worker.jobs)),
     ]
+
+
+def _used(worker: WorkerInfo) -> str:
+    if worker.cpu_seconds is None:
+        return ""
+    now = f"{processor(worker)} of a core, " if worker.cpu_cores is not None else ""
+    return f"{now}{times.span(worker.cpu_seconds)} in all"
 
 
 @commands.command("drain")
@@ -149,6 +182,27 @@ def drain(
 
     def one(app: App, worker_id: int) -> str:
         app.workers.by(actor()).sync.drain(worker_id, reason, stop=stop)
+        return word
+
+    return each(ctx, "worker", ids, one, is_json=json)
+
+
+@commands.command("stop")
+def stop(
+    ctx: typer.Context,
+    ids: Ids,
+    at_once: Annotated[
+        bool,
+        typer.Option("--now", help="Cut off what runs longer than a shutdown may take."),
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> int:
+    """End workers when what they run has ended, or now."""
+    word = "stops" if at_once else "drains, then stops"
+
+    def one(app: App, worker_id: int) -> str:
+        app.workers.by(actor()).sync.stop(worker_id, reason, at_once=at_once)
         return word
 
     return each(ctx, "worker", ids, one, is_json=json)

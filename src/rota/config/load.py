@@ -19,6 +19,7 @@ from rota.config.catalogue import (
     nearest,
     parse_text,
 )
+from rota.config.hooks import Hook, read_hooks
 from rota.config.settings import Settings
 from rota.errors import ConfigError, UnknownOption
 
@@ -31,6 +32,7 @@ class Config(Settings):
 
     file: Path | None = None
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    hooks: Mapping[str, Hook] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
     def load(
@@ -52,8 +54,12 @@ class Config(Settings):
         path = _given_file(toml_path, env) or find_file(Path.cwd())
         values: dict[str, Any] = {}
         sources: dict[str, Source] = {}
+        in_file = _tables(path) if path else {}
+        given = overrides.pop("hooks", None)
+        where = "argument" if given is not None else str(path)
+        hooks = read_hooks(in_file.get("hooks", {}) if given is None else given, env, where)
         layers: list[tuple[Source, dict[str, Any]]] = [
-            ("file", _from_file(path) if path else {}),
+            ("file", _from_file(path, in_file) if path else {}),
             ("environment", _from_environment(env)),
             ("argument", _check(overrides, "argument", base=Path.cwd())),
             ("argument", {find_setting(key).key: it for key, it in (unchecked or {}).items()}),
@@ -61,7 +67,7 @@ class Config(Settings):
         for source, layer in layers:
             values |= layer
             sources |= dict.fromkeys(layer, source)
-        return cls(**_by_section(values), file=path, sources=sources)
+        return cls(**_by_section(values), file=path, sources=sources, hooks=hooks)
 
     def override(self, values: Mapping[str, Any]) -> Self:
         """The same with these values on top, checked: keys such as `worker.concurrency`."""
@@ -69,7 +75,7 @@ class Config(Settings):
         present = {setting.key: self.get(setting.key) for setting in describe()}
         sources: dict[str, Source] = {**self.sources, **dict.fromkeys(checked, "argument")}
         sections = _by_section(present | checked)
-        return type(self)(**sections, file=self.file, sources=sources)
+        return type(self)(**sections, file=self.file, sources=sources, hooks=self.hooks)
 
     def get(self, key: str) -> Any:
         """The value of a key such as `worker.concurrency`."""
@@ -128,11 +134,17 @@ def _given_file(toml_path: str | Path | None, env: Mapping[str, str]) -> Path | 
     return Path(given).expanduser().absolute() if given else None
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _tables(path: Path) -> dict[str, Any]:
     data = project_table(path) if is_project_file(path) else read_toml(path)
     if data is None:
         raise ConfigError(f"{path} has no [tool.rota] table")
-    return _check(data, str(path), base=path.parent)
+    return data
+
+
+def _from_file(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a file. Webhooks are no settings: people name them."""
+    settings = {name: value for name, value in data.items() if name != "hooks"}
+    return _check(settings, str(path), base=path.parent)
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:

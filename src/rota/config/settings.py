@@ -53,6 +53,27 @@ def _network(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSettings:
+    """How the database is reached where `database_url` leads to a pooler."""
+
+    direct_url: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="The same database past the pooler, for what needs a session of its own:"
+            " listening, SQL jobs, migrations. Not set: `database_url`.",
+            examples=["postgresql://user@host/database"],
+        ),
+        AfterValidator(secrets.database_url),
+        Shown(
+            is_secret=True,
+            range="postgresql://user:password@host:port/database, or key=value pairs",
+            hint="in a URL, @ : / % and spaces of a password are percent-encoded: @ is %40",
+        ),
+    ] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
     """How a worker claims runs, keeps its lease and stops."""
 
@@ -84,7 +105,12 @@ class WorkerSettings:
     ] = "process"
     poll_seconds: Annotated[
         float,
-        Field(ge=0.1, le=60, description="Longest wait between claims when no wake-up comes."),
+        Field(
+            ge=0.1,
+            le=60,
+            description="Longest wait between claims when no wake-up comes; six times as long, at"
+            " most six seconds, while it hears calls and has nothing to do.",
+        ),
     ] = 1.0
     lease_seconds: Annotated[
         float,
@@ -104,6 +130,24 @@ class WorkerSettings:
             " database is there, gives up its identity; if that does not help, its process ends.",
         ),
     ] = 60.0
+    sleep_after_seconds: Annotated[
+        float | None,
+        Field(
+            ge=1,
+            le=86_400,
+            description="A worker without work for this long falls asleep: it closes its"
+            " connections until something is due or somebody wakes it. Not set: never.",
+            examples=[300.0],
+        ),
+    ] = None
+    sleep_at_most_seconds: Annotated[
+        float,
+        Field(
+            ge=1,
+            le=86_400,
+            description="Longest sleep: what others enqueue meanwhile waits for so long at most.",
+        ),
+    ] = 3600.0
     shutdown_seconds: Annotated[
         float,
         Field(ge=0, le=3600, description="Time that running attempts get to end at a shutdown."),
@@ -245,9 +289,17 @@ class RetentionSettings:
             ge=1,
             le=36_500,
             description="Occurrences: the decisions of schedules; and finished schedules, "
-            "backfills and their times.",
+            "backfills and their times, and bulk actions that have ended.",
         ),
     ] = 90
+    event_days: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=36_500,
+            description="Events, with what each has started, and what webhooks refused.",
+        ),
+    ] = 30
     rollup_days: Annotated[int, Field(ge=1, le=36_500, description="Counts for charts.")] = 400
     audit_days: Annotated[
         int | None,
@@ -296,6 +348,15 @@ class ServerSettings:
     public_metrics: Annotated[
         bool, Field(description="Whether `/metrics` answers without a token.")
     ] = False
+    metrics_tenants: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="Tenants with series of their own in `/metrics`; the others are one."
+            " 0: no series of tenants.",
+        ),
+    ] = 20
     failures_per_second: Annotated[
         float,
         Field(
@@ -400,6 +461,7 @@ class Settings:
         ),
     ] = None
 
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)

@@ -75,8 +75,14 @@ def _candidates() -> Iterator[Path]:
     if on_path:
         # Debian and others link single programs into PATH; the others are beside the real one.
         yield Path(on_path).resolve().parent
+    yield from in_distribution()
+
+
+def in_distribution() -> Iterator[Path]:
+    """Where the machine's packages have put servers, of each kind the newest first."""
     for pattern in _DISTRIBUTION_PLACES:
-        yield from sorted(Path("/").glob(pattern[1:]), key=_version_in, reverse=True)
+        found = (it for it in Path("/").glob(pattern[1:]) if (it / "initdb").is_file())
+        yield from sorted(found, key=_version_in, reverse=True)
 
 
 def _in_wheel(package: str, installs: tuple[str, ...]) -> Iterator[Path]:

@@ -26,11 +26,11 @@ from typing import Any
 import msgspec
 
 from rota.executors import wire
-from rota.executors.child_attempt import ChildAttempt
+from rota.executors.child_attempt import ChildAttempt, ChildSessions
 from rota.executors.child_logs import begin_capture, end_capture, print_safely
 from rota.executors.location import resolve, resolve_reference
 from rota.executors.remote import pack
-from rota.telemetry import otel
+from rota.telemetry import otel, parent
 
 # By name: this layer stands beside the one that declares them, and a child needs both.
 _CONTEXT = "rota.jobs.context:Context"
@@ -53,11 +53,20 @@ class Channel:
         self._parent = os.getppid()
         self.inbox: queue.SimpleQueue[wire.Hello | wire.Begin | wire.Quit] = queue.SimpleQueue()
         self.attempt: ChildAttempt | None = None
+        self.sessions = ChildSessions()
 
     def send(self, message: wire.FromChild) -> None:
         data = wire.frame(message)
         with self._sending:
             self._sock.sendall(data)
+
+    def next(self) -> wire.Hello | wire.Begin | wire.Quit:
+        """What the worker wants; meanwhile a session that has rested long enough is ended."""
+        while True:
+            try:
+                return self.inbox.get(timeout=self.sessions.rest_seconds)
+            except queue.Empty:
+                self.sessions.trim()
 
     def listen(self) -> None:
         threading.Thread(target=self._read, name="rota-channel", daemon=True).start()
@@ -86,7 +95,7 @@ class Channel:
         match message:
             case wire.Begin():
                 # Made here, so that a cancel right behind it finds the attempt.
-                self.attempt = ChildAttempt(message.call, message.work, self.send)
+                self.attempt = ChildAttempt(message.call, message.work, self.send, self.sessions)
                 self.inbox.put(message)
             case wire.Interrupt(call):
                 if self.attempt is not None and self.attempt.call == call:
@@ -114,7 +123,7 @@ class Child:
 
     def run(self) -> None:
         while True:
-            match self._channel.inbox.get():
+            match self._channel.next():
                 case wire.Hello(path, argv, app_ref):
                     sys.path[:], sys.argv[:], self._app_ref = path, argv, app_ref
                 case wire.Begin(call, work):
@@ -134,6 +143,7 @@ class Child:
 
     def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Returned:
         otel.attach(work.trace)
+        parent.begin(work.claim.id)
         body = self._bind(work, attempt)
         print_safely()
         if work.captured_level is not None:

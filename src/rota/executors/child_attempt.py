@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +14,51 @@ from rota.executors.wire import FromChild, LogLine, Progress, Work
 from rota.model.run import Claim
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection, Connection
-
     # Imported on first use: most handlers open no transaction, and the driver takes a good part
     # of a child's start.
     from rota.executors.transaction import AttemptTransaction
+    from rota.store.kept import KeptSessions
+
+
+class ChildSessions:
+    """The one session that a child keeps from attempt to attempt, if they need any."""
+
+    def __init__(self) -> None:
+        self._url = ""
+        self._kept: KeptSessions | None = None
+
+    def of(self, work: Work) -> KeptSessions:
+        from rota.store.kept import KeptSessions
+
+        self._url = work.database_url
+        if self._kept is None:
+            self._kept = KeptSessions(lambda: self._url, worker=work.worker, size=1)
+        return self._kept
+
+    @property
+    def rest_seconds(self) -> float | None:
+        """How long until `trim` should be called; None: there is nothing to trim."""
+        return self._kept.rest_seconds if self._kept is not None else None
+
+    def trim(self) -> None:
+        if self._kept is not None:
+            self._kept.trim()
 
 
 class ChildAttempt:
     """Implements `rota.jobs.context.Attempt` over the channel to the worker."""
 
-    def __init__(self, call: int, work: Work, send: Callable[[FromChild], None]) -> None:
+    def __init__(
+        self, call: int, work: Work, send: Callable[[FromChild], None], sessions: ChildSessions
+    ) -> None:
         self.call = call
+        self._sessions = sessions
         self._work = work
         self._send = send
         self._started = time.monotonic()
         self._is_cancelled = False
         self._cancel_coroutine: Callable[[], object] | None = None
         self._transaction: AttemptTransaction | None = None
-        self._has_written = False
 
     @property
     def claim(self) -> Claim:
@@ -76,19 +102,14 @@ class ChildAttempt:
             self._send(LogLine(self.call, level, ascii(message)[1:-1], shown, is_printed))
 
     def report_progress(self, fraction: float, message: str | None) -> None:
-        self._send(Progress(self.call, fraction, message))
+        if self._transaction is None or not self._transaction.is_strict:
+            self._send(Progress(self.call, fraction, message))
 
-    @contextmanager
-    def open_transaction_sync(self) -> Iterator[Connection[Any]]:
-        with self._make_transaction().block_sync() as conn:
-            self._has_written = True
-            yield conn
+    def open_transaction(self, source: Any) -> AbstractAsyncContextManager[Any]:
+        return self._make_transaction().block(source)
 
-    @asynccontextmanager
-    async def open_transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
-        async with self._make_transaction().block() as conn:
-            self._has_written = True
-            yield conn
+    def open_transaction_sync(self, source: Any) -> AbstractContextManager[Any]:
+        return self._make_transaction().block_sync(source)
 
     def _make_transaction(self) -> AttemptTransaction:
         from rota.executors.transaction import AttemptTransaction
@@ -96,7 +117,7 @@ class ChildAttempt:
         if self._transaction is None:
             work = self._work
             self._transaction = AttemptTransaction(
-                work.database_url, work.schema, work.claim, work.worker, work.lease_seconds
+                self._sessions.of(work), work.schema, work.claim, work.worker, work.lease_seconds
             )
         return self._transaction
 
@@ -120,13 +141,13 @@ class ChildAttempt:
 
     def finish_sync(self, result: bytes | None) -> bool:
         """Commits what the handler wrote with its completion; False if it wrote nothing."""
-        if self._transaction is None or not self._has_written:
+        if self._transaction is None or not self._transaction.is_open:
             return False
         self._transaction.complete_sync(self._duration_ms(), _text(result))
         return True
 
     async def finish(self, result: bytes | None) -> bool:
-        if self._transaction is None or not self._has_written:
+        if self._transaction is None or not self._transaction.is_open:
             return False
         await self._transaction.complete(self._duration_ms(), _text(result))
         return True

@@ -9,6 +9,8 @@ from rota.store.statements import Statements
 
 Statement = tuple[str, dict[str, Any]]
 
+# Its end is written in it, whatever the server's default.
+_BEGIN = "BEGIN READ WRITE;\n"
 # A deferred constraint would otherwise fail in COMMIT, after an end that looked written.
 _SETTLE = "SET CONSTRAINTS ALL IMMEDIATE;\n"
 
@@ -23,24 +25,31 @@ class Lending:
         # Rescue ends the backend of a lost worker by its name.
         self.name = f"rota run {claim.id} worker {worker}"
         # Where it may not, the server itself ends what a stopped process left open.
-        self._idle = f"{int(lease_seconds * 10)}s"
+        self.idle = f"{int(lease_seconds * 10)}s"
+
+    def open(self) -> Statement:
+        """The beginning of a transaction too. Answers, in its last column, which one it is."""
+        sql, parameters = self.begin()
+        return _BEGIN + sql, parameters
 
     def begin(self, *, is_local: bool = True, level: str | None = None) -> Statement:
         """Local to the transaction wherever there is one, so that it works through a pooler."""
         return self._statements.get("session/lend"), {
             "name": self.name,
-            "idle": self._idle,
+            "idle": self.idle,
             "level": level,
             "schema": self._statements.schema,
             "is_local": is_local,
         }
 
-    def end(self) -> Statement:
+    def end(self, *, is_settled: bool = False) -> Statement:
         """Several statements in one: for a cursor that fills in parameters by itself. What is
-        deferred runs with what the code has set."""
+        deferred runs with what the code has set. Answers which transaction this is, and marks the
+        place behind which the end of the run is written."""
         reset, parameters = self.reset()
-        return _SETTLE + reset, parameters
+        mark = self._statements.get("session/mark")
+        return f"{'' if is_settled else _SETTLE}{reset};\n{mark}", parameters
 
     def reset(self) -> Statement:
-        """The same without running what is deferred."""
-        return self._statements.get("session/take_back"), {"idle": self._idle}
+        """The same without running what is deferred, and without a mark."""
+        return self._statements.get("session/take_back"), {"idle": self.idle}

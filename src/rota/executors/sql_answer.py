@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from rota.executors.remote import RemoteError
+from rota.model.json_bounds import check_bounds
 
 _QUOTED = 200
+_T = TypeVar("_T", bool, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,24 @@ def read_answer(text: str | None) -> Answer:
     """Check what came; BadAnswer quotes it."""
     if text is None:
         raise BadAnswer.of("the function must return {success, message, details?}", None)
-    found: Any = msgspec.json.decode(text)
-    if not isinstance(found, dict):
+    try:
+        check_bounds(text.encode())
+    except ValueError as error:
+        raise BadAnswer.of(f"the answer cannot be stored as JSON: {error}", text) from None
+    if not text.startswith("{"):
         raise BadAnswer.of("the function must return an object {success, message, details?}", text)
-    for key, kind, name in (("success", bool, "a boolean"), ("message", str, "a text")):
-        if key not in found:
-            raise BadAnswer.of(f'the answer has no "{key}"', text)
-        if not isinstance(found[key], kind):
-            raise BadAnswer.of(f'"{key}" must be {name}', text)
-    details = found.get("details")
-    encoded = None if details is None else msgspec.json.encode(details).decode()
-    return Answer(found["success"], found["message"], encoded, text)
+    # The parts as they were written: a decimal has its digits still.
+    parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    success = _read(parts, "success", bool, "a boolean", text)
+    message = _read(parts, "message", str, "a text", text)
+    details = bytes(parts.get("details", b"null")).decode().strip()
+    return Answer(success, message, None if details == "null" else details, text)
+
+
+def _read(parts: Mapping[str, msgspec.Raw], key: str, kind: type[_T], name: str, text: str) -> _T:
+    if key not in parts:
+        raise BadAnswer.of(f'the answer has no "{key}"', text)
+    found: Any = msgspec.json.decode(parts[key])
+    if not isinstance(found, kind):
+        raise BadAnswer.of(f'"{key}" must be {name}', text)
+    return found

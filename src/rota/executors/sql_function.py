@@ -20,14 +20,14 @@ import psycopg
 from psycopg import AsyncClientCursor, AsyncConnection, errors
 from psycopg.adapt import Buffer, Loader
 
-from rota.errors import AttemptTimeout, LeaseLost
+from rota.errors import AttemptTimeout
+from rota.executors.ending import Rows, carry_out, write
 from rota.executors.lending import Lending
 from rota.executors.run_as import settle
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
-from rota.store.errors import is_missing_partition
-from rota.store.feed import again_columns, ended_columns
+from rota.store.ends import again_columns, ended_columns
 from rota.store.sessions import lent
 from rota.store.statements import Statements
 
@@ -35,7 +35,6 @@ WriteLog = Callable[[str, str, Mapping[str, Any]], None]
 
 _LIMIT = "SELECT set_config('statement_timeout', %s, %s)"
 _CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
-_LOCKED_PAUSE = 0.05
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")
 
@@ -59,6 +58,7 @@ class SqlFunctionCall:
     def __init__(
         self, claim: Claim, worker: int, *, url: str, schema: str, started: float,
         timeout: float | None, lease_seconds: float, is_debug: bool, write_log: WriteLog,
+        has_session: bool = True,
     ) -> None:  # fmt: skip
         self._claim = claim
         self._worker = worker
@@ -69,6 +69,7 @@ class SqlFunctionCall:
         self._timeout = timeout
         self._lease_seconds = lease_seconds
         self._is_debug = is_debug
+        self._has_session = has_session
         self._write_log = write_log
         self._told = asyncio.Event()
 
@@ -79,7 +80,8 @@ class SqlFunctionCall:
         """Call it, and end the run by what `decide` makes of its answer. What the function raised
         is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
         arguments = lent(self._lending.name)
-        conn = await AsyncConnection.connect(self._url, prepare_threshold=None, **arguments)
+        conn = await AsyncConnection.connect(self._url, **arguments)
+        await conn.set_read_only(False)  # its end is written in it, whatever the default
         conn.add_notice_handler(self._hear)
         conn.adapters.register_loader("jsonb", _Text)
         canceller = asyncio.create_task(self._cancel_when_told(conn))
@@ -99,6 +101,8 @@ class SqlFunctionCall:
         assert row is not None
         call, mode, is_answering, caller = row
         if mode == "none":
+            if not self._has_session:
+                raise NeedsSession
             answer = await self._ask(conn, call, is_answering, is_local=False)
             return SqlEnd(decide(answer), self._duration_ms, is_written=False)
         async with conn.transaction():
@@ -144,7 +148,7 @@ class SqlFunctionCall:
         last = self._lending.end()
         if caller is not None:
             await settle(conn, caller, self._statements, reset)
-            last = self._lending.reset()
+            last = self._lending.end(is_settled=True)
         await AsyncClientCursor(conn).execute(*last)
 
     async def _write(self, conn: AsyncConnection[Any], end: SqlEnd) -> None:
@@ -154,22 +158,13 @@ class SqlFunctionCall:
             sql, columns = self._statements.get("runs/end"), ended_columns(self._worker, rows)
         else:
             sql, columns = self._statements.get("runs/requeue"), again_columns(self._worker, rows)
-        deadline = time.monotonic() + self._lease_seconds
-        while True:
-            try:
-                async with conn.transaction():
-                    row = await (await conn.execute(sql, columns)).fetchone()
-                    if row is None or row[0] != 1:
-                        raise LeaseLost(f"run {self._claim.id} belongs to another worker by now")
-                    return
-            except errors.LockNotAvailable:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(_LOCKED_PAUSE)
-            except errors.CheckViolation as error:
-                if not is_missing_partition(error) or time.monotonic() > deadline:
-                    raise
-                await conn.execute(self._statements.get("upkeep/partitions"))
+
+        async def fetch(sql: str, parameters: Mapping[str, Any]) -> Rows:
+            cursor = await conn.execute(sql.encode(), parameters)
+            return await cursor.fetchall() if cursor.description else []
+
+        steps = write(self._statements, (sql, columns), self._claim, self._lease_seconds)
+        await carry_out(steps, fetch)
 
     @property
     def _duration_ms(self) -> float:
@@ -202,6 +197,17 @@ class SqlFunctionCall:
         if isinstance(error, errors.QueryCanceled) and is_over:
             return AttemptTimeout(self._timeout or 0.0)
         return SqlFunctionError.of(error)
+
+
+class NeedsSession(SqlFailure):
+    """What it sets holds for the session, which a pooler would lend on between its commits."""
+
+    def __init__(self) -> None:
+        text = (
+            "a procedure that commits needs a session of its own, and the pooler lends sessions for"
+            " a transaction only: set database.direct_url to the address of the server itself"
+        )
+        super().__init__("NeedsSession", text, text)
 
 
 class SqlFunctionError(SqlFailure):

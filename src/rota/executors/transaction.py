@@ -8,141 +8,186 @@ for as long as the handler runs.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol
 
-import psycopg
-from psycopg import AsyncClientCursor, AsyncConnection, ClientCursor, Connection
-from psycopg.errors import CheckViolation, LockNotAvailable
-
-from rota.errors import JobError, LeaseLost
+from rota.errors import JobError
+from rota.executors import ending
+from rota.executors.guests import make_async_way, make_way
+from rota.executors.guests.base import Terms
 from rota.executors.lending import Lending
+from rota.executors.own import OwnAsync, OwnSync
+from rota.executors.ways import AsyncWay, Way
 from rota.model.run import Claim
-from rota.store.errors import is_missing_partition
-from rota.store.sessions import lent
+from rota.store.identity import Identity
+from rota.store.kept import KeptSessions
 from rota.store.statements import Statements
 
-_LOCKED_PAUSE = 0.05
+_WRITE_PAUSE = 0.005
+
+
+class Progress(Protocol):
+    """What is written about the run of an attempt beside its transaction."""
+
+    def hold(self, run_id: int, attempt: int) -> bool:
+        """Write nothing more of it for now. False: something is just being written."""
+
+    def release(self, run_id: int, attempt: int) -> None: ...
 
 
 class AttemptTransaction:
-    """One connection of its own, for one attempt; async or sync, as the handler is.
-
-    Each block is a savepoint in one transaction that is held open round all of them: a handler
-    that calls `commit()` itself gets the driver's error instead of a commit without the fence.
-    """
+    """The one transaction of one attempt; async or sync, as the handler is. Each block is a
+    savepoint in it."""
 
     def __init__(
-        self, url: str, schema: str, claim: Claim, worker: int, lease_seconds: float
+        self,
+        sessions: KeptSessions,
+        schema: str,
+        claim: Claim,
+        worker: int,
+        lease_seconds: float,
+        progress: Progress | None = None,
     ) -> None:
-        self._url = url
+        self._progress = progress
+        self._sessions = sessions
+        self._statements = Statements(schema)
         self._claim = claim
         self._worker = worker
         self._lease_seconds = lease_seconds
-        statements = Statements(schema)
-        self._lending = Lending(statements, claim, worker, lease_seconds)
-        self._finish_sql = statements.get("runs/finish")
-        self._partitions_sql = statements.get("upkeep/partitions")
-        self._conn: AsyncConnection[Any] | None = None
-        self._sync_conn: Connection[Any] | None = None
-        self._open = AsyncExitStack()
-        self._open_sync = ExitStack()
+        self._lending = Lending(self._statements, claim, worker, lease_seconds)
+        self._beginning = asyncio.Lock()
+        self._beginning_sync = threading.Lock()
+        self._source: Any = None
+        self._way: AsyncWay | None = None
+        self._sync_way: Way | None = None
+        self._is_abandoned = False
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether what is written about its run meanwhile would end it (40001)."""
+        way = self._way or self._sync_way
+        return way is not None and way.is_strict
+
+    @property
+    def is_open(self) -> bool:
+        return self._way is not None or self._sync_way is not None
 
     @asynccontextmanager
-    async def block(self) -> AsyncIterator[AsyncConnection[Any]]:
-        if self._sync_conn is not None:
-            raise JobError("this attempt already uses transaction_sync(); use one of the two")
-        if self._conn is None:
-            conn = await AsyncConnection.connect(self._url, **lent(self._lending.name))
-            self._conn = conn
-            await self._open.enter_async_context(conn.transaction())
-            await conn.execute(*self._lending.begin())
-        async with self._conn.transaction():
-            yield self._conn
+    async def block(self, source: Any = None) -> AsyncIterator[Any]:
+        async with self._beginning:
+            self._check(self._sync_way, "transaction_sync()", self._way, source)
+            if self._way is None:
+                way = self._make_async_way(source)
+                while source is not None and not self._hold():  # noqa: ASYNC110
+                    await asyncio.sleep(_WRITE_PAUSE)
+                try:
+                    await way.begin()
+                except BaseException:
+                    self._release()
+                    await way.close()
+                    raise
+                self._way, self._source = way, source
+                if not way.is_strict:
+                    self._release()
+        async with self._way.block() as given:
+            yield given
 
     @contextmanager
-    def block_sync(self) -> Iterator[Connection[Any]]:
-        if self._conn is not None:
-            raise JobError("this attempt already uses transaction(); use one of the two")
-        if self._sync_conn is None:
-            conn = psycopg.connect(self._url, **lent(self._lending.name))
-            self._sync_conn = conn
-            self._open_sync.enter_context(conn.transaction())
-            conn.execute(*self._lending.begin())
-        with self._sync_conn.transaction():
-            yield self._sync_conn
+    def block_sync(self, source: Any = None) -> Iterator[Any]:
+        with self._beginning_sync:
+            self._check(self._way, "transaction()", self._sync_way, source)
+            if self._sync_way is None:
+                way = self._make_way(source)
+                while source is not None and not self._hold():
+                    time.sleep(_WRITE_PAUSE)
+                try:
+                    way.begin()
+                except BaseException:
+                    self._release()
+                    way.close()
+                    raise
+                self._sync_way, self._source = way, source
+                if not way.is_strict:
+                    self._release()
+        with self._sync_way.block() as given:
+            yield given
+
+    def _hold(self) -> bool:
+        """Before it begins, as nobody knows yet how strict the user's connection is."""
+        claim, progress = self._claim, self._progress
+        return progress is None or progress.hold(claim.id, claim.attempt)
+
+    def _release(self) -> None:
+        if self._progress is not None:
+            self._progress.release(self._claim.id, self._claim.attempt)
+
+    def _make_async_way(self, source: Any) -> AsyncWay:
+        if source is None:
+            return OwnAsync(self._sessions, self._statements, self._lending)
+        return make_async_way(source, self._terms())
+
+    def _make_way(self, source: Any) -> Way:
+        if source is None:
+            return OwnSync(self._sessions, self._statements, self._lending)
+        return make_way(source, self._terms())
+
+    def _terms(self) -> Terms:
+        return Terms(self._statements, self._lending, Identity(self._sessions, self._statements))
+
+    def _check(self, other: object, name: str, way: object, source: Any) -> None:
+        if other is not None:
+            raise JobError(f"this attempt already uses {name}; use one of the two")
+        if way is not None and source is not self._source:
+            raise JobError(
+                "this attempt already has a transaction elsewhere: one attempt has one transaction"
+            )
 
     async def complete(self, duration_ms: float, result: str | None) -> None:
         """Effect and completion together. LeaseLost: the run is somebody else's, nothing stays."""
-        assert self._conn is not None
-        await AsyncClientCursor(self._conn).execute(*self._lending.end())
-        deadline = time.monotonic() + self._lease_seconds
-        while True:
-            try:
-                async with self._conn.transaction():
-                    params = self._params(duration_ms, result)
-                    cursor = await self._conn.execute(self._finish_sql, params)
-                    self._check(await cursor.fetchone())
-                break
-            except LockNotAvailable:
-                # Somebody holds the run's row; the work is done, so that is worth a wait.
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(_LOCKED_PAUSE)
-            except CheckViolation as error:
-                if not is_missing_partition(error) or time.monotonic() > deadline:
-                    raise
-                await self._conn.execute(self._partitions_sql)
-        await self._open.aclose()
+        way = self._way
+        if way is None:
+            await asyncio.to_thread(self.complete_sync, duration_ms, result)
+            return
+        await way.settle()
+        await ending.carry_out(self._steps(duration_ms, result), way.fetch)
+        await way.commit()
         await self.close()
 
     def complete_sync(self, duration_ms: float, result: str | None) -> None:
-        assert self._sync_conn is not None
-        ClientCursor(self._sync_conn).execute(*self._lending.end())
-        deadline = time.monotonic() + self._lease_seconds
-        while True:
-            try:
-                with self._sync_conn.transaction():
-                    params = self._params(duration_ms, result)
-                    self._check(self._sync_conn.execute(self._finish_sql, params).fetchone())
-                break
-            except LockNotAvailable:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_LOCKED_PAUSE)
-            except CheckViolation as error:
-                if not is_missing_partition(error) or time.monotonic() > deadline:
-                    raise
-                self._sync_conn.execute(self._partitions_sql)
-        self._open_sync.close()
+        way = self._sync_way
+        if way is None:
+            raise JobError(
+                "transaction() was used where no event loop completes it: use transaction_sync()"
+            )
+        way.settle()
+        ending.carry_out_sync(self._steps(duration_ms, result), way.fetch)
+        way.commit()
         self.close_sync()
 
-    def _params(self, duration_ms: float, result: str | None) -> dict[str, Any]:
-        return {
-            "worker": self._worker,
-            "ids": [self._claim.id],
-            "attempts": [self._claim.attempt],
-            "durations": [duration_ms],
-            "results": [result],
-        }
-
-    def _check(self, row: Any) -> None:
-        if row is None or row[0] != 1:
-            raise LeaseLost(f"run {self._claim.id} belongs to another worker by now")
+    def _steps(self, duration_ms: float, result: str | None) -> ending.Steps:
+        end = ending.finish(self._statements, self._claim, self._worker, duration_ms, result)
+        return ending.write(self._statements, end, self._claim, self._lease_seconds)
 
     async def close(self) -> None:
-        """Without `complete` before it, everything is rolled back: by the server, as the
-        connection simply ends."""
-        self._open.pop_all()
-        conn, self._conn = self._conn, None
-        if conn is not None:
-            await conn.close()
-        self.close_sync()
+        """Without `complete` before it, everything is rolled back."""
+        way, self._way = self._way, None
+        if way is not None:
+            await way.close()
+            self._release()
+        if self._sync_way is not None and not self._is_abandoned:
+            await asyncio.to_thread(self.close_sync)
 
     def close_sync(self) -> None:
-        self._open_sync.pop_all()
-        conn, self._sync_conn = self._sync_conn, None
-        if conn is not None:
-            conn.close()
+        way, self._sync_way = self._sync_way, None
+        if way is not None:
+            way.close()
+            self._release()
+
+    def abandon(self) -> None:
+        """Its thread was left behind. It closes by itself, if ever it returns."""
+        self._is_abandoned = True
+        if self._sync_way is not None:
+            self._sync_way.abandon()

@@ -41,7 +41,9 @@ class Batch:
     callers then take their keys in the same order, and neither waits for the other in a circle.
     """
 
-    def __init__(self, calls: Iterable[Call], connection: Any = None) -> None:
+    def __init__(
+        self, calls: Iterable[Call], connection: Any = None, triggered_by: str | None = None
+    ) -> None:
         self.calls = list(calls)
         refuse_others(self.calls)
         self.connection = _common_connection(self.calls, connection)
@@ -50,7 +52,7 @@ class Batch:
         if len(chunks) > 1 and any(call.options.key is not None for call in self.calls):
             self._order = sorted(range(len(self.calls)), key=lambda n: _place(self.calls[n]))
             chunks = list(_cut([self.calls[n] for n in self._order]))
-        self.parts = [_part(chunk) for chunk in chunks]
+        self.parts = [_part(chunk, triggered_by) for chunk in chunks]
 
     def restore(self, rows: Sequence[Any]) -> Sequence[Any]:
         """Answers in the order of the calls."""
@@ -62,18 +64,19 @@ class Batch:
         return restored
 
 
-def _part(calls: Sequence[Call]) -> Part:
+def _part(calls: Sequence[Call], triggered_by: str | None) -> Part:
     payloads = f"[{','.join([call.payload for call in calls])}]"
     job, _, validated_by, options = calls[0]
     is_one_job = all(call.job == job for call in calls)
     if is_one_job and options.key is None and all(call.options is options for call in calls):
         given = {name: options.parameters[name] for name in _UNIFORM}
         own = {"job": job, "payloads": payloads, "validated_by": validated_by}
-        return Part(True, given | own)
+        return Part(True, given | own | {"triggered_by": triggered_by})
     own = {
         "jobs": [job] if is_one_job else [call.job for call in calls],
         "payloads": payloads,
         "validated_by": [call.validated_by for call in calls],
+        "triggered_by": triggered_by,
     }
     return Part(False, _columns(calls) | own)
 

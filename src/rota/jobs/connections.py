@@ -6,20 +6,22 @@ commits, either.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg.errors import InvalidSqlStatementName
-from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
-
 from rota.errors import PayloadError
+from rota.store.drivers import (
+    Rows,
+    family,
+    fetch_asyncpg,
+    fetch_django,
+    fetch_psycopg,
+    fetch_psycopg_sync,
+    fetch_sqlalchemy,
+    fetch_sqlalchemy_sync,
+)
 from rota.store.errors import translate_foreign
-from rota.store.statements import convert
-
-Rows = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows
 
 def find_driver(connection: Any) -> Driver:
     """By the names of the connection's class and its bases."""
-    for kind in type(connection).__mro__:
-        driver = _DRIVERS.get((kind.__module__.partition(".")[0], kind.__name__))
+    for name in family(connection):
+        driver = _DRIVERS.get(name)
         if driver is not None:
             return driver
     kind = type(connection)
@@ -69,76 +71,33 @@ def find_driver(connection: Any) -> Driver:
     )
 
 
-async def _psycopg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    # A cursor of our own: the caller's may hold rows that are still to be read.
-    owner = getattr(connection, "connection", connection)
-    async with owner.cursor(row_factory=tuple_row) as cursor:
-        try:
-            await cursor.execute(sql, parameters)
-        except InvalidSqlStatementName:
-            if not _can_repeat(owner):
-                raise
-            await cursor.execute(sql, parameters, prepare=False)
-        return await cursor.fetchall()  # type: ignore[no-any-return]
-
-
-def _psycopg_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    owner = getattr(connection, "connection", connection)
-    with owner.cursor(row_factory=tuple_row) as cursor:
-        try:
-            cursor.execute(sql, parameters)
-        except InvalidSqlStatementName:
-            if not _can_repeat(owner):
-                raise
-            cursor.execute(sql, parameters, prepare=False)
-        return cursor.fetchall()  # type: ignore[no-any-return]
-
-
-def _can_repeat(connection: Any) -> bool:
-    """What the driver had prepared is gone (DISCARD ALL, a pooler). In a transaction, which has
-    failed by that, only the caller can begin again."""
-    return bool(connection.info.transaction_status == TransactionStatus.IDLE)
-
-
-async def _asyncpg(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    text, names = convert(sql, "numeric")
-    rows = await connection.fetch(text, *(parameters[name] for name in names))
-    return [tuple(row) for row in rows]
-
-
-async def _sqlalchemy(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    text, _ = convert(sql, "named")
-    result = await connection.execute(sys.modules["sqlalchemy"].text(text), parameters)
-    return [tuple(row) for row in result.all()]
-
-
-def _sqlalchemy_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
-    text, _ = convert(sql, "named")
-    result = connection.execute(sys.modules["sqlalchemy"].text(text), parameters)
-    return [tuple(row) for row in result.all()]
-
-
 def _django(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
     if connection.vendor != "postgresql":
         raise PayloadError(f"Django's connection is to {connection.vendor}, not to PostgreSQL")
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return [tuple(row) for row in cursor.fetchall()]
+    return fetch_django(connection, sql, parameters)
 
 
 _DRIVERS: dict[tuple[str, str], Driver] = {
-    ("psycopg", "AsyncConnection"): Driver("psycopg's AsyncConnection", fetch=_psycopg),
-    ("psycopg", "AsyncCursor"): Driver("psycopg's AsyncCursor", fetch=_psycopg),
-    ("psycopg", "Connection"): Driver("psycopg's Connection", fetch_sync=_psycopg_sync),
-    ("psycopg", "Cursor"): Driver("psycopg's Cursor", fetch_sync=_psycopg_sync),
-    ("asyncpg", "Connection"): Driver("asyncpg's Connection", fetch=_asyncpg),
-    ("asyncpg", "PoolConnectionProxy"): Driver("asyncpg's Connection", fetch=_asyncpg),
-    ("sqlalchemy", "AsyncConnection"): Driver("SQLAlchemy's AsyncConnection", fetch=_sqlalchemy),
-    ("sqlalchemy", "AsyncSession"): Driver("SQLAlchemy's AsyncSession", fetch=_sqlalchemy),
-    ("sqlalchemy", "async_scoped_session"): Driver("SQLAlchemy's AsyncSession", fetch=_sqlalchemy),
-    ("sqlalchemy", "Connection"): Driver("SQLAlchemy's Connection", fetch_sync=_sqlalchemy_sync),
-    ("sqlalchemy", "Session"): Driver("SQLAlchemy's Session", fetch_sync=_sqlalchemy_sync),
-    ("sqlalchemy", "scoped_session"): Driver("SQLAlchemy's Session", fetch_sync=_sqlalchemy_sync),
+    ("psycopg", "AsyncConnection"): Driver("psycopg's AsyncConnection", fetch=fetch_psycopg),
+    ("psycopg", "AsyncCursor"): Driver("psycopg's AsyncCursor", fetch=fetch_psycopg),
+    ("psycopg", "Connection"): Driver("psycopg's Connection", fetch_sync=fetch_psycopg_sync),
+    ("psycopg", "Cursor"): Driver("psycopg's Cursor", fetch_sync=fetch_psycopg_sync),
+    ("asyncpg", "Connection"): Driver("asyncpg's Connection", fetch=fetch_asyncpg),
+    ("asyncpg", "PoolConnectionProxy"): Driver("asyncpg's Connection", fetch=fetch_asyncpg),
+    ("sqlalchemy", "AsyncConnection"): Driver(
+        "SQLAlchemy's AsyncConnection", fetch=fetch_sqlalchemy
+    ),
+    ("sqlalchemy", "AsyncSession"): Driver("SQLAlchemy's AsyncSession", fetch=fetch_sqlalchemy),
+    ("sqlalchemy", "async_scoped_session"): Driver(
+        "SQLAlchemy's AsyncSession", fetch=fetch_sqlalchemy
+    ),
+    ("sqlalchemy", "Connection"): Driver(
+        "SQLAlchemy's Connection", fetch_sync=fetch_sqlalchemy_sync
+    ),
+    ("sqlalchemy", "Session"): Driver("SQLAlchemy's Session", fetch_sync=fetch_sqlalchemy_sync),
+    ("sqlalchemy", "scoped_session"): Driver(
+        "SQLAlchemy's Session", fetch_sync=fetch_sqlalchemy_sync
+    ),
     ("django", "ConnectionProxy"): Driver("Django's connection", fetch_sync=_django),
     ("django", "BaseDatabaseWrapper"): Driver("Django's connection", fetch_sync=_django),
 }

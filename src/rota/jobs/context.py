@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -15,6 +15,7 @@ from rota.model.run import Claim
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
 
+S = TypeVar("S")
 _CODE: Mapping[str, Any] = MappingProxyType({"type": "code"})
 
 
@@ -37,8 +38,8 @@ class Attempt(Protocol):
     def is_cancelled(self) -> bool: ...
     def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None: ...
     def report_progress(self, fraction: float, message: str | None) -> None: ...
-    def open_transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]: ...
-    def open_transaction_sync(self) -> AbstractContextManager[Connection[Any]]: ...
+    def open_transaction(self, source: Any) -> AbstractAsyncContextManager[Any]: ...
+    def open_transaction_sync(self, source: Any) -> AbstractContextManager[Any]: ...
 
 
 class AttemptLog:
@@ -183,14 +184,29 @@ class Context:
             raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
         self._attempt.report_progress(fraction, message)
 
-    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+    @overload
+    def transaction(self, /) -> AbstractAsyncContextManager[AsyncConnection[Any]]: ...
+    @overload
+    def transaction(self, source: Callable[[], S], /) -> AbstractAsyncContextManager[S]: ...
+    @overload
+    def transaction(self, source: Any, /) -> AbstractAsyncContextManager[Any]: ...
+    def transaction(self, source: Any = None, /) -> AbstractAsyncContextManager[Any]:
         """A transaction that commits together with the completion when the handler returns.
 
         Others see its rows only then; if the handler raises, or the lease is lost, not at all.
-        A second block in the same attempt is a second savepoint of the same transaction.
+        A second block in the same attempt is a second savepoint of the same transaction. It is on
+        a connection of Rota's, or on one of `source`: a pool of psycopg or asyncpg, an engine,
+        session or sessionmaker of SQLAlchemy, in the same database.
         """
-        return self._attempt.open_transaction()
+        return self._attempt.open_transaction(source)
 
-    def transaction_sync(self) -> AbstractContextManager[Connection[Any]]:
-        """The same for handlers that run in a thread or a process of their own."""
-        return self._attempt.open_transaction_sync()
+    @overload
+    def transaction_sync(self, /) -> AbstractContextManager[Connection[Any]]: ...
+    @overload
+    def transaction_sync(self, source: Callable[[], S], /) -> AbstractContextManager[S]: ...
+    @overload
+    def transaction_sync(self, source: Any, /) -> AbstractContextManager[Any]: ...
+    def transaction_sync(self, source: Any = None, /) -> AbstractContextManager[Any]:
+        """The same for handlers that run in a thread or a process of their own. It takes Django's
+        connection too."""
+        return self._attempt.open_transaction_sync(source)

@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
@@ -14,11 +14,12 @@ from rota.config import Config
 from rota.config.settings import Level
 from rota.errors import JobError, PayloadError
 from rota.jobs.encoding import encode_value
+from rota.jobs.limits import DeclaredLimit, name_limits
+from rota.jobs.on import On, bindings
 from rota.jobs.payload import PayloadSchema
 from rota.jobs.timings import DeclaredSchedule, name_schedules
 from rota.jobs.values import (
     check_duration,
-    check_events,
     check_level,
     check_number,
     check_tags,
@@ -56,8 +57,9 @@ class JobArguments(TypedDict, total=False):
     schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
     log_level: Level | None
     capture_logs: bool | None
-    events: str | list[str] | tuple[str, ...] | None
+    events: str | On | list[str | On] | tuple[str | On, ...] | None
     retention: Retention | Mapping[str, Any] | None
+    limits: DeclaredLimit | list[DeclaredLimit] | tuple[DeclaredLimit, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +87,9 @@ class JobDefinition:
     log_level: str | None = None
     capture_logs: bool | None = None
     events: tuple[str, ...] = ()
+    event_filters: Mapping[str, Any] = field(default_factory=dict)
     retention: Retention | None = None
+    limits: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -98,9 +102,11 @@ class JobDefinition:
             name: _check_argument(name, value, place, config) for name, value in given.items()
         }
         name = values.pop("name", None) or function.__name__
+        values["events"], values["event_filters"] = values.get("events", ((), {}))
         values["executor"] = _check_executor(function, values.get("executor"), place)
         values.setdefault("description", _first_line(function))
         values["schedules"] = tuple(name_schedules(name, values.get("schedules", ())))
+        values["limits"] = tuple(name_limits(name, values.get("limits", ())))
         schema = PayloadSchema.of(function, name, place, config.runs.payload_bytes)
         _check_payloads(values, schema, place)
         return cls(name=name, function=function, schema=schema, source=place, **values)
@@ -256,6 +262,14 @@ def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSch
     return given
 
 
+def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit, ...]:
+    given = (value,) if isinstance(value, DeclaredLimit) else tuple(value)
+    for one in given:
+        if not isinstance(one, DeclaredLimit):
+            raise ValueError(f"{name} are made with rota.concurrency, rate or sequence: {one!r}")
+    return given
+
+
 _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "name": lambda name, value, config: check_text(name, value, most=200),
     "queue": lambda name, value, config: check_text(name, value, most=100),
@@ -274,8 +288,9 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "schedules": _check_schedules,
     "log_level": _check_level,
     "capture_logs": _check_enabled,
-    "events": lambda name, value, config: check_events(name, value),
+    "events": lambda name, value, config: bindings(name, value),
     "retention": lambda name, value, config: Retention.parse(value),
+    "limits": _check_limits,
 }
 
 

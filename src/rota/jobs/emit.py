@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from rota.config import Config
@@ -10,12 +11,29 @@ from rota.errors import PayloadError
 from rota.jobs import connections
 from rota.jobs.encoding import encode_value
 from rota.jobs.handle import Run, RunReader
-from rota.jobs.options import NO_OPTIONS, KeyKeep
+from rota.jobs.options import MAX_DELAY, NO_OPTIONS, KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
-from rota.jobs.values import check_event
+from rota.jobs.values import check_duration, check_event, check_text
 from rota.store.errors import translate
 from rota.store.pool import Database
+from rota.telemetry import parent
+
+
+class Started(list[Run]):
+    """The runs that an event has started, or that were there already; `event_id` is its number."""
+
+    event_id: int | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[Any], reader: RunReader) -> Started:
+        """From rows of run, job, whether it was there already, and the event's number."""
+        made = cls()
+        for run_id, job, is_duplicate, event_id in rows:
+            made.event_id = event_id
+            if run_id is not None:
+                made.append(Run(run_id, job, is_duplicate, reader))
+        return made
 
 
 class Emitter:
@@ -33,7 +51,7 @@ class Emitter:
 
     async def send(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
-    ) -> list[Run]:
+    ) -> Started:
         parameters = event_parameters(event, payload, **options)
         with translate():
             await self._database.open()
@@ -48,7 +66,7 @@ class Emitter:
 
     def send_sync(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
-    ) -> list[Run]:
+    ) -> Started:
         parameters = event_parameters(event, payload, **options)
         with translate():
             self._database.open_sync()
@@ -60,8 +78,8 @@ class Emitter:
         with translate(), self._database.connection_sync() as conn:
             return self._runs(conn.execute(self._sql, parameters).fetchall())
 
-    def _runs(self, rows: list[Any]) -> list[Run]:
-        return [Run(run_id, job, is_duplicate, self._reader) for run_id, job, is_duplicate in rows]
+    def _runs(self, rows: list[Any]) -> Started:
+        return Started.of(rows, self._reader)
 
 
 def event_parameters(
@@ -72,6 +90,9 @@ def event_parameters(
     key: str | None,
     key_keep: KeyKeep = None,
     metadata: Mapping[str, Any] | None = None,
+    hook: str | None = None,
+    key_period: float | timedelta | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What the statement takes; PayloadError if it cannot be sent."""
     if payload is not None and not isinstance(payload, Mapping):
@@ -79,12 +100,36 @@ def event_parameters(
     options = NO_OPTIONS.merge({"tenant": tenant, "key": key, "key_keep": key_keep})
     try:
         return {
-            "event": check_event("event", event),
+            "event": _check_name(event),
             "payload": encode_value(dict(payload or {}), "payload").decode(),
             "tenant": options.tenant,
             "key": options.key,
             "key_seconds": options.key_keep,
+            "parent_run_id": parent.run_id(),
             "metadata": encode_value(dict(metadata), "metadata").decode() if metadata else None,
+            "hook": None if hook is None else check_text("hook", hook, most=200),
+            "period_seconds": _period(key_period, key, key_keep),
+            "source": encode_value(dict(source), "source").decode() if source else None,
         }
     except ValueError as error:
         raise PayloadError(str(error)) from None
+
+
+def _check_name(event: Any) -> str:
+    name = check_event("event", event)
+    if "*" in name:
+        raise ValueError(f"event {name!r} has a *, which is for what jobs are bound to")
+    return name
+
+
+def _period(value: float | timedelta | None, key: str | None, key_keep: KeyKeep) -> float | None:
+    if value is None:
+        return None
+    if key is None:
+        raise ValueError("key_period says what becomes of a key, but there is no key")
+    if key_keep is not None:
+        raise ValueError(
+            "key_period and key_keep exclude each other: one counts from the event, the other from"
+            " the end of each run"
+        )
+    return check_duration("key_period", value, most=MAX_DELAY)

@@ -15,6 +15,7 @@ from rota.model.json_bounds import DEEPEST, check_bounds
 # jsonb has no NUL. The escape of a backslash before `u0000` is innocent text, so it is counted.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _ALWAYS_FINE = frozenset({int, bool})
+_LARGEST_PLAIN = 1 << 63
 
 encode_plain = msgspec.json.Encoder().encode
 
@@ -55,7 +56,7 @@ def encode_result(value: Any, limit: int) -> bytes | None:
     """What a handler returned, as JSON; None for none."""
     if value is None:
         return None
-    if type(value) in _ALWAYS_FINE:
+    if type(value) in _ALWAYS_FINE and -_LARGEST_PLAIN < value < _LARGEST_PLAIN:
         return encode_plain(value)
     raw = encode_value(value, "the result")
     if len(raw) > limit:

@@ -9,12 +9,12 @@ from rota.config import Config
 from rota.jobs import connections
 from rota.jobs.batch import Batch, Call
 from rota.jobs.handle import Run, RunReader
-from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.store.errors import translate
 from rota.store.pool import AsyncConn, Conn, Database
 from rota.store.prepared import Prepared
+from rota.telemetry.parent import triggered_by
 
 
 class Enqueuer:
@@ -68,7 +68,7 @@ class Enqueuer:
 
     async def send_many(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
         """Enqueue all of them or none, 10,000 in a round trip; answers in their order."""
-        batch = Batch(calls, connection)
+        batch = Batch(calls, connection, triggered_by())
         rows: list[Any] = []
         if not batch.parts:
             return []
@@ -88,7 +88,7 @@ class Enqueuer:
         return self._runs(batch, rows)
 
     def send_many_sync(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
-        batch = Batch(calls, connection)
+        batch = Batch(calls, connection, triggered_by())
         rows: list[Any] = []
         if not batch.parts:
             return []
@@ -106,10 +106,16 @@ class Enqueuer:
         return self._runs(batch, rows)
 
     def _one(self, call: Call) -> tuple[str, dict[str, Any]]:
-        own = {"job": call.job, "payload": call.payload, "validated_by": call.validated_by}
-        if call.options is NO_OPTIONS:
-            return self._plain, own
-        return self._full, call.options.parameters | own
+        own = {
+            "job": call.job,
+            "payload": call.payload,
+            "validated_by": call.validated_by,
+            "triggered_by": triggered_by(),
+        }
+        options = call.options
+        if options.is_plain:
+            return self._plain, own | {"queue": options.queue, "priority": options.priority}
+        return self._full, options.parameters | own
 
     def _runs(self, batch: Batch, rows: list[Any]) -> list[Run]:
         reader = self.reader
@@ -122,6 +128,7 @@ class Enqueuer:
         """A caller's connection needs none of ours, but opening registers the jobs."""
         with translate():
             await self._database.open()
+            self._database.used()
             if self._registry.has_new:
                 async with self._database.connection() as conn:
                     await self._register(conn)
@@ -129,6 +136,7 @@ class Enqueuer:
     def _open_sync(self) -> None:
         with translate():
             _ = self._database.url
+            self._database.used()
             if self._registry.has_new:
                 with self._database.connection_sync() as conn:
                     self._register_sync(conn)

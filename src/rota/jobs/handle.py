@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from rota.errors import RotaError, RunFailed
-from rota.model.run import RunInfo
+from rota.model.run import RunEnd, RunInfo
 
 
 class RunReader(Protocol):
@@ -17,8 +17,8 @@ class RunReader(Protocol):
 
     async def get_run(self, run_id: int) -> RunInfo: ...
     def get_run_sync(self, run_id: int) -> RunInfo: ...
-    async def wait_run(self, run_id: int, timeout: float | None) -> RunInfo: ...
-    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunInfo: ...
+    async def wait_run(self, run_id: int, timeout: float | None) -> RunEnd: ...
+    def wait_run_sync(self, run_id: int, timeout: float | None) -> RunEnd: ...
     async def cancel_run(self, run_id: int, reason: str | None) -> str: ...
     def cancel_run_sync(self, run_id: int, reason: str | None) -> str: ...
     async def retry_run(self, run_id: int, reason: str | None) -> None: ...
@@ -91,10 +91,10 @@ class Run:
         return f"<Run {self.id} of {self.job}{' (duplicate)' if self.is_duplicate else ''}>"
 
 
-def _result(info: RunInfo) -> Any:
-    if info.state != "succeeded":
-        raise RunFailed(info.id, info.state, info.end_reason, info.last_error)
-    return info.result
+def _result(end: RunEnd) -> Any:
+    if end.state != "succeeded":
+        raise RunFailed(end.id, end.state, end.end_reason, end.last_error)
+    return end.result
 
 
 def _seconds(timeout: float | timedelta | None) -> float | None:

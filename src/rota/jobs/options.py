@@ -11,11 +11,18 @@ from typing import Any, Literal, TypedDict, get_args
 
 from rota.errors import PayloadError, UnknownOption
 from rota.jobs.encoding import encode_value
-from rota.jobs.values import check_backoff, check_duration, check_number, check_tags, check_text
+from rota.jobs.values import (
+    check_backoff,
+    check_duration,
+    check_number,
+    check_tags,
+    check_tenant,
+    check_text,
+)
 from rota.model.backoff import Backoff
-from rota.model.instants import LONGEST_SECONDS, is_instant
+from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 
-OnConflict = Literal["return", "raise", "replace"]
+OnConflict = Literal["return", "raise", "replace", "debounce", "throttle"]
 ON_CONFLICT: tuple[OnConflict, ...] = get_args(OnConflict)
 FOREVER = float("inf")
 MAX_DELAY = LONGEST_SECONDS
@@ -48,7 +55,8 @@ class OptionArguments(TypedDict, total=False):
 class Options:
     """Checked options; None means that the job's own holds. Durations are in seconds.
 
-    `key_keep` is how long the key outlives its run: None, not at all; infinite, for ever.
+    `key_keep` is how long the key outlives its run: None, not at all; infinite, for ever. Of a
+    burst (debounce, throttle) it counts from its first enqueue.
     """
 
     queue: str | None = None
@@ -73,6 +81,12 @@ class Options:
         for name in ("key_keep", "on_conflict"):
             if getattr(self, name) is not None and self.key is None:
                 raise PayloadError(f"{name} says what becomes of a key, but there is no key")
+        if self.on_conflict == "debounce" and self.delay is None:
+            raise PayloadError(
+                "debounce needs a delay: the quiet time after which the last one runs"
+            )
+        if self.on_conflict == "throttle" and self.key_keep is None:
+            raise PayloadError("throttle needs key_keep: the period of which the first one runs")
 
     def merge(self, given: OptionArguments, default_backoff: Backoff | None = None) -> Options:
         """These options with others on top, which are checked first."""
@@ -86,6 +100,12 @@ class Options:
     @cached_property
     def is_default(self) -> bool:
         return self == NO_OPTIONS
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether they name a queue or a priority at most, besides the connection."""
+        own = replace(self, queue=None, priority=None, connection=None)
+        return own == NO_OPTIONS
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -134,7 +154,7 @@ def _check_instant(name: str, value: Any) -> datetime:
             f"{name}.replace(tzinfo=timezone.utc)"
         )
     if not is_instant(value):
-        raise ValueError(f"{name} {value.isoformat()} is not in the years 1 to 9999")
+        raise ValueError(f"{name} {value.isoformat()} is not in {SUPPORTED}")
     return value
 
 
@@ -164,7 +184,7 @@ _CHECKS: dict[str, Any] = {
     "key": lambda name, value: check_text(name, value, most=400),
     "key_keep": _check_key_keep,
     "on_conflict": _check_on_conflict,
-    "tenant": lambda name, value: check_text(name, value, most=200, least=0),
+    "tenant": lambda name, value: "" if value == "" else check_tenant(name, value),
     "max_attempts": lambda name, value: check_number(name, value, 1, 100),
     "timeout": check_duration,
     "tags": check_tags,

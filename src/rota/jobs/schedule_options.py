@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypedDict, get_args
 from rota.errors import TimingError
 from rota.jobs.encoding import encode_value
 from rota.jobs.values import YEAR
-from rota.model.instants import LONGEST_SECONDS, is_instant
+from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.schedule import CatchUp, Overlap, Requirement, timing_arguments
 from rota.timing.interval import every
 from rota.timing.timing import Timing
@@ -180,7 +180,7 @@ def _instant(name: str, value: Any) -> str:
             hint="give an offset, as in 2026-03-08T09:00:00+01:00 or …Z",
         )
     if not is_instant(value):
-        raise TimingError(f"{name} {value.isoformat()} is not in the years 1 to 9999")
+        raise TimingError(f"{name} {value.isoformat()} is not in {SUPPORTED}")
     return value.isoformat()
 
 
@@ -254,7 +254,7 @@ _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "queue": ("queue", None, _text),
     "priority": ("priority", None, _count(0, 9)),
     "max_attempts": ("max_attempts", None, _count(1, 100)),
-    "timeout": ("timeout_seconds", None, _seconds(0, is_open=True, most=YEAR)),
+    "timeout": ("timeout_seconds", None, _seconds(0.001, most=YEAR)),
     "run_tags": ("run_tags", None, _words),
     "run_metadata": ("run_metadata", None, _mapping),
     "description": ("description", "", _any_text),

@@ -152,7 +152,9 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "is_enabled": definition.enabled,
         "log_level": definition.log_level,
         "events": definition.events,
+        "event_filters": definition.event_filters,
         "retention": definition.retention and definition.retention.to_json(),
+        "limits": definition.limits or None,
     }
 
 

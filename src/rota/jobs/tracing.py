@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rota.jobs.batch import Call, refuse_others
-from rota.jobs.emit import Emitter
+from rota.jobs.emit import Emitter, Started
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import Run
 from rota.jobs.options import Options
@@ -71,18 +71,20 @@ class TracedEmitter(Emitter):
 
     async def send(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
-    ) -> list[Run]:
-        with _emitting(event) as runs:
+    ) -> Started:
+        with _emitting(event) as told:
             options["metadata"] = otel.carrier()
-            runs += await super().send(event, payload, connection, **options)
+            runs = await super().send(event, payload, connection, **options)
+            told += runs
         return runs
 
     def send_sync(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
-    ) -> list[Run]:
-        with _emitting(event) as runs:
+    ) -> Started:
+        with _emitting(event) as told:
             options["metadata"] = otel.carrier()
-            runs += super().send_sync(event, payload, connection, **options)
+            runs = super().send_sync(event, payload, connection, **options)
+            told += runs
         return runs
 
 

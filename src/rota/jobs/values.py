@@ -6,12 +6,15 @@ job.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from rota.jobs.encoding import encode_value
 from rota.model.backoff import Backoff
 from rota.model.log import LEVELS
+from rota.model.tenant import LONGEST_NAME, tenant_fault
 
 YEAR = 31_536_000.0
 # A float4 column holds it: shorter timeouts would stop an attempt before it began anyway.
@@ -30,6 +33,14 @@ def check_text(name: str, value: Any, most: int, least: int = 1) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"{name} {value!r} is not valid Unicode") from None
     return value
+
+
+def check_tenant(name: str, value: Any) -> str:
+    """Of one that is named; a run that nobody in particular owns has the tenant ''."""
+    fault = tenant_fault(check_text(name, value, most=LONGEST_NAME))
+    if fault is not None:
+        raise ValueError(f"{name} {fault}, not {value!r}")
+    return str(value)
 
 
 def check_number(name: str, value: Any, least: int, most: int) -> int:
@@ -61,6 +72,19 @@ def check_events(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ValueError(f"{name} must be a list of names, not {value!r}")
     return tuple(dict.fromkeys(check_event(f"each of {name}", one) for one in given))
+
+
+def check_event_filters(name: str, value: Any) -> dict[str, Any]:
+    """By event or pattern; the database checks what compares."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must map events to filters, not {value!r}")
+    return {check_event(f"each of {name}", key): check_filter(it) for key, it in value.items()}
+
+
+def check_filter(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f'a filter must be a mapping, like {{"status": "paid"}}, not {value!r}')
+    return dict(json.loads(encode_value(dict(value), "a filter")))
 
 
 def check_event(name: str, value: Any) -> str:

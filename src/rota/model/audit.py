@@ -26,3 +26,26 @@ class AuditEntry:
     before: Any
     after: Any
     reason: str | None
+
+    @property
+    def changes(self) -> list[Change]:
+        """Field by field, with what differs first; of what is no object, the whole of it."""
+        before, after = self.before, self.after
+        if not isinstance(before, dict | None) or not isinstance(after, dict | None):
+            return [Change("", before, after)]
+        names = sorted({*(before or {}), *(after or {})})
+        found = [Change(name, (before or {}).get(name), (after or {}).get(name)) for name in names]
+        return sorted(found, key=lambda it: it.is_same)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one field was, and what it became."""
+
+    field: str
+    before: Any
+    after: Any
+
+    @property
+    def is_same(self) -> bool:
+        return bool(self.before == self.after)

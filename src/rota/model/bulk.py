@@ -1,4 +1,4 @@
-"""What becomes of each run of a bulk action."""
+"""What is done to many runs, and what becomes of each."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ class BulkItem:
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """`has_more`: the limit was reached, and the filter may fit further runs. After a dry run
-    the outcomes are what would become of each."""
+    """After a dry run the outcomes are what would become of each."""
 
     action: Action
     is_dry_run: bool
     done: int
     refused: int
-    has_more: bool
     items: list[BulkItem]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from rota.model.attempt import AttemptInfo
@@ -10,6 +11,15 @@ from rota.model.log import LogLine
 from rota.model.run import RunInfo
 
 Isolation = Literal["waiting", "process", "inline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """Who has seen to a run that failed for good, or to all of its group."""
+
+    handled_at: datetime
+    handled_by: str
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +34,4 @@ class RunDetails:
     attempts: list[AttemptInfo]
     logs: list[LogLine]
     isolation: Isolation | None = None
+    handled: Handled | None = None

@@ -42,15 +42,47 @@ class Health:
     stuck: int
     failing: int
     silent: int
+    asleep: int
     lost: int
     slots: int
     heartbeat_seconds: float | None
+    memory_bytes: int | None
+    memory_most_bytes: int | None
+    cpu_cores: float | None
     schedules_active: int
     schedules_paused: int
     schedules_parked: int
     overdue_seconds: float | None
     duplicates: int
+    events: int
+    event_starts: int
+    hook_refusals: int
+    queues_paused: int
     counted_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFigure:
+    """How a limit stands."""
+
+    name: str
+    in_use: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantFigure:
+    """What a tenant has open, and how its attempts ended today; `tenant` is None for all those that
+    are not named."""
+
+    tenant: str | None
+    blocked: int
+    scheduled: int
+    queued: int
+    held: int
+    running: int
+    succeeded: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +91,9 @@ class Figures:
     attempts: list[AttemptFigure]
     counts: list[Count]
     health: Health
+    limits: list[LimitFigure] = field(default_factory=list)
+    tenants: list[TenantFigure] = field(default_factory=list)
+    tenants_paused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 # A day off at both ends, as in SQL (rota.is_instant): the years 1 to 9999 wherever one is.
 FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 LAST: Final = datetime(9999, 12, 31, tzinfo=UTC)
+SUPPORTED: Final = "the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)"
 # No wait, pause or interval is longer: a slip of the keyboard, and no sum of it is an instant.
 LONGEST_SECONDS: Final = 100 * 365 * 86_400.0
 

@@ -13,7 +13,9 @@ class JobInfo:
 
     `code` is what the code last said, `edited` who changed which field and when. A job that no
     code declares any more has `deleted_from_code_at`. `strategies` are the ways it is started:
-    `on demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`.
+    `on demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`,
+    which are names and patterns; `event_filters` says of some of them which payloads count.
+    A job of the kind `sql` calls `function_name` as the role `run_as`.
     """
 
     name: str
@@ -39,6 +41,22 @@ class JobInfo:
     deleted_from_code_at: datetime | None = None
     version: int = 1
     events: list[str] = field(default_factory=list)
+    event_filters: dict[str, Any] = field(default_factory=dict)
     log_level: str | None = None
     strategies: list[str] = field(default_factory=list)
     retention: dict[str, int] | None = None
+    kind: str = "python"
+    function_name: str | None = None
+    run_as: str | None = None
+    transaction_mode: str | None = None
+    is_system: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFunction:
+    """What a SQL job calls, and as which role; `definition` None: there is no such function any
+    more."""
+
+    name: str
+    run_as: str | None
+    definition: str | None

@@ -11,14 +11,19 @@ ScheduleOrder = Literal["name", "next", "last", "newest", "changed"]
 QueueOrder = Literal["name", "longest", "oldest"]
 CalendarOrder = Literal["name", "changed"]
 TimeOrder = Literal["newest", "oldest"]
+LedgerPart = Literal["exceptions", "backfilled"]
 
-WorkerStatus = Literal["live", "draining", "stopping", "silent", "stuck", "failing", "lost", "gone"]
+WorkerStatus = Literal[
+    "live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone"
+]
 
 
 class JobFilters(TypedDict, total=False):
-    """`metadata` names values that must be there, compared as text."""
+    """`text` is part of the name or the description; `metadata` names values that must be there,
+    compared as text."""
 
     system: bool
+    text: str | None
     tag: str | None
     queue: str | None
     enabled: bool | None
@@ -26,16 +31,31 @@ class JobFilters(TypedDict, total=False):
 
 
 class ScheduleFilters(TypedDict, total=False):
+    """`text` is looked for in name, job, description and zone, whatever its case; `queue` is the
+    one that its runs go to. `attention` are those that need somebody: late, missed, parked or
+    paused by Rota, Rota's own among them."""
+
     system: bool
+    attention: bool
     job: str | None
+    queue: str | None
     tag: str | None
     tenant: str | None
     state: str | None
+    text: str | None
+    calendar: str | None
     metadata: Mapping[str, Any] | None
 
 
 class QueueFilters(TypedDict, total=False):
     paused: bool | None
+
+
+class LimitFilters(TypedDict, total=False):
+    tenant: str | None
+    kind: str | None
+    job: str | None
+    queue: str | None
 
 
 class WorkerFilters(TypedDict, total=False):

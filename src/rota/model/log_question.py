@@ -24,6 +24,8 @@ class LogFilters(TypedDict, total=False):
     level: str | None
     levels: Sequence[str] | None
     tenant: str | None
+    queue: str | None
+    worker: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class LogQuestion:
     attempt: int | None = None
     levels: tuple[str, ...] | None = None
     tenant: str | None = None
+    queue: str | None = None
+    worker: int | None = None
     since: datetime | timedelta | None = None
     until: datetime | timedelta | None = None
     limit: int = 100
@@ -77,6 +81,11 @@ class LogQuestion:
             "attempt": self.attempt,
             "levels": None if self.levels is None else list(self.levels),
             "tenant": self.tenant,
+            "queue": self.queue,
+            "worker": self.worker,
+            # Which jobs are in that queue is read first.
+            "sole": [],
+            "mixed": [],
             "names": [name for name, _ in self.text.fields],
             "values": [value for _, value in self.text.fields],
             "other_names": [name for name, _ in self.text.other_fields],

@@ -7,7 +7,7 @@ that returned never comes here; success needs no decision.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rota.errors import AttemptTimeout, Cancel, Retry, Snooze
@@ -48,6 +48,27 @@ class Again:
 
 
 Outcome = Ended | Again
+
+
+def in_ascii(outcome: Outcome) -> Outcome:
+    """The same in words that a database of any encoding can hold."""
+    failure = outcome.failure
+    return replace(
+        outcome,
+        message=outcome.message and _escape(outcome.message),
+        # A JSON text knows only some escapes.
+        details=outcome.details and outcome.details.encode("ascii", "replace").decode(),
+        failure=failure
+        and Failure(
+            _escape(failure.error_type),
+            _escape(failure.error),
+            failure.traceback and _escape(failure.traceback),
+        ),
+    )
+
+
+def _escape(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ class QueueInfo:
     """What waits in a queue, who serves it, and whether it is paused.
 
     `held` runs are part of `queued`. `oldest_seconds` is how long the oldest of those that a
-    worker may take has waited. The counts are `counted_seconds` old: nothing, unless very many
-    runs are open.
+    worker may take has waited. `paused_until`: it goes on by itself then. The counts are
+    `counted_seconds` old: nothing, unless very many runs are open.
     """
 
     name: str
@@ -28,6 +28,7 @@ class QueueInfo:
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+    paused_until: datetime | None = None
     version: int = 1
 
 

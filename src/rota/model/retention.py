@@ -77,6 +77,7 @@ class RetentionItem:
     until: datetime | None = None
     bytes: int | None = None
     note: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+# As jsonb writes what a run does not have.
+KEYLESS = b'"key": null'
+TENANTLESS = b'"tenant": ""'
+UNSCHEDULED = b'"schedule": null'
+NAMELESS = b'"tenant": ""'
+
 
 class Claim(NamedTuple):
     """One claimed run, in the order of the columns that `rota.claim_runs` returns.
@@ -29,6 +35,30 @@ class Claim(NamedTuple):
     enqueued_at: datetime
     claimed_at: datetime
     rest: bytes | None
+
+    @property
+    def has_tenant(self) -> bool:
+        return self.rest is not None and NAMELESS not in self.rest
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing else ends with it: it has no key, and no schedule."""
+        rest = self.rest
+        return rest is None or (KEYLESS in rest and UNSCHEDULED in rest)
+
+
+class RunEnd(NamedTuple):
+    """What became of a run."""
+
+    id: int
+    state: str
+    result: Any
+    end_reason: str | None
+    last_error: str | None
+
+    @classmethod
+    def of(cls, run: RunInfo) -> RunEnd:
+        return cls(run.id, run.state, run.result, run.end_reason, run.last_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +95,4 @@ class RunInfo:
     progress: float | None
     held_by: str | None
     enqueued_at: datetime | None = None
+    error_group: str | None = None

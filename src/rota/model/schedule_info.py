@@ -121,7 +121,7 @@ class Triggered:
 class BackfillInfo:
     """What a backfill enqueued, or with a dry run would enqueue: `times` without their runs.
 
-    `left_out` counts times of the range that ran already.
+    `left_out` counts times of the range that ran already; `ran` names them.
     """
 
     schedule: str
@@ -132,3 +132,4 @@ class BackfillInfo:
     is_dry_run: bool
     backfill_id: int | None = None
     run_ids: list[int] = field(default_factory=list)
+    ran: list[datetime] = field(default_factory=list)

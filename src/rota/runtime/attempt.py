@@ -12,16 +12,18 @@ from itertools import count
 from typing import Any, Literal
 
 import msgspec
-from psycopg import AsyncConnection, Connection
 
 from rota.executors.transaction import AttemptTransaction
 from rota.jobs.definition import JobDefinition
+from rota.model.outcome import Failure
 from rota.model.run import Claim
+from rota.runtime.failure import cut_head
 from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.sql_jobs import SqlJob
+from rota.store.kept import KeptSessions
 from rota.store.pool import Database
-from rota.telemetry.logging import LEVELS, print_line
+from rota.telemetry.logging import LEVELS, print_line, print_traceback
 
 _NUDGE_SECONDS = 5.0
 
@@ -33,6 +35,7 @@ class Services:
     """What running attempts share."""
 
     database: Database
+    sessions: KeptSessions
     logs: LogBuffer
     progress: ProgressBoard
     stored_level: int
@@ -52,7 +55,7 @@ class RunningAttempt:
 
     __slots__ = (
         "_on_stop", "_services", "_stopped", "_task", "_tenant", "claim", "definition", "has_lines",
-        "log_seqs", "started", "stop", "timeout", "transaction", "worker",
+        "log_seqs", "logged_exception", "started", "stop", "timeout", "transaction", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +76,7 @@ class RunningAttempt:
         self._tenant: str | None = None
         self.log_seqs: Iterator[int] = count(1)
         self.has_lines = False
+        self.logged_exception = ""
 
     # Stopping.
 
@@ -127,9 +131,24 @@ class RunningAttempt:
 
     def store_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """For lines that somebody else has printed."""
+        if level == "error" and "exception" in fields:
+            self.logged_exception = str(fields["exception"])
         if LEVELS[level] >= self.stored_level:
             self.has_lines = True
             self._services.logs.add(self, level, message, fields, time.monotonic_ns())
+
+    def log_failure(self, failure: Failure, limit: int) -> None:
+        """As a line of its own, unless its handler has logged the exception before it raised it."""
+        name = failure.error_type.rpartition(".")[2]
+        words = failure.error if failure.error == name else f"{name}: {failure.error}"
+        if words in self.logged_exception:
+            return
+        fields = {"error_type": failure.error_type}
+        if failure.traceback:
+            fields["exception"] = cut_head(failure.traceback, limit)
+        level = "warning" if failure.error_type == "Retry" else "error"
+        self.store_log(level, f"{failure.error_type}: {failure.error}", fields)
+        print_traceback(self.claim.job, failure.traceback or "", self.claim.id)
 
     @property
     def stored_level(self) -> int:
@@ -158,19 +177,21 @@ class RunningAttempt:
     def report_progress(self, fraction: float, message: str | None) -> None:
         self._services.progress.report(self.claim.id, self.claim.attempt, fraction, message)
 
-    def open_transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
-        return self._ensure_transaction().block()
+    def open_transaction(self, source: Any) -> AbstractAsyncContextManager[Any]:
+        return self._ensure_transaction().block(source)
 
-    def open_transaction_sync(self) -> AbstractContextManager[Connection[Any]]:
-        return self._ensure_transaction().block_sync()
+    def open_transaction_sync(self, source: Any) -> AbstractContextManager[Any]:
+        return self._ensure_transaction().block_sync(source)
 
     def _ensure_transaction(self) -> AttemptTransaction:
         if self.transaction is None:
+            services = self._services
             self.transaction = AttemptTransaction(
-                self._services.database.url,
-                self._services.database.schema,
+                services.sessions,
+                services.database.schema,
                 self.claim,
                 self.worker,
-                self._services.lease_seconds,
+                services.lease_seconds,
+                services.progress,
             )
         return self.transaction

@@ -6,17 +6,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from rota.config import Config
+from rota.runtime.admission import Admission
+from rota.runtime.bulk_actions import BulkActions
 from rota.runtime.drain import Drain, Order
+from rota.runtime.duties import Duties
 from rota.runtime.health import Health
 from rota.runtime.log_buffer import LogBuffer
 from rota.runtime.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
+from rota.runtime.pace import Pace
 from rota.runtime.progress import ProgressBoard
 from rota.runtime.promoter import Promoter
 from rota.runtime.rescuer import Rescuer
 from rota.runtime.rollups import Rollups
 from rota.runtime.scheduler import Scheduler
 from rota.runtime.sql_jobs import SqlJobs
+from rota.runtime.tenants import TenantLoop
 from rota.runtime.upkeep import Upkeep
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
@@ -32,9 +37,10 @@ class Background:
         *,
         config: Config,
         database: Database,
-        on_sql_jobs: Callable[[], Awaitable[object]],
+        on_sql_jobs: Callable[[], Awaitable[bool]],
         on_order: Callable[[Order], Awaitable[None]],
         health: Health,
+        pace: Pace,
     ) -> None:
         worker, logs = config.worker, config.logs
         self._log = get_logger("worker")
@@ -50,22 +56,50 @@ class Background:
         self.promoter = Promoter(database, poll_seconds=worker.poll_seconds)
         self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
         self.scheduler = Scheduler(database, tick_seconds=config.scheduler.tick_seconds)
-        self._may_tick = config.scheduler.enabled
-        self._is_ticking = False
         self.drain = Drain(database, lease_seconds=worker.lease_seconds, on_order=on_order)
         self.sql_jobs = SqlJobs(database, on_sql_jobs)
-        self._others: list[Loop] = [
+        self.bulk_actions = BulkActions(database)
+        self.tenants = TenantLoop(database)
+        self.admission = Admission(database)
+        self._own: list[Loop] = [
+            self.logs,
+            self.progress,
+            self.rollups,
             self.drain,
             self.sql_jobs,
+            # What ends here makes room at once.
+            self.admission,
+        ]
+        shared: list[Loop] = [
+            self.promoter,
+            self.upkeep,
+            self.bulk_actions,
+            self.tenants,
             LogIndexes(database),
             Rescuer(database, lease_seconds=worker.lease_seconds),
         ]
-        for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
+        self.duties = Duties(
+            shared,
+            {
+                "due": self.promoter,
+                "schedules": self.scheduler,
+                "bulk": self.bulk_actions,
+                "tenants": self.tenants,
+                "limits": self.admission,
+                "upkeep": self.upkeep,
+            },
+            self.scheduler if config.scheduler.enabled else None,
+        )
+        self._all = [*self._own, *shared, self.scheduler]
+        for loop in self._all:
             loop.on_turn = self.count_turn
+            loop.has_backlog = lambda: self._has_backlog()
             loop.turns = health.of(loop.name, loop.long_seconds)
+            loop.pace = pace
 
         self.rollups.before_write = self._count_lines
         self._lines = (0, 0)
+        self._has_backlog: Callable[[], bool] = lambda: False
 
     def _count_lines(self) -> None:
         """What the log buffer has stored and dropped since the last time."""
@@ -80,9 +114,22 @@ class Background:
         elif loop == self.scheduler.name:
             self.rollups.counts.note("ticks")
 
+    def look_again(self) -> None:
+        """Calls may have been lost."""
+        for loop in (
+            self.promoter,
+            self.scheduler,
+            self.drain,
+            self.bulk_actions,
+            self.tenants,
+            self.admission,
+            self.sql_jobs,
+        ):
+            loop.wake()
+
     def restart(self, name: str) -> None:
         """A loop that stands still."""
-        for loop in [*self._writers, self.promoter, self.upkeep, self.scheduler, *self._others]:
+        for loop in self._all:
             if loop.name == name:
                 loop.restart()
 
@@ -90,30 +137,21 @@ class Background:
     def _writers(self) -> list[Loop]:
         return [self.logs, self.progress, self.rollups]
 
-    def serve(self, worker: int) -> None:
+    def serve(self, worker: int, has_backlog: Callable[[], bool]) -> None:
         """What is written from now on is about this identity."""
+        self._has_backlog = has_backlog
         self.progress.worker = worker
         self.rollups.worker = worker
         self.scheduler.serve(worker)
 
-    def start(self) -> None:
-        for loop in [*self._writers, self.promoter, self.upkeep, *self._others]:
+    async def start(self) -> None:
+        for loop in self._own:
             loop.start()
-        self.start_ticking()
-
-    def start_ticking(self) -> None:
-        """Harmless when it ticks, and where it never does."""
-        if self._may_tick and not self._is_ticking:
-            self._is_ticking = True
-            self.scheduler.start()
-
-    async def stop_ticking(self) -> None:
-        """First of all at a shutdown, and while it drains: enqueue nothing new."""
-        self._is_ticking = False
-        await self.scheduler.stop()
+        await self.duties.start()
 
     async def stop(self) -> None:
-        for loop in [*self._others, self.upkeep, self.promoter, *self._writers]:
+        await self.duties.stop()
+        for loop in reversed(self._own):
             await loop.stop()
         for writer in self._writers:
             try:

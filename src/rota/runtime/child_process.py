@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from rota.runtime.listener import new_channel
 from rota.runtime.parent import VARIABLE
 from rota.runtime.stamps import Card, Overdue
 
@@ -29,6 +31,8 @@ class ChildProcess:
         self._started_at = 0.0
         self._pause = 0.0
         self.start_at = 0.0
+        # Of the place: whoever takes it is called there.
+        self.channel = new_channel()
         self.card: Card | None = None
         self.is_retired = False
         # What it held past its timeout, if that is why it was killed.
@@ -43,24 +47,33 @@ class ChildProcess:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    def start(self) -> Card:
+    def start(self) -> tuple[Card, socket.socket]:
+        """Its card, and our end of the pair of sockets that we have with it."""
         self._started_at = time.monotonic()
         # One more than there are slots: a suspect runs beside them.
         card, fd = Card.create(self._concurrency + 1)
+        ours, theirs = socket.socketpair()
         try:
             # A group of its own: Ctrl-C in a terminal goes to the supervisor, which decides for
             # its children, and what a handler started ends with a child that is killed.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
-                env={**self._env, VARIABLE: f"{os.getpid()}:{fd}"},
-                pass_fds=(fd,),
+                env={
+                    **self._env,
+                    VARIABLE: f"{os.getpid()}:{fd}:{theirs.fileno()}:{self.channel}",
+                },
+                pass_fds=(fd, theirs.fileno()),
                 process_group=0,
             )
+        except OSError:
+            ours.close()
+            raise
         finally:
             os.close(fd)
+            theirs.close()
         self.card, self.overdue = card, ()
-        return card
+        return card, ours
 
     def poll(self) -> int | None:
         """The exit code, once it has ended."""
@@ -76,6 +89,10 @@ class ChildProcess:
     def terminate(self) -> None:
         if self._process is not None:
             self._process.terminate()
+
+    def send(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """With all that its handlers started; returns when it is gone, as nearly always at

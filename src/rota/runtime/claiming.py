@@ -52,6 +52,11 @@ class ClaimPlan:
     def is_fast(self) -> bool:
         return self._average_ms is not None and self._average_ms < _FAST_MS
 
+    @property
+    def has_backlog(self) -> bool:
+        """More than was claimed waits, or may wait, and nobody knows the runs to be slow."""
+        return self.may_have_more and (self._average_ms is None or self.is_fast)
+
     # Which queues.
 
     def add_queue(self, queue: str) -> None:
@@ -123,6 +128,8 @@ class ClaimPlan:
         by_queue = Counter(claim.queue for claim in claims)
         self._active |= dict.fromkeys(by_queue, time.monotonic() + _ACTIVE_SECONDS)
         for claim in claims:
+            if claim.has_tenant:
+                continue  # tenants share a queue without hints
             hints = self._hints.setdefault(claim.queue, [0] * PRIORITIES)
             if claim.seq > hints[claim.priority]:
                 hints[claim.priority] = claim.seq

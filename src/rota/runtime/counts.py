@@ -15,11 +15,9 @@ from typing import Any
 import msgspec
 
 from rota.model.histogram import BUCKETS, bucket_of
-from rota.model.run import Claim
+from rota.model.run import UNSCHEDULED, Claim
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
-# In the order in which jsonb writes keys, a run of no schedule carries this.
-_UNSCHEDULED = b'"schedule": null'
 
 
 class _Rest(msgspec.Struct):
@@ -86,7 +84,7 @@ class Counts:
         waited.observe((first.claimed_at - first.enqueued_at).total_seconds())
         for claim in [claim for claim in claims if claim.rest is not None]:
             rest = claim.rest or b""
-            if claim.attempt == 1 and _UNSCHEDULED not in rest:
+            if claim.attempt == 1 and UNSCHEDULED not in rest:
                 self._lateness(claim, rest)
 
     def take(self) -> dict[Key, Sum]:

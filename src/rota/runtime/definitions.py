@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from psycopg import errors
+
 from rota.config import Config
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
@@ -21,6 +23,7 @@ from rota.runtime.loop import Loop
 from rota.store.pool import AsyncConn, Database
 
 _PERIOD = 5.0
+_RESTING_SECONDS = 60.0
 
 
 class Definitions(Loop):
@@ -47,34 +50,49 @@ class Definitions(Loop):
         self._worker = 0
         self._is_new = True
         self._owes_inits = False
+        self._held_by = ""
         self._overrides: Mapping[str, Any] = {}
         self.current: dict[str, JobDefinition] = {}
 
     async def announce(self, worker: int, version: int) -> None:
         """A worker has registered with this version: say whose it is and what it runs, and run what
         waits for a start. One that comes back after it lost its lease is no start."""
-        self._worker, self._told = worker, version
+        self._worker = worker
         self._apply({})
+        self._told = version if await self._declare() else 0
+
+    async def _declare(self) -> bool:
+        """Whether the database knows it now. What somebody's open transaction holds is tried again
+        by the turns that follow, and keeps no worker from its runs."""
         params = self._whole() | {"is_new": self._is_new}
         get = self._database.statements.get
-        async with self._database.connection() as conn:
-            await conn.execute(get("workers/start"), params)
-            await conn.execute(get("jobs/register"), params)
+        async with self._database.connection(is_hurried=False) as conn:
+            try:
+                await conn.execute(get("workers/start"), params)
+                await conn.execute(get("jobs/register"), params)
+            except errors.LockNotAvailable as error:
+                if self._held_by != str(error):
+                    self._held_by = str(error)
+                    text = "an open transaction keeps this worker from saying what it runs"
+                    self._log.warning(text, worker=self._worker, error=error)
+                return False
             await self._look(conn)
             if self._is_new and self._config.scheduler.enabled:
                 await self._run_inits(conn)
-        self._is_new = False
+        self._is_new, self._held_by = False, ""
+        return True
 
     async def run_once(self) -> float:
         if self._registry.version != self._told:
             await self._tell()
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             if await self._look(conn):
                 statement = self._database.statements.get("jobs/register")
                 await conn.execute(statement, self._whole())
             if self._owes_inits:
                 await self._run_inits(conn)
-        return _PERIOD
+        is_told = self._registry.version == self._told
+        return self.pause(_PERIOD, _RESTING_SECONDS) if is_told else _PERIOD
 
     async def _run_inits(self, conn: AsyncConn) -> None:
         release = self._config.release
@@ -85,12 +103,8 @@ class Definitions(Loop):
         """Something was declared after the start. First what runs it, then who may claim it."""
         version = self._registry.version
         self._apply(self._overrides)
-        params = self._whole() | {"is_new": False}
-        get = self._database.statements.get
-        async with self._database.connection() as conn:
-            await conn.execute(get("workers/start"), params)
-            await conn.execute(get("jobs/register"), params)
-        if await self._on_declared():
+        is_said = await self._declare()
+        if await self._on_declared() and is_said:
             self._told = version
 
     def _whole(self) -> dict[str, Any]:

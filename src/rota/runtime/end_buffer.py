@@ -7,15 +7,16 @@ by now, touches nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psycopg
 
-from rota.model.outcome import Again, Ended, Failure, Outcome
+from rota.model.outcome import Again, Ended, Failure, Outcome, in_ascii
 from rota.model.run import Claim
 from rota.runtime.counts import Counts
 from rota.store.claims import ClaimRequest
-from rota.store.feed import Ends, Feed
+from rota.store.ends import Ends
+from rota.store.feed import Feed
 from rota.store.prepared import Early
 from rota.telemetry.logging import get_logger
 
@@ -58,7 +59,7 @@ class EndBuffer:
         return {run_id for ends in waiting for run_id in ends.all_ids()}
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
-        self._ends.succeeded(claim.id, claim.attempt, duration_ms, result)
+        self._ends.succeeded(claim.id, claim.attempt, duration_ms, result, claim.is_plain)
 
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
         self._ends.others.append((claim.id, claim.attempt, duration_ms, outcome))
@@ -140,10 +141,7 @@ class EndBuffer:
             error = await self._try(feed, end)
             if error is None:
                 continue
-            reason = f"{_NOT_STORED}: {error}"
-            # The second time without any word of the handler's, or of the server's.
-            for failure in (Failure(type(error).__name__, reason), Failure("Error", _NOT_STORED)):
-                outcome = Ended("failed", "failed", _NOT_STORED, None, failure)
+            for outcome in _instead(end, error):
                 error = await self._try(feed, end.refused(outcome))
                 if error is None:
                     break
@@ -160,6 +158,16 @@ class EndBuffer:
                 raise
             return error
         return None
+
+
+def _instead(end: Ends, error: psycopg.Error) -> Iterator[Outcome]:
+    """What may be stored of an end that was refused: how the attempt failed, in plainer words; that
+    it could not be stored, and why; at last no word of the handler's, or the server's."""
+    for _, _, _, outcome in end.others:
+        yield in_ascii(outcome)
+    reason = f"{_NOT_STORED}: {str(error).partition(chr(10))[0]}"
+    for failure in (Failure(type(error).__name__, reason), Failure("Error", _NOT_STORED)):
+        yield Ended("failed", "failed", _NOT_STORED, None, failure)
 
 
 def _is_refusal(error: psycopg.DatabaseError) -> bool:

@@ -24,7 +24,7 @@ def describe(error: BaseException, limit: int) -> Failure:
     given = getattr(error, "type_name", None)
     if isinstance(given, str) and given:
         name = _cut(clean(given), limit)
-    return Failure(name, _cut(_message(error), limit), _cut_head(_traceback(error), limit))
+    return Failure(name, _cut(_message(error), limit), cut_head(_traceback(error), limit))
 
 
 def _message(error: BaseException) -> str:
@@ -54,7 +54,7 @@ def _cut(text: str, limit: int) -> str:
     return raw[:limit].decode("utf-8", "ignore") + f"… [cut, {len(raw)} bytes]"
 
 
-def _cut_head(text: str, limit: int) -> str:
+def cut_head(text: str, limit: int) -> str:
     """Of a traceback the end matters."""
     raw = text.encode()
     if len(raw) <= limit:

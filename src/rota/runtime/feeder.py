@@ -24,18 +24,23 @@ from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.end_writer import EndWriter
 from rota.runtime.health import Health
 from rota.runtime.lone_claims import LoneClaims
+from rota.runtime.others import Others
+from rota.runtime.pace import Pace
 from rota.runtime.rollups import Rollups
 from rota.runtime.slots import Slots, take_all
 from rota.runtime.tasks import end_task
 from rota.runtime.unflushed import Unflushed
 from rota.runtime.waiting import Waiting
 from rota.store.claims import ClaimRequest
-from rota.store.feed import Ends, Feed
+from rota.store.ends import Ends
+from rota.store.feed import Feed
 from rota.telemetry.logging import get_logger
 
 _STALLED_SECONDS = 1.0
 _LAST_WRITE_SECONDS = 15.0
 _QUEUES_SECONDS = 1.0
+# A call names its queue.
+_RESTING_QUEUES_SECONDS = 20.0
 
 
 class Feeder:
@@ -54,10 +59,13 @@ class Feeder:
         own_queues: Sequence[str],
         on_lost: Callable[[], None],
         on_later: Callable[[], None],
+        on_ended: Callable[[], None],
         health: Health,
         poll_seconds: float,
+        pace: Pace,
     ) -> None:
         self._health = health
+        self._pace = pace
         # A turn may rest for as long as a poll.
         self._turns = health.of("feeder", poll_seconds)
         self._feed = feed
@@ -70,15 +78,18 @@ class Feeder:
         self._next_queues = 0.0
         self._on_lost = on_lost
         self._on_later = on_later
+        self._on_ended = on_ended
         self._log = get_logger("worker")
-        self._ends = EndBuffer(rollups.counts, health.finished)
+        self._ends = EndBuffer(rollups.counts, self._written)
         self._writer = EndWriter(
             self._ends, second, on_later=on_later, on_turn=self.wake, health=health
         )
         self._ahead: deque[Claim] = deque()
         self._ahead_batch = 0
         self.is_claiming = True
+        self.taken_at = time.monotonic()  # when a claim last brought something
         self._lone = LoneClaims(feed, slots, self._add)
+        self._others = Others(waiting, is_short=lambda: self._is_short, on_news=self.wake)
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -87,23 +98,27 @@ class Feeder:
         """The claim whose commit runs must wait for."""
         return self._lone.unflushed
 
+    def _written(self) -> None:
+        self._health.finished()
+        self._on_ended()
+
     # What the slots and the rest of the worker say.
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._ends.succeeded(claim, duration_ms, result)
         self._plan.took(duration_ms)
-        self._rollups.count(claim.job, claim.queue, "succeeded", duration_ms)
+        self._rollups.ended(claim, "succeeded", duration_ms)
         if self._waiter is not None or self._writer.is_resting:
             self.wake()
 
     def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
         self._ends.ended(claim, duration_ms, outcome)
-        self._rollups.count(claim.job, claim.queue, outcome.attempt_state, duration_ms)
+        self._rollups.ended(claim, outcome.attempt_state, duration_ms)
         self.wake()
 
     def already_ended(self, claim: Claim, duration_ms: float, state: str = "succeeded") -> None:
         """Its own transaction has written the end of this attempt."""
-        self._rollups.count(claim.job, claim.queue, state, duration_ms)
+        self._rollups.ended(claim, state, duration_ms)
         self.wake()
 
     def wake(self) -> None:
@@ -120,13 +135,32 @@ class Feeder:
             if self.is_claiming and not self._ends and self._lone.send(queue):
                 self._waiting.asked()
             self.wake()
+        if not self.is_claiming or not (self._slots.has_room or self._plan.is_fast):
+            # Nobody else was called for it.
+            self._others.call(queue)
+            self.wake()
+
+    def watched(self, queue: str) -> None:
+        """Somebody else was called for this queue."""
+        self._plan.add_queue(queue)
+        self._waiting.watched()
+        self.wake()
+
+    def passed_over(self) -> None:
+        """It was called, and did not come."""
+        self._waiting.passed_over()
+        self.wake()
+
+    def look_now(self) -> None:
+        """Somebody says that there may be something, and not where."""
+        self._next_queues = 0.0
+        self._waiting.look_now()
+        self.wake()
 
     def know(self, jobs: Sequence[str]) -> None:
         """What it can run has changed: there may be runs of it already."""
         self._feed.set_jobs(jobs)
-        self._next_queues = 0.0
-        self._waiting.look_now()
-        self.wake()
+        self.look_now()
 
     def pause_claiming(self, is_paused: bool) -> None:
         self.is_claiming = not is_paused
@@ -157,6 +191,7 @@ class Feeder:
             self.wake()
             await asyncio.sleep(0.002)
         await end_task(task)
+        self._others.stop()
         self._turns.forget()
         await self._writer.stop()
 
@@ -164,6 +199,7 @@ class Feeder:
         """The lease is lost: whatever was still to be written is not ours to write."""
         task, self._task = self._task, None
         await end_task(task)
+        self._others.stop()
         await self._writer.stop()
         self._rollups.counts.note("late_ends", len(self._ends.ids()))
         await self._feed.end()
@@ -213,6 +249,8 @@ class Feeder:
             return
         if not self.is_claiming and (self._ahead or self._slots.ready):
             await self.hand_back()
+        if self._others.has_news:
+            await self._others.tell()
         if self._ends and self._is_rushing:
             self._writer.call()
         if self._ends.seconds_to_held == 0:
@@ -250,9 +288,17 @@ class Feeder:
         """Claims follow one another: the ends go over the second connection."""
         return self._claims_ahead and self.is_claiming and self._writer.is_willing
 
+    def has_backlog(self) -> bool:
+        return self.is_claiming and self._plan.has_backlog
+
     @property
     def _claims_ahead(self) -> bool:
         return self._plan.is_fast and self._plan.may_have_more
+
+    @property
+    def _is_short(self) -> bool:
+        """There may be more than it can do."""
+        return self._plan.may_have_more or not self._slots.has_room
 
     @property
     def _has_ends(self) -> bool:
@@ -265,13 +311,16 @@ class Feeder:
                 await self._waiting.update()
             if not self._queues and time.monotonic() >= self._next_queues:
                 await self._find_queues()
+        else:
+            await self._waiting.withdraw()
         if not self._has_ends and self._next_claim() is None:
             await self._sleep()
 
     async def _find_queues(self) -> None:
         rows = await self._feed.run("queues/busy")
         self._plan.set_queues(dict.fromkeys([*self._own_queues, *(row[0] for row in rows)]))
-        self._next_queues = time.monotonic() + _QUEUES_SECONDS
+        pause = self._pace.seconds(_QUEUES_SECONDS, _RESTING_QUEUES_SECONDS)
+        self._next_queues = time.monotonic() + pause
 
     async def _sleep(self) -> None:
         """Until something ends, somebody calls, or it is time to look again."""
@@ -349,8 +398,11 @@ class Feeder:
         if request.start_batch is not None:
             self._slots.add(take_all(self._ahead))
         self._health.claimed()
+        if claims:
+            self.taken_at = time.monotonic()
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
+        self._others.claimed(claims, is_short=self._plan.may_have_more)
         self._rollups.counts.picked_up(claims)
         if self._lone.end():
             return

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rota.store.outage import Outage
+from rota.store.outage import Outage, is_unwritable, said_by_driver
 
 _TEXT_LENGTH = 200
 
@@ -67,6 +67,10 @@ class Health:
         """Ends were written."""
         self._finished_at = self._clock()
 
+    @property
+    def loops(self) -> set[str]:
+        return set(self._turns)
+
     # What the worker asks.
 
     def excuse(self) -> None:
@@ -86,9 +90,16 @@ class Health:
     def is_too_long(self, since: float, now: float, extra: float = 0.0) -> bool:
         return now - max(since, self._judged_since) > self._patience + extra
 
-    def is_excused(self, error: BaseException) -> bool:
-        """Whether it is part of an outage, of which nobody else has to speak."""
-        return self._outage.note(error)
+    def is_excused(self, error: BaseException, loop: str) -> bool:
+        """Whether it is part of an outage, of which nobody else has to speak. A server that takes
+        nothing is no fault of a worker's that can renew its lease nevertheless."""
+        error = said_by_driver(error)
+        if is_unwritable(error):
+            self.excuse()
+        return self._outage.note(error, loop)
+
+    def recovered(self, loop: str) -> None:
+        self._outage.written(loop)
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -115,6 +126,7 @@ class Turns:
         self._well_at = self._health.clock()
         self._began = self._bad_since = None
         self.errors = 0
+        self._health.recovered(self._loop)
 
     def failed(self, error: BaseException) -> bool:
         """Whether it is worth a line of its own."""
@@ -123,12 +135,13 @@ class Turns:
         self._began = None
         self.errors += 1
         self._reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return not self._health.is_excused(error)
+        return not self._health.is_excused(error, self._loop)
 
     def forget(self) -> None:
         """It was stopped, or somebody else does its work."""
         self._began = self._bad_since = None
         self.errors = 0
+        self._health.recovered(self._loop)
 
     def is_well_since(self, at: float) -> bool:
         """Whether a turn has gone well after this time."""

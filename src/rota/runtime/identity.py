@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from psycopg import errors
 
 from rota.config import Config
 from rota.executors.threads import ThreadExecutor
@@ -12,11 +16,13 @@ from rota.jobs.registry import Registry
 from rota.model.outcome import CUT_OFF
 from rota.runtime.attempt import Services, Stop
 from rota.runtime.background import Background
+from rota.runtime.borrowed import Borrowed
 from rota.runtime.claiming import ClaimPlan
 from rota.runtime.feeder import Feeder
 from rota.runtime.health import Health
 from rota.runtime.isolation import Isolation
 from rota.runtime.lease import Lease
+from rota.runtime.pace import Pace
 from rota.runtime.parent import Parent
 from rota.runtime.retention import served
 from rota.runtime.runner import Runner
@@ -24,10 +30,13 @@ from rota.runtime.slots import Slots
 from rota.runtime.tracing import make_runner
 from rota.runtime.waiting import Waiting
 from rota.store.feed import Feed
+from rota.store.kept import KeptSessions
 from rota.store.pool import Database
 from rota.telemetry.logging import LEVELS, get_logger
 
 _CUT_OFF_SECONDS = 10.0
+# Between two looks for work of a worker that rests.
+_LOOK_SECONDS = 6.0
 # A server that does not answer is told nothing: a shutdown does not wait for it.
 _SAY_SECONDS = 5.0
 
@@ -52,8 +61,10 @@ class Identity:
         owns_process: bool,
         parent: Parent | None,
         health: Health,
-        on_lost: Callable[[], None],
-        on_weak: Callable[[bool], None],
+        channel: str,
+        pace: Pace,
+        on_lost: Callable[[Identity], None],
+        on_weak: Callable[[Identity, bool], None],
     ) -> None:
         self.worker = worker
         self.is_weak = False
@@ -65,7 +76,7 @@ class Identity:
         self.runner = make_runner(
             config=config,
             registry=registry,
-            services=_services(config, database, background),
+            services=_services(config, database, background, worker),
             worker=worker,
             app_ref=app_ref,
             threads=threads,
@@ -75,7 +86,9 @@ class Identity:
             self.runner.running = parent.show()
         self.slots = Slots(config.worker.concurrency, self.runner.run)
         self.feed = Feed(database, worker, jobs)
-        self.feeder = self._make_feeder(database, registry, background, on_lost)
+        self._channel = channel
+        self._pace = pace
+        self.feeder = self._make_feeder(database, registry, background, lambda: on_lost(self))
         self.runner.serve(self.feeder)
         self.isolation = self._make_isolation(background, app_ref)
         loop = asyncio.get_running_loop()
@@ -84,10 +97,11 @@ class Identity:
             worker,
             seconds=config.worker.lease_seconds,
             watched=_Watch(self.feeder, self.runner),
-            on_lost=lambda: loop.call_soon_threadsafe(on_lost),
-            on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, weak),
+            on_lost=lambda: loop.call_soon_threadsafe(on_lost, self),
+            on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, self, weak),
             may_exit=owns_process,
             report=lambda: health.report,
+            borrow=Borrowed(database, loop).run,
         )
 
     def _make_feeder(
@@ -109,14 +123,21 @@ class Identity:
                 most=config.claim_size,
                 queues=queues or own,
             ),
-            waiting=Waiting(poll_seconds=config.poll_seconds, say=self.feed.run),
+            waiting=Waiting(
+                poll_seconds=config.poll_seconds,
+                resting_seconds=self._pace.stretched(_LOOK_SECONDS),
+                say=self.feed.run,
+                channel=self._channel,
+            ),
             rollups=background.rollups,
             queues=queues,
             own_queues=own,
             on_lost=on_lost,
-            on_later=background.promoter.wake,
+            on_later=lambda: background.duties.ask("due"),
+            on_ended=background.admission.ended,
             health=self._health,
-            poll_seconds=config.poll_seconds,
+            poll_seconds=max(config.poll_seconds, self._pace.stretched(_LOOK_SECONDS)),
+            pace=self._pace,
         )
 
     def _make_isolation(self, background: Background, app_ref: str | None) -> Isolation:
@@ -132,6 +153,7 @@ class Identity:
             poll_seconds=config.poll_seconds,
         )
         isolation.on_turn = background.count_turn
+        isolation.pace = self._pace
         isolation.turns = self._health.of(isolation.name)
         return isolation
 
@@ -144,6 +166,11 @@ class Identity:
         else:
             self._parent.registered(self.worker)
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Nothing waits here, runs, or has an end that is not written."""
+        return not self.runner.running and not self.feeder.held_ids()
+
     def set_weak(self, is_weak: bool) -> None:
         """The lease may run out: claim nothing meanwhile."""
         self.is_weak = is_weak
@@ -154,10 +181,19 @@ class Identity:
         self._is_draining = is_draining
         self.feeder.pause_claiming(self.is_weak or self._is_draining)
 
-    async def know(self, jobs: Sequence[str]) -> None:
-        """What it can run has changed: say so, that such runs are not taken for unknown."""
+    async def know(self, jobs: Sequence[str]) -> bool:
+        """What it can run has changed: say so, that such runs are not taken for unknown. False:
+        somebody holds the worker's row, and it is to be said again."""
         self.feeder.know(jobs)
-        await self.feed.run("workers/set_jobs", jobs=list(jobs))
+        return await self._write("workers/set_jobs", jobs=list(jobs))
+
+    async def _write(self, statement: str, **params: object) -> bool:
+        """Into the worker's row; False while an open transaction holds it."""
+        try:
+            await self.feed.run(statement, **params)
+        except errors.LockNotAvailable:
+            return False
+        return True
 
     async def drop(self) -> None:
         """The lease is lost: stop everything, write nothing."""
@@ -180,7 +216,7 @@ class Identity:
         await self.isolation.stop()
         try:
             async with asyncio.timeout(_SAY_SECONDS):
-                await self.feed.run("workers/set_state", state="stopping")
+                await self._write("workers/set_state", state="stopping")
                 handed_back = await self.feeder.hand_back()
         except Exception as error:
             self._log.warning("could not hand back at the shutdown", error=error)
@@ -198,14 +234,44 @@ class Identity:
         for attempt in list(self.runner.running.values()):
             self.feeder.ended(attempt.claim, attempt.duration_ms, CUT_OFF)
 
+    @property
+    def busy_at(self) -> float:
+        """When it last had something to do; now, if it has."""
+        is_busy = self._is_draining or self.is_weak or bool(self.feeder.held_ids())
+        return time.monotonic() if is_busy else self.feeder.taken_at
+
+    def hold_still(self) -> bool:
+        """Claim no more, if it has nothing. False: it has, and goes on."""
+        self.feeder.pause_claiming(True)
+        if self.feeder.held_ids():
+            self.set_weak(self.is_weak)
+            return False
+        return True
+
+    async def fall_asleep(self, *, most: float, ticking: bool) -> float:
+        """Be gone, but not for good; answers for how long. It has held still."""
+        await self.isolation.stop()
+        told = self._parent.unregistered if self._parent is not None else None
+        answer = await self._go(told, "workers/fall_asleep", most=most, ticking=ticking)
+        return float(answer[0][0]) if answer else 0.0
+
     async def leave(self) -> None:
         """Write the last ends, and be gone."""
+        told = self._parent.leave if self._parent is not None else None
+        await self._go(told, "workers/set_state", state="gone")
+
+    async def _go(
+        self, tell_parent: Callable[[], None] | None, statement: str, **words: object
+    ) -> list[Any]:
+        answer: list[Any] = []
         try:
             await self.feeder.stop()
-            if self._parent is not None:
-                self._parent.leave()
+            if tell_parent is not None:
+                tell_parent()
             async with asyncio.timeout(_SAY_SECONDS):
-                await self.feed.run("workers/set_state", state="gone")
+                # While an open transaction holds its row, the lease runs out by itself.
+                with suppress(errors.LockNotAvailable):
+                    answer = await self.feed.run(statement, **words)
         except Exception as error:
             self._log.warning("could not sign off", error=error)
         self.lease.stop()
@@ -213,11 +279,14 @@ class Identity:
         await self.runner.close()
         await self.feed.end()
         await asyncio.to_thread(self.lease.join)
+        return answer
 
 
-def _services(config: Config, database: Database, background: Background) -> Services:
+def _services(config: Config, database: Database, background: Background, worker: int) -> Services:
+    size = config.worker.concurrency
     return Services(
         database=database,
+        sessions=KeptSessions(lambda: database.url, worker=worker, size=size),
         logs=background.logs,
         progress=background.progress,
         stored_level=LEVELS[config.logs.stored_level],

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from psycopg import errors
+
 from rota.errors import LeaseLost
 from rota.executors.location import is_reachable
 from rota.jobs.definition import JobDefinition
@@ -20,6 +22,8 @@ from rota.runtime.slots import Slots
 from rota.store.feed import Feed
 
 _STOP_SECONDS = 2.0
+# Suspects are called out.
+_RESTING_SECONDS = 60.0
 
 
 class Isolation(Loop):
@@ -55,7 +59,7 @@ class Isolation(Loop):
         async with self._turn:
             if self._may_claim and self._current is None:
                 await self._claim()
-        return self._poll
+        return self.pause(self._poll, _RESTING_SECONDS)
 
     async def stop(self) -> None:
         """Not in the middle of a claim, whose run nobody would start. What runs goes on."""
@@ -77,6 +81,8 @@ class Isolation(Loop):
             claims = await self._feed.claim_suspect(self._queues, inline)
         except LeaseLost:
             return  # the feeder hears of it too, and it decides
+        except errors.LockNotAvailable:
+            return  # somebody holds this worker's row, as the lease says; others may take it
         for claim in claims:
             if (claim.id, claim.attempt) in self._begun:
                 # It has ended here. The database had not heard of that when it was asked, over

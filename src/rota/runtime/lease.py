@@ -12,24 +12,19 @@ from typing import Any, Protocol
 
 import psycopg
 
+from rota.runtime.beat import Answer, Beat, HeldRow
 from rota.runtime.health import Report
-from rota.store.outage import Outage
+from rota.store.outage import Outage, is_shortage
 from rota.store.pool import Conn, Database
 from rota.telemetry.logging import get_logger
 
 _TIMEOUT_GRACE = 5.0
+# The part of a lease that may have passed when it is tried again; more, and nothing is claimed.
+_WEAK_FROM = 0.8
 EXIT_STUCK = 70
 
 
-def shown(report: Report) -> dict[str, Any]:
-    """What `workers/beat` takes: times become the seconds since then."""
-    now = time.monotonic()
-    return {
-        "claimed": None if report.claimed_at is None else now - report.claimed_at,
-        "finished": None if report.finished_at is None else now - report.finished_at,
-        "errors": report.errors,
-        "trouble": report.trouble,
-    }
+Borrow = Callable[[str, dict[str, Any], float], Answer]
 
 
 class Watched(Protocol):
@@ -45,8 +40,9 @@ class Watched(Protocol):
 class Lease:
     """Renews every third of the lease, from `start` until `stop`.
 
-    `on_lost`, `on_weak` (could not renew for two thirds of it: stop claiming) and `on_firm` are
-    called from the thread.
+    `on_lost` and `on_weak` (could not renew for two thirds of it: stop claiming) are called from
+    the thread, and so is `borrow`: it runs a statement over somebody else's connection, where the
+    server has none left.
     """
 
     def __init__(
@@ -60,8 +56,10 @@ class Lease:
         on_weak: Callable[[bool], object],
         may_exit: bool,
         report: Callable[[], Report],
+        borrow: Borrow,
     ) -> None:
         self._report = report
+        self._borrow = borrow
         self._outage: Outage = database.outage
         self._database = database
         self._worker = worker
@@ -79,6 +77,9 @@ class Lease:
         self._is_stuck = False
         self._is_due = False
         self._conn: Conn | None = None
+        # In time for the next try.
+        self._answer_seconds = max(1.0, seconds / 3)
+        self._beat = Beat(self._execute, self._log, answer_seconds=self._answer_seconds)
 
     def stamp(self) -> None:
         """The loop says that it turns."""
@@ -112,34 +113,40 @@ class Lease:
         """One beat; False when there is nothing more to do."""
         self._watch()
         try:
-            if not self._beat():
+            if not self._beat.renew(
+                self._worker, self._report(), pid=os.getpid(), is_stuck=self._is_stuck
+            ):
                 self._log.error("the lease is lost", worker=self._worker)
                 self._on_lost()
                 return False
             self._renewed = time.monotonic()
+            self._outage.written("lease")
+        except HeldRow:
+            pass  # said; the connection is good
         except (psycopg.Error, OSError) as error:
-            if not self._outage.note(error):
+            if not self._outage.note(error, "lease"):
                 self._log.warning("the lease could not be renewed", error=error)
             self._close()
-        is_weak = time.monotonic() - self._renewed > self._seconds * 2 / 3
+        # Before the next try could be too late: one that waits for a held row takes its time.
+        next_try = time.monotonic() + self._seconds / 3
+        is_weak = next_try - self._renewed > self._seconds * _WEAK_FROM
         if is_weak != self._is_weak:
             self._is_weak = is_weak
             self._on_weak(is_weak)
         return True
 
-    def _beat(self) -> bool:
-        row = self._execute(
-            "workers/beat", stuck=self._is_stuck, **shown(self._report())
-        ).fetchone()
-        return bool(row and row[0])
-
-    def _execute(self, statement: str, **params: Any) -> psycopg.Cursor[Any]:
-        if self._conn is None or self._conn.closed:
-            # In time for the next try, however long somebody holds the worker's row.
-            seconds = max(1.0, self._seconds / 3)
-            self._conn = self._database.connect_sync(f"rota lease {self._worker}", seconds)
+    def _execute(self, statement: str, **params: Any) -> Answer:
+        params = {"worker": self._worker, **params}
         sql = self._database.statements.get(statement)
-        return self._conn.execute(sql, {"worker": self._worker, **params})
+        if self._conn is None or self._conn.closed:
+            name = f"rota lease {self._worker}"
+            try:
+                self._conn = self._database.connect_sync(name, self._answer_seconds)
+            except psycopg.OperationalError as error:
+                if is_shortage(error) and not self._is_stuck:
+                    return self._borrow(sql, params, self._answer_seconds)
+                raise
+        return self._conn.execute(sql, params)
 
     def _close(self) -> None:
         conn, self._conn = self._conn, None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import psycopg
@@ -16,24 +17,30 @@ from rota.store.pool import AsyncConn, Database
 from rota.store.reading import Reading
 from rota.telemetry.logging import get_logger
 
-_CHANNEL = "rota"
+CHANNEL = "rota"
 _PROBE_SECONDS = 30.0
 _PROBE_WAIT = 10.0
 _ANSWER_SECONDS = 10.0
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
+def new_channel() -> str:
+    return f"rota_{secrets.token_hex(8)}"
+
+
 class Listener:
     """LISTEN on a connection of its own, probed, and subscribed again whenever it broke.
 
-    `on_call` gets the words of each call; `on_change` learns whether calls can be relied on.
+    `on_call` gets the words of each call, and the channel on which it came; `on_change` learns
+    whether calls can be relied on.
     """
 
     def __init__(
         self,
         database: Database,
         *,
-        on_call: Callable[[str], None],
+        channels: Sequence[str] = (),
+        on_call: Callable[[str, str], None],
         on_change: Callable[[bool], None],
         turns: Turns,
     ) -> None:
@@ -45,16 +52,45 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
         self._probe = f"probe {id(self)} {time.monotonic_ns()}"
         self._heard_at = 0.0
+        # Each of one worker alone: a call that is meant for it wakes no other.
+        self._channels = list(channels) or [new_channel()]
+        self._leaving: asyncio.Task[None] | None = None
         self.is_listening = False
+        self._has_said_polling = False
 
     def start(self) -> None:
+        """Harmless when it listens."""
+        if self._task is not None:
+            return
+        if not self._database.has_sessions:
+            if self._has_said_polling:
+                return
+            self._has_said_polling = True
+            self._log.warning(
+                "polling for work: the pooler lends sessions for a transaction only",
+                hint="set database.direct_url to the address of the server itself",
+            )
+            return
         self._task = asyncio.create_task(self._run(), name="rota listener")
 
     def restart(self) -> None:
         """It stands still: leave it behind, and begin another one."""
         if self._task is not None:
             abandon(self._task)
+            self._task = None
             self.start()
+
+    @property
+    def channel(self) -> str:
+        return self._channels[0]
+
+    def leave(self) -> None:
+        """Stop, and do not wait for it."""
+        self._leaving = asyncio.get_running_loop().create_task(self.stop())
+
+    async def end(self) -> None:
+        """For good."""
+        await self.stop()
 
     async def stop(self) -> None:
         task, self._task = self._task, None
@@ -66,7 +102,7 @@ class Listener:
         while True:
             try:
                 self._turns.begin()
-                conn = await self._database.connect("rota listener", _ANSWER_SECONDS)
+                conn = await self._database.connect("rota listener", _ANSWER_SECONDS, session=True)
                 tries = 0
                 async with conn:
                     await self._listen(conn)
@@ -80,7 +116,9 @@ class Listener:
                 self._set(False)
 
     async def _listen(self, conn: AsyncConn) -> None:
-        await conn.execute(f"LISTEN {_CHANNEL}")
+        await conn.execute(f"LISTEN {CHANNEL}")
+        for channel in self._channels:
+            await conn.execute(f"LISTEN {channel}")
         self._heard_at = time.monotonic()
         self._turns.went_well()
         self._set(True)
@@ -101,17 +139,17 @@ class Listener:
 
     def _read(self, pgconn: PGconn) -> None:
         while (call := pgconn.notifies()) is not None:
-            self._hear(call.extra.decode())
+            self._hear(call.extra.decode(), call.relname.decode())
 
-    def _hear(self, payload: str) -> None:
+    def _hear(self, payload: str, channel: str) -> None:
         self._heard_at = time.monotonic()
         if not payload.startswith("probe "):
-            self._on_call(payload)
+            self._on_call(payload, channel)
 
     async def _check(self, conn: AsyncConn) -> None:
         """A pooler or a fail-over can leave a connection that hears nothing and says nothing."""
-        await conn.execute("SELECT pg_notify(%s, %s)", [_CHANNEL, self._probe])
+        await conn.execute("SELECT pg_notify(%s, %s)", [self.channel, self._probe])
         async for call in conn.notifies(timeout=_PROBE_WAIT, stop_after=1):
-            self._hear(call.payload)
+            self._hear(call.payload, call.channel)
             return
         raise psycopg.OperationalError("the connection does not hear its own call")

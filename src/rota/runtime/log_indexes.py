@@ -10,7 +10,8 @@ from __future__ import annotations
 import psycopg
 
 from rota.runtime.loop import Loop
-from rota.store.pool import AsyncConn, Database
+from rota.store.connection import AsyncLink, NoAnswer
+from rota.store.pool import Database
 
 _PERIOD = 60.0
 # An open partition is cut when so much of it has no index: about a third of a million lines.
@@ -20,12 +21,12 @@ _OTHERS = (
     psycopg.errors.UniqueViolation,
     psycopg.errors.DeadlockDetected,
 )
-_PATIENCE = "SET lock_timeout = '1s'"
-_ANY_WAIT = "SET lock_timeout = 0"
+_PATIENCE_SECONDS = 1.0
 
 
 class LogIndexes(Loop):
     name = "log indexes"
+    is_patient = True
     long_seconds = 6 * 3600.0  # an index is built in one statement
 
     def __init__(self, database: Database, *, least_bytes: int = _LEAST_BYTES) -> None:
@@ -37,7 +38,7 @@ class LogIndexes(Loop):
     async def run_once(self) -> float:
         """One index at most; again at once if there was one to build."""
         sql = self._database.statements.get("upkeep/next_log_index")
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             cursor = await conn.execute(sql, {"least_bytes": self._least_bytes})
             row = await cursor.fetchone()
         if row is None:
@@ -50,7 +51,7 @@ class LogIndexes(Loop):
             await conn.close()
 
     async def _build(
-        self, conn: AsyncConn, leftover: str | None, statement: str, analysis: str
+        self, conn: AsyncLink, leftover: str | None, statement: str, analysis: str
     ) -> bool:
         if leftover is not None and not await self._drop(conn, leftover):
             return False
@@ -62,17 +63,18 @@ class LogIndexes(Loop):
             return False  # another worker was faster, or both gave way to each other
         return True
 
-    async def _drop(self, conn: AsyncConn, statement: str) -> bool:
+    async def _drop(self, conn: AsyncLink, statement: str) -> bool:
         """What a crash has left half built. Somebody may just be building it: then the table is
         locked, and it is left alone; and only one that was found twice is a leftover."""
         if self._leftover != statement:
             self._leftover = statement
             return False
+        before, conn.answer_seconds = conn.answer_seconds, _PATIENCE_SECONDS
         try:
-            await conn.execute(_PATIENCE)
             await conn.execute(statement.encode())
-            await conn.execute(_ANY_WAIT)
-        except psycopg.errors.LockNotAvailable:
+        except NoAnswer:
             return False
+        finally:
+            conn.answer_seconds = before
         self._log.warning("dropped an index of log lines that was left half built")
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,24 +31,25 @@ class LogWriter:
         self._database = database
         self._get = database.statements.get
         self._log = log
-        # What may have been stored although nobody said so, and by which of the server's processes.
+        # What may have been stored although nobody said so.
         self._doubtful: set[Key] = set()
-        self._backend = 0
+        # Begins the statement, so that the server's process that works on it is known by it. Not by
+        # its number: a pooler tells one of its own.
+        self._mark = f"/* rota log writer {secrets.token_hex(8)} */"
+        self._copy_sql = f"{self._mark} {self._get('logs/write')}"
 
     async def write(self, batch: list[Row]) -> None:
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             before = time.monotonic_ns()
             now = (await self._fetch(conn, "clock/now"))[0][0]
             clock = now, (before + time.monotonic_ns()) // 2
             rows = await self._without_stored(conn, batch, clock) if self._doubtful else batch
             if not rows:
                 return
-            backend = conn.info.backend_pid
             try:
                 await self._copy(conn, rows, clock)
             except BaseException:
                 self._doubtful.update(map(_key, rows))
-                self._backend = backend
                 raise
             if self._doubtful:
                 self._doubtful.difference_update(map(_key, rows))
@@ -56,7 +58,7 @@ class LogWriter:
         self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]
     ) -> list[Row]:
         """After a connection that broke before the answer: what is already there stays out."""
-        if (await self._fetch(conn, "logs/is_writing", pid=self._backend))[0][0]:
+        if (await self._fetch(conn, "logs/is_writing", mark=self._mark))[0][0]:
             raise Unanswered("the server may still be storing lines of a connection that broke")
         keys = [key for key in map(_key, batch) if key in self._doubtful]
         if not keys:
@@ -92,7 +94,7 @@ class LogWriter:
                 await self._copy(conn, part, clock)
 
     async def _send(self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]) -> None:
-        async with conn.cursor() as cursor, cursor.copy(self._get("logs/write")) as copy:
+        async with conn.cursor() as cursor, cursor.copy(self._copy_sql) as copy:
             begin = COPY_BEGIN
             for first in range(0, len(batch), _SLICE):
                 await copy.write(begin + to_copy(batch[first : first + _SLICE], *clock))

@@ -7,13 +7,15 @@ holding this interpreter; see supervisor.py for its side.
 from __future__ import annotations
 
 import os
+import socket
 import time
 
 from rota.runtime.attempt import RunningAttempt
 from rota.runtime.health import Report
 from rota.runtime.stamps import Card
 
-# `pid:descriptor` of the supervisor and of the card.
+# `pid:descriptor:descriptor:channel`: of the supervisor, of the card, and of the socket over which
+# it passes on the calls of this channel.
 VARIABLE = "ROTA_SUPERVISOR"
 
 
@@ -45,8 +47,12 @@ class ShownAttempts(dict[int, RunningAttempt]):
 class Parent:
     """Says that the loop turns, and knows what the supervisor found out about the lease."""
 
-    def __init__(self, card: Card, pid: int, lease_seconds: float) -> None:
+    def __init__(
+        self, card: Card, pid: int, lease_seconds: float, end: socket.socket, channel: str
+    ) -> None:
         self._card = card
+        self.end = end
+        self.channel = channel
         self._pid = pid
         self._lease_seconds = lease_seconds
         self._registered_at = time.monotonic_ns()
@@ -59,12 +65,12 @@ class Parent:
         words = os.environ.pop(VARIABLE, "")
         if not words:
             return None
-        pid, fd = (int(word) for word in words.split(":"))
-        card = Card.open(fd)
+        pid, fd, end, channel = words.split(":")
+        card = Card.open(int(fd))
         if card is None:
             return None
-        os.close(fd)
-        return cls(card, pid, lease_seconds)
+        os.close(int(fd))
+        return cls(card, int(pid), lease_seconds, socket.socket(fileno=int(end)), channel)
 
     @property
     def pid(self) -> int:
@@ -78,12 +84,32 @@ class Parent:
         """From now on the supervisor renews the lease of this identity."""
         self._registered_at = time.monotonic_ns()
         self._card.stamp()
+        self._card.is_drowsy = self._card.is_asleep = False
         self._card.worker = worker
 
     def stamp(self, report: Report) -> None:
         self._card.stamp()
         if report is not self._reported:
             self._reported = self._card.report = report
+
+    def unregistered(self) -> None:
+        """It signs off to sleep: there is no lease to renew until it registers again."""
+        self._card.worker = 0
+        self._card.is_asleep = True
+
+    @property
+    def has_duty(self) -> bool:
+        """Whether this worker does the upkeep for all of the supervisor's."""
+        return self._card.has_duty
+
+    def set_willing(self, is_willing: bool) -> None:
+        self._card.is_willing = is_willing
+
+    def may_sleep(self, is_drowsy: bool) -> bool:
+        """The workers of one supervisor sleep together: else those that are awake would have to
+        do the work of all."""
+        self._card.is_drowsy = is_drowsy
+        return is_drowsy and self._card.is_night
 
     def leave(self) -> None:
         self._card.leave()

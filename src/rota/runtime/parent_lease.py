@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import psycopg
+from psycopg import errors
 
-from rota.runtime.lease import shown
+from rota.runtime.beat import Beat, HeldRow
 from rota.runtime.stamps import Card, Overdue
-from rota.store.connection import NoAnswer
 from rota.store.pool import Conn, Database
 from rota.telemetry.logging import get_logger
 
@@ -36,7 +36,7 @@ class Ended:
 
 
 class ParentLease:
-    """Call `watch` for each new card; `ended` when its process has been seen to end."""
+    """Call `watch` for each new card and its process; `ended` when that was seen to end."""
 
     def __init__(self, database: Database, *, lease_seconds: float) -> None:
         self._database = database
@@ -49,6 +49,9 @@ class ParentLease:
         self._thread = threading.Thread(target=self._run, name="rota leases", daemon=True)
         self._conn: Conn | None = None
         self._quiet_until = 0.0
+        # Short: one row that somebody holds must not cost the others their leases.
+        self._answer_seconds = max(1.0, lease_seconds / 10)
+        self._beat = Beat(self._execute, self._log, answer_seconds=self._answer_seconds)
 
     def start(self) -> None:
         self._thread.start()
@@ -58,9 +61,9 @@ class ParentLease:
         self._stopping.set()
         self._thread.join(timeout)
 
-    def watch(self, card: Card) -> None:
+    def watch(self, card: Card, pid: int) -> None:
         with self._changing:
-            self._cards[card] = _Renewal()
+            self._cards[card] = _Renewal(pid)
 
     def ended(self, card: Card, overdue: Iterable[Overdue] = ()) -> None:
         with self._changing:
@@ -95,6 +98,7 @@ class ParentLease:
             self._close()
             self._quiet_until = time.monotonic() + min(_RETRY_SECONDS, self._seconds / 6)
             return False
+        self._database.outage.written()
         return True
 
     # Renewing.
@@ -102,7 +106,8 @@ class ParentLease:
     def _renew_due(self) -> None:
         with self._changing:
             cards = list(self._cards.items())
-        failed: Exception | None = None
+        if not any(card.worker for card, _ in cards):
+            self._close()  # none has come yet, or all sleep
         for card, renewal in cards:
             worker, now = card.worker, time.monotonic()
             if renewal.worker != worker:
@@ -113,25 +118,20 @@ class ParentLease:
                     self._log.error("the event loop stands still", worker=worker)
                 renewal.is_stuck = is_stuck
                 try:
-                    self._renew(card, worker, is_stuck)
+                    self._renew(card, worker, is_stuck, renewal.pid)
                     renewal.due_at = now + self._seconds / 3
-                except NoAnswer as error:
-                    # Somebody holds this worker's row; the others' leases are due, too.
-                    failed = error
-        if failed is not None:
-            raise failed
+                except HeldRow:
+                    # The others' leases are due, too.
+                    renewal.due_at = now + min(_RETRY_SECONDS, self._seconds / 6)
 
     def _is_stuck(self, card: Card) -> bool:
         return (time.monotonic_ns() - card.stamped_at) / 1e9 > self._seconds
 
-    def _renew(self, card: Card, worker: int, is_stuck: bool) -> None:
+    def _renew(self, card: Card, worker: int, is_stuck: bool, pid: int) -> None:
         asked_at = time.monotonic_ns()
-        row = self._execute(
-            "workers/beat", worker=worker, stuck=is_stuck, **shown(card.report)
-        ).fetchone()
-        if row and row[0]:
+        if self._beat.renew(worker, card.report, pid=pid, is_stuck=is_stuck):
             card.renewed_at = asked_at
-        elif card.lost_worker != worker and not card.is_leaving:
+        elif card.lost_worker != worker and card.worker == worker and not card.is_leaving:
             self._log.error("the lease is lost", worker=worker)
             card.lost_worker = worker
 
@@ -142,7 +142,14 @@ class ParentLease:
         worker = ended.worker
         for one in ended.overdue:
             self._time_out(worker, one)
-        if self._execute("workers/declare_lost", worker=worker).fetchone() is None:
+        try:
+            if self._execute("workers/declare_lost", worker=worker).fetchone() is None:
+                return
+        except errors.LockNotAvailable:
+            # Its lease will run out, and whoever sees that then declares it lost.
+            self._beat.tell_holder(
+                worker, "a worker whose process has ended cannot be declared lost"
+            )
             return
         self._log.warning("worker is lost, its process has ended", worker=worker)
         # Its open transactions would block the attempts that follow.
@@ -174,9 +181,7 @@ class ParentLease:
 
     def _execute(self, statement: str, **params: object) -> psycopg.Cursor[tuple[object, ...]]:
         if self._conn is None or self._conn.closed:
-            # Short: one row that somebody holds must not cost the others their leases.
-            seconds = max(1.0, self._seconds / 10)
-            self._conn = self._database.connect_sync("rota supervisor", seconds)
+            self._conn = self._database.connect_sync("rota supervisor", self._answer_seconds)
         return self._conn.execute(self._database.statements.get(statement), params)
 
     def _close(self) -> None:
@@ -189,6 +194,7 @@ class ParentLease:
 class _Renewal:
     """Whose lease is due when; an identity may change under one card."""
 
+    pid: int
     worker: int = 0
     due_at: float = 0.0
     is_stuck: bool = False

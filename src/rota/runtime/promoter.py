@@ -14,12 +14,14 @@ _BATCH = 1000
 # may be chance: a run that was cancelled before its time, a look a moment too early.
 _BEHIND_SECONDS = (0.01, 0.03)
 _MISSES = 2
+# A run that is due within a minute is called out while somebody waits.
+_RESTING_SECONDS = 10.0
 
 
 class Promoter(Loop):
-    """Sleeps until the next run is due, at most for the poll interval. Every worker has one, and
-    all know the same time: whoever finds that another was faster stays behind, and steps in where
-    nobody does it."""
+    """Sleeps until the next run is due, at most for the poll interval, or longer at rest. Every
+    worker has one, and all know the same time: whoever finds that another was faster stays behind,
+    and steps in where nobody does it."""
 
     name = "promoter"
 
@@ -40,7 +42,7 @@ class Promoter(Loop):
             self._misses += 1
         self._due = time.monotonic() + next_due
         behind = random.uniform(*_BEHIND_SECONDS) if self._misses >= _MISSES else 0.0
-        return min(max(next_due, 0.0) + behind, self._poll)
+        return min(max(next_due, 0.0) + behind, self.pause(self._poll, _RESTING_SECONDS))
 
     async def _promote(self) -> tuple[bool, float]:
         """Whether there was anything to do, and the seconds until there is again. Each batch is

@@ -10,6 +10,7 @@ from rota.store.pool import Database
 
 _BATCH = 500
 _NET_SECONDS = 60.0
+_RESTING_SECONDS = 28.0
 
 
 class Rescuer(Loop):
@@ -22,12 +23,17 @@ class Rescuer(Loop):
         self._database = database
         self._period = lease_seconds / 3
         self._next_net = time.monotonic() + _NET_SECONDS
+        self._next_rescue = 0.0
 
     async def run_once(self) -> float:
-        await self._declare_lost()
+        has_lost = await self._declare_lost()
         started = time.monotonic()
         is_net = started >= self._next_net
-        await self._rescue(everywhere=is_net)
+        # Whoever declares one lost rescues what it held. Others see to it too, in case that one is
+        # gone before it has: less often while they rest.
+        if has_lost or is_net or started >= self._next_rescue:
+            await self._rescue(everywhere=is_net)
+            self._next_rescue = started + self.pause(0.0, _RESTING_SECONDS)
         if is_net:
             # It reads all that is ready: at most 2 % of the time.
             took = time.monotonic() - started
@@ -35,19 +41,21 @@ class Rescuer(Loop):
         # Jitter, so that a fleet started together does not ask together.
         return self._period * random.uniform(0.8, 1.2)
 
-    async def _declare_lost(self) -> None:
+    async def _declare_lost(self) -> bool:
         get = self._database.statements.get
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             cursor = await conn.execute(get("workers/mark_lost"))
-            for worker, name in await cursor.fetchall():
+            lost = await cursor.fetchall()
+            for worker, name in lost:
                 self._log.warning("worker lost its lease", worker=worker, name=name)
                 # Its open transactions would block the attempts that follow.
                 await conn.execute(get("workers/end_backends"), {"worker": worker})
+        return bool(lost)
 
     async def _rescue(self, *, everywhere: bool) -> None:
         sql = self._database.statements.get("runs/rescue")
         while True:
-            async with self._database.connection() as conn:
+            async with self._database.connection(is_hurried=False) as conn:
                 cursor = await conn.execute(sql, {"limit": _BATCH, "everywhere": everywhere})
                 rows = await cursor.fetchall()
             for run_id, attempt, worker, decision in rows:

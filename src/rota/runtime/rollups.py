@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rota.model.histogram import BUCKETS, pack
-from rota.runtime.counts import Counts, columns
+from rota.model.run import Claim
+from rota.runtime.counts import Counts, Key, columns
 from rota.runtime.loop import Loop
+from rota.runtime.tenant_tally import TenantTally
+from rota.runtime.tenant_tally import columns as tenant_columns
 from rota.store.pool import Database
 
 _PERIOD = 1.0
+# That a scheduler ticks is no reason to write every time.
+_TICKS: set[Key] = {("ticks", ())}
+_TICKS_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -41,8 +48,15 @@ class Rollups(Loop):
         self._database = database
         self._tallies: dict[tuple[str, str, str], Tally] = {}
         self.counts = Counts()
+        self.tenants = TenantTally()
         self.before_write: Callable[[], None] | None = None
         self.worker = 0
+        self._written_at = 0.0
+
+    def ended(self, claim: Claim, outcome: str, duration_ms: float) -> None:
+        """An attempt of this worker."""
+        self.count(claim.job, claim.queue, outcome, duration_ms)
+        self.tenants.count(claim, outcome, duration_ms)
 
     def count(self, job: str, queue: str, outcome: str, duration_ms: float) -> None:
         key = (job, queue, outcome)
@@ -59,17 +73,34 @@ class Rollups(Loop):
             except BaseException:
                 self._merge_back(tallies)
                 raise
+        await self._write_tenants()
         await self._write_counts()
         return _PERIOD
+
+    async def _write_tenants(self) -> None:
+        sums = self.tenants.take()
+        if not sums:
+            return
+        try:
+            async with self._database.connection(is_hurried=False) as conn:
+                sql = self._database.statements.get("tenants/tally")
+                await conn.execute(sql, tenant_columns(sums))
+        except BaseException:
+            self.tenants.put_back(sums)
+            raise
 
     async def _write_counts(self) -> None:
         if self.before_write is not None:
             self.before_write()
         sums = self.counts.take()
+        if sums.keys() <= _TICKS and time.monotonic() - self._written_at < _TICKS_SECONDS:
+            self.counts.put_back(sums)
+            return
         if not sums:
             return
+        self._written_at = time.monotonic()
         try:
-            async with self._database.connection() as conn:
+            async with self._database.connection(is_hurried=False) as conn:
                 await conn.execute(self._database.statements.get("counts/add"), columns(sums))
         except BaseException:
             self.counts.put_back(sums)
@@ -87,7 +118,7 @@ class Rollups(Loop):
             "longests": [tally.longest_ms for tally in values],
             "histograms": [pack(tally.buckets) for tally in values],
         }
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             await conn.execute(self._database.statements.get("runs/tally"), params)
 
     def _merge_back(self, tallies: dict[tuple[str, str, str], Tally]) -> None:

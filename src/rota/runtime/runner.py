@@ -38,7 +38,7 @@ from rota.runtime.failure import describe
 from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
 from rota.runtime.sql_runner import make_call, outcome_of
-from rota.telemetry import capture
+from rota.telemetry import capture, parent
 from rota.telemetry.logging import get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
@@ -91,7 +91,7 @@ class Runner:
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
         attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services, task)
         self.running[claim.id] = attempt
-        capture_token = None
+        capture_token, parent_token = None, parent.begin(claim.id)
         try:
             if claim.is_expired:
                 self.feeder.ended(claim, 0.0, EXPIRED)
@@ -112,19 +112,20 @@ class Runner:
                 await self._claimed(attempt)
                 call = self._call_thread if executor == "thread" else self._call_process
                 result = await call(definition, attempt)
+            if result is FINISHED or attempt.transaction is not None:
+                await self._complete(attempt, result)
+                return
             if attempt.stop is not None:
                 raise asyncio.CancelledError
             text = None if result is None else self._encode(result)
             duration = (time.monotonic() - attempt.started) * 1000
-            if attempt.transaction is not None:
-                await self._complete(attempt, duration, text)
-                return
             self.feeder.succeeded(claim, duration, text)
         except BaseException as error:
             await self._failed(attempt, error, task)
         finally:
             del self.running[claim.id]
             attempt.log_is_over()
+            parent.end(parent_token)
             if capture_token is not None:
                 capture.end(capture_token)
 
@@ -156,9 +157,7 @@ class Runner:
         loop = asyncio.get_running_loop()
         attempt.tell_instead(lambda: loop.call_soon(told.set))
         body = partial(definition.function, **arguments)
-        if attempt.is_captured:
-            body = partial(_captured, attempt.store_log, body)
-        call = self._threads.call(body)
+        call = self._threads.call(partial(self._in_thread, attempt, body))
         stopped = loop.create_task(told.wait())
         try:
             await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -166,31 +165,49 @@ class Runner:
                 await asyncio.wait((call,), timeout=_THREAD_GRACE)
             if call.done():
                 return call.result()
+            if attempt.transaction is not None:
+                attempt.transaction.abandon()
             raise asyncio.CancelledError
         finally:
             stopped.cancel()
             call.cancel()
 
+    def _in_thread(self, attempt: RunningAttempt, body: Callable[[], Any]) -> Any:
+        """In a thread, whose context is its own. Drivers and ORMs may know a connection by its
+        thread, so what the handler wrote is completed here, too."""
+        parent.begin(attempt.claim.id)
+        if attempt.is_captured:
+            capture.begin(attempt.store_log)
+        try:
+            result = body()
+            transaction = attempt.transaction
+            if transaction is None or not transaction.is_open or attempt.stop is not None:
+                return result
+            text = None if result is None else self._encode(result)
+            transaction.complete_sync(attempt.duration_ms, text)
+            return FINISHED
+        finally:
+            if attempt.transaction is not None:
+                attempt.transaction.close_sync()
+
     async def _call_process(self, definition: JobDefinition, attempt: RunningAttempt) -> Any:
         result = await self.children.call(definition, attempt)
-        if result is FINISHED:
-            attempt.transaction = _Committed()  # type: ignore[assignment]
-            return None
-        return None if result is None else Encoded(result)
+        return result if result is None or result is FINISHED else Encoded(result)
 
-    async def _complete(
-        self, attempt: RunningAttempt, duration_ms: float, result: str | None
-    ) -> None:
+    async def _complete(self, attempt: RunningAttempt, result: Any) -> None:
         """The handler used a transaction: its completion is part of it."""
-        transaction = attempt.transaction
-        assert transaction is not None
-        if isinstance(transaction, _Committed):
-            pass
-        elif attempt.definition.executor == "thread":
-            await asyncio.to_thread(transaction.complete_sync, duration_ms, result)
-        else:
-            await transaction.complete(duration_ms, result)
-        self.feeder.already_ended(attempt.claim, duration_ms)
+        if result is not FINISHED:
+            if attempt.stop is not None:
+                raise asyncio.CancelledError
+            text, transaction = (
+                None if result is None else self._encode(result),
+                attempt.transaction,
+            )
+            if transaction is None or not transaction.is_open:
+                self.feeder.succeeded(attempt.claim, attempt.duration_ms, text)
+                return
+            await transaction.complete(attempt.duration_ms, text)
+        self.feeder.already_ended(attempt.claim, attempt.duration_ms)
 
     async def _run_sql(self, attempt: RunningAttempt) -> None:
         """The end is written by the call itself, except of what commits by itself."""
@@ -207,8 +224,9 @@ class Runner:
     async def _failed(
         self, attempt: RunningAttempt, error: BaseException, task: asyncio.Task[None]
     ) -> None:
-        while task.uncancel():
-            pass
+        if attempt.stop is not None:
+            while task.uncancel():
+                pass
         if attempt.transaction is not None:
             await attempt.transaction.close()
         outcome = self._outcome(attempt, error)
@@ -256,16 +274,19 @@ class Runner:
                 attempt=attempt.claim.attempt,
                 error=f"{outcome.failure.error_type}: {outcome.failure.error[:200]}",
             )
+            attempt.log_failure(outcome.failure, self._config.logs.line_bytes // 2)
 
     # Stopping what runs.
 
     def stop_overdue(self) -> None:
-        """Called a few times a second: one look over the running instead of a timer for each."""
+        """Called a few times a second: one look over the running, and over what they have left,
+        instead of a timer for each."""
         for attempt in list(self.running.values()):
             if attempt.stop is not None:
                 attempt.nudge()
             elif attempt.is_overdue:
                 attempt.stop_now(Stop("timeout"))
+        self._services.sessions.trim()
 
     def stop_all(self, stop: Stop) -> None:
         for attempt in list(self.running.values()):
@@ -278,12 +299,7 @@ class Runner:
 
     async def close(self) -> None:
         await self.children.close()
-
-
-def _captured(write: capture.Write, body: Callable[[], Any]) -> Any:
-    """In a thread, whose context is its own."""
-    capture.begin(write)
-    return body()
+        self._services.sessions.close()
 
 
 class Encoded(bytes):
@@ -296,9 +312,3 @@ class _Refused(Exception):
     def __init__(self, cause: PayloadError) -> None:
         super().__init__(str(cause))
         self.cause = cause
-
-
-class _Committed:
-    """Stands for a transaction that a child process has already completed."""
-
-    async def close(self) -> None: ...

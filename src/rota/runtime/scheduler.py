@@ -109,7 +109,7 @@ class Scheduler(Loop):
 
     async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> Decided | None:
         """One that cannot be followed stops no other."""
-        stored, clock, unfinished, job_refusal, calendar, made_up = row
+        stored, clock, unfinished, job_refusal, calendar, made_up, triggered = row
         try:
             schedule = Schedule.read(stored)
             due = Due(
@@ -120,6 +120,7 @@ class Scheduler(Loop):
                 _calendar(schedule, calendar),
                 await self._unmet(conn, schedule, clock),
                 made_up,
+                triggered,
             )
             return schedule, decide(due, self._random)
         except Exception as error:

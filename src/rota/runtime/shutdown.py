@@ -13,13 +13,15 @@ from rota.runtime.deadline import STOP_MARGIN, end_within
 from rota.runtime.worker import Worker
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Look for work now; not everywhere is there such a signal.
+CALLS = tuple(one for one in signal.Signals if one.name == "SIGUSR1")
 EXIT_LATE = 1
 
 
 async def run_until_signal(worker: Worker) -> int:
     """Start the worker; stop it in order at the first SIGTERM or SIGINT. At the second one what
     still runs is cut off. Whatever hangs then, the process ends within its bounds. Answers the
-    exit code."""
+    exit code. SIGUSR1 wakes a worker that sleeps."""
     asked = asyncio.Event()
     is_asked = is_started = False
     loop = asyncio.get_running_loop()
@@ -27,7 +29,9 @@ async def run_until_signal(worker: Worker) -> int:
     def on_signal(number: int, _frame: FrameType | None) -> None:
         """Not the event loop's own handler: the loop may stand still."""
         nonlocal is_asked
-        if not is_asked:
+        if not is_started and worker.is_held_up:
+            _die(signal.Signals(number))
+        elif not is_asked:
             is_asked = True
             end_within(worker.shutdown_seconds + STOP_MARGIN, EXIT_LATE)
             loop.call_soon_threadsafe(asked.set)
@@ -38,7 +42,13 @@ async def run_until_signal(worker: Worker) -> int:
             # Nothing has been claimed, and the start hangs, as on a database that is away.
             _die(signal.Signals(number))
 
+    def on_call(_number: int, _frame: FrameType | None) -> None:
+        """Somebody enqueued, and knows that the worker sleeps."""
+        if is_started:
+            worker.wake()
+
     before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    before |= {number: signal.signal(number, on_call) for number in CALLS}
     try:
         await worker.start()
         is_started = True

@@ -23,6 +23,7 @@ Body = Callable[[Claim, "asyncio.Task[None]"], Awaitable[None]]
 # A slot that never has to wait gives the loop a turn after this many runs.
 _TURN = 50
 _STOP_SECONDS = 5.0
+_REOPEN_SECONDS = 0.1
 
 
 class Slots:
@@ -109,6 +110,10 @@ class Slots:
         while self._running:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
+    def _reopen(self) -> None:
+        if not self._is_closing:
+            self._open_slot()
+
     def _open_slot(self) -> None:
         _ = self._open(self._slot())
 
@@ -149,6 +154,11 @@ class Slots:
             finally:
                 del self._running[claim.id]
             if self._is_closing:
+                return
+            if task.cancelling():
+                # Not by Rota: the program's loop is closing and waits for this task to end. Or the
+                # body has cancelled itself, and the next run needs a slot.
+                loop.call_later(_REOPEN_SECONDS, self._reopen)
                 return
             if self._surplus:
                 self._surplus -= 1

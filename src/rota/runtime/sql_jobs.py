@@ -52,12 +52,12 @@ class SqlJob:
 class SqlJobs(Loop):
     """Reads them at the start, when a change is called out, and now and then.
 
-    `on_change` gets the names; where it fails, it is tried again.
+    `on_change` answers whether others were told; where not, it is tried again.
     """
 
     name = "sql jobs"
 
-    def __init__(self, database: Database, on_change: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, database: Database, on_change: Callable[[], Awaitable[bool]]) -> None:
         super().__init__()
         self._database = database
         self._on_change = on_change
@@ -70,7 +70,7 @@ class SqlJobs(Loop):
         return self._jobs.get(name) or SqlJob(name)
 
     async def refresh(self) -> None:
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             cursor = await conn.execute(self._database.statements.get("jobs/sql_jobs"))
             rows = await cursor.fetchall()
         self._jobs |= {row[0]: SqlJob(*row) for row in rows}
@@ -80,6 +80,7 @@ class SqlJobs(Loop):
         await self.refresh()
         if self.names != self._told:
             names = self.names
-            await self._on_change()
+            if not await self._on_change():
+                return _PERIOD
             self._told = names
-        return _PERIOD
+        return self.pause(_PERIOD, 2 * _PERIOD)

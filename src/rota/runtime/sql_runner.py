@@ -19,13 +19,14 @@ def make_call(attempt: RunningAttempt, services: Services) -> SqlFunctionCall:
     call = SqlFunctionCall(
         attempt.claim,
         attempt.worker,
-        url=services.database.url,
+        url=services.database.session_url,
         schema=services.database.schema,
         started=attempt.started,
         timeout=attempt.timeout,
         lease_seconds=services.lease_seconds,
         is_debug=attempt.stored_level <= LEVELS["debug"],
         write_log=attempt.write_log,
+        has_session=services.database.has_sessions,
     )
     attempt.tell_instead(call.stop)
     return call

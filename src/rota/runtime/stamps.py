@@ -17,11 +17,12 @@ from rota.runtime.health import Report
 
 _MAGIC = 0x524F54415F303031
 _WORD = 8
-# Words of the card. The supervisor writes _RENEWED and _LOST, the worker the others.
+# Words of the card. The supervisor writes _RENEWED, _LOST, _DUTY and _NIGHT, the worker the others.
 _KIND, _WORKER, _STAMPED, _LEAVING, _RENEWED, _LOST, _RETIRED = range(7)
 _CLAIMED, _FINISHED, _ERRORS = range(7, 10)
+_UNWILLING, _DROWSY, _ASLEEP, _DUTY, _NIGHT = range(10, 15)
 # A text of the worker's trouble, padded with zeros.
-_TROUBLE, _TROUBLE_WORDS = 10, 30
+_TROUBLE, _TROUBLE_WORDS = 15, 30
 _HEAD = _TROUBLE + _TROUBLE_WORDS
 # Words of one attempt that has a timeout; its deadline is 0 where there is none.
 _DEADLINE, _RUN, _ATTEMPT, _TIMEOUT = range(4)
@@ -102,6 +103,32 @@ class Card:
         self._words[_RETIRED] = 1
 
     @property
+    def is_willing(self) -> bool:
+        """Whether it may do the upkeep: one that drains may not."""
+        return not self._words[_UNWILLING]
+
+    @is_willing.setter
+    def is_willing(self, is_so: bool) -> None:
+        self._words[_UNWILLING] = not is_so
+
+    @property
+    def is_drowsy(self) -> bool:
+        """Whether it would sleep, or does."""
+        return bool(self._words[_DROWSY])
+
+    @is_drowsy.setter
+    def is_drowsy(self, is_so: bool) -> None:
+        self._words[_DROWSY] = is_so
+
+    @property
+    def is_asleep(self) -> bool:
+        return bool(self._words[_ASLEEP])
+
+    @is_asleep.setter
+    def is_asleep(self, is_so: bool) -> None:
+        self._words[_ASLEEP] = is_so
+
+    @property
     def report(self) -> Report:
         """How it is. A text read while it is written is wrong for one beat."""
         words, first = self._words, _TROUBLE * _WORD
@@ -162,6 +189,24 @@ class Card:
     @lost_worker.setter
     def lost_worker(self, number: int) -> None:
         self._words[_LOST] = number
+
+    @property
+    def has_duty(self) -> bool:
+        """Whether it does the upkeep for all workers of this supervisor."""
+        return bool(self._words[_DUTY])
+
+    @has_duty.setter
+    def has_duty(self, is_so: bool) -> None:
+        self._words[_DUTY] = is_so
+
+    @property
+    def is_night(self) -> bool:
+        """Whether all of them would sleep: they do it together."""
+        return bool(self._words[_NIGHT])
+
+    @is_night.setter
+    def is_night(self, is_so: bool) -> None:
+        self._words[_NIGHT] = is_so
 
     # Read by the supervisor.
 

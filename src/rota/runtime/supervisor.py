@@ -17,6 +17,9 @@ from types import FrameType
 from rota.config import Config
 from rota.runtime.child_process import ChildProcess
 from rota.runtime.parent_lease import ParentLease
+from rota.runtime.relay import Relay
+from rota.runtime.shutdown import CALLS
+from rota.runtime.starting import until_open
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
 
@@ -24,6 +27,8 @@ _STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOOK_SECONDS = 0.1
 # A parent that was itself stopped for so long does not know who was silent meanwhile.
 _STALL_SECONDS = 2.0
+# One that stands still for so long leaves the upkeep to another.
+_DUTY_SECONDS = 5.0
 _TIMEOUT_GRACE = 5.0
 # What a worker may take beyond shutdown_seconds: bodies that were cut off, the last writes.
 _SHUTDOWN_MARGIN = 20.0
@@ -50,11 +55,12 @@ def supervise(
 
     `config` must be what the children load too: its lease, shutdown time and concurrency (which
     is each child's) are relied on here. `database` is opened first, so that a database that is
-    missing or not migrated is an error of this call and not of N children.
+    missing or not migrated is an error of this call and not of N children; for one that is away it
+    waits.
 
     0: all have shut down in order. 1: at least one had to be killed.
     """
-    _ = database.url
+    until_open(database)
     return Supervisor(
         config=config, database=database, command=command, processes=processes, env=env
     ).run()
@@ -79,13 +85,21 @@ class Supervisor:
         self._children = [
             ChildProcess(command, environment, self._config.concurrency) for _ in range(processes)
         ]
+        self._relay = Relay(
+            database,
+            [child.channel for child in self._children],
+            patience=self._config.patience_seconds,
+        )
+        self._on_duty: ChildProcess | None = None
         self._signals = 0
         self._awake_since = self._looked_at = time.monotonic()
         self._exit_code = 0
 
     def run(self) -> int:
         before = {one: signal.signal(one, self._on_signal) for one in _STOPPING_SIGNALS}
+        before |= {one: signal.signal(one, self._on_call) for one in CALLS}
         self._leases.start()
+        self._relay.start()
         self._log.info("supervisor started", processes=len(self._children), pid=os.getpid())
         try:
             while not self._signals and not all(child.is_retired for child in self._children):
@@ -96,6 +110,7 @@ class Supervisor:
             self._signals = max(1, self._signals)
             self._shut_down()
             self._kill_all()
+            self._relay.stop(_LAST_WORDS)
             self._leases.stop(_LAST_WORDS)
             for one, handler in before.items():
                 signal.signal(one, handler)
@@ -105,6 +120,11 @@ class Supervisor:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._signals += 1
 
+    def _on_call(self, number: int, _frame: FrameType | None) -> None:
+        """For whoever of them sleeps."""
+        for child in self._children:
+            child.send(number)
+
     # While it runs.
 
     def _look(self) -> None:
@@ -113,6 +133,40 @@ class Supervisor:
             is_due = not child.is_retired and time.monotonic() >= child.start_at
             if is_due and not child.is_running:
                 self._start(child)
+        self._give_duty()
+        self._keep_hours()
+
+    def _give_duty(self) -> None:
+        """One of them does for all what has to be done once: whoever has it keeps it for as long
+        as it can."""
+        last = self._on_duty
+        if last is not None and self._is_fit(last):
+            return
+        fit = next(filter(self._is_fit, self._children), None)
+        if fit is None or fit.card is None:
+            return
+        if last is not None and last.card is not None:
+            last.card.has_duty = False
+        fit.card.has_duty = True
+        self._on_duty, self._relay.duty = fit, fit.channel
+        self._log.info("does the upkeep for all", pid=fit.pid)
+
+    def _is_fit(self, child: ChildProcess) -> bool:
+        card = child.card
+        if card is None or not child.is_running or not card.worker or card.is_leaving:
+            return False
+        silent = time.monotonic() - max(card.stamped_at / 1e9, self._awake_since)
+        return card.is_willing and silent < _DUTY_SECONDS
+
+    def _keep_hours(self) -> None:
+        """They sleep together, and whoever wakes wakes the others."""
+        cards = {one: one.card for one in self._children if one.is_running and one.card}
+        is_night = bool(cards) and all(card.is_drowsy for card in cards.values())
+        for child, card in cards.items():
+            card.is_night = is_night
+            if card.is_asleep and not is_night:
+                self._relay.wake(child.channel)
+        self._relay.set_awake(not cards or not all(card.is_asleep for card in cards.values()))
 
     def _check(self) -> bool:
         """See who has ended and who never will; whether any is left."""
@@ -129,12 +183,13 @@ class Supervisor:
 
     def _start(self, child: ChildProcess) -> None:
         try:
-            card = child.start()
+            card, end = child.start()
         except OSError as error:
             child.pause()
             self._log.error("a worker could not be started", error=error)
             return
-        self._leases.watch(card)
+        self._leases.watch(card, child.pid)
+        self._relay.join(child.channel, end)
         self._log.info("worker process started", pid=child.pid)
 
     def _reap(self, child: ChildProcess) -> None:
@@ -144,6 +199,7 @@ class Supervisor:
             return
         assert child.card is not None
         self._leases.ended(child.card, child.overdue)
+        self._relay.leave(child.channel)
         child.pause()
         child.is_retired = child.card.is_retired
         if child.is_retired:

@@ -17,6 +17,7 @@ from psycopg import errors
 
 from rota.model.schedule import Schedule, Segment
 from rota.store.errors import is_missing_partition
+from rota.store.outage import is_unwritable
 from rota.store.pool import AsyncConn, Database
 from rota.store.prepared import Prepared
 from rota.telemetry.logging import get_logger
@@ -51,7 +52,7 @@ class TickWriter:
         try:
             written = await self._write_together(conn, ticks)
         except errors.DatabaseError as error:
-            if conn.closed:
+            if conn.closed or is_unwritable(error):
                 raise
             if len(ticks) == 1:
                 await self._give_up(conn, ticks[0][0], error)

@@ -9,9 +9,12 @@ from typing import Any
 import psycopg
 
 from rota.runtime.loop import Loop
+from rota.store.outage import is_away, is_unwritable
 from rota.store.pool import Database
 
 _PERIOD = 5.0
+_RESTING_SECONDS = 20.0
+_ALL_SECONDS = 180.0
 _BATCH = 1000
 # Each batch reads the backlog from its front: few large ones.
 _PARK_BATCH = 20_000
@@ -20,10 +23,17 @@ _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
 _COUNT_SECONDS = 60.0
 _ANSWERS_SECONDS = 300.0
+# There is one a minute: whoever comes first after its beginning takes it.
+_SAMPLE_SECONDS = 10.0
+_ERRORS_SECONDS = 3600.0
+_LIMITS_SECONDS = 60.0
+# Failures come by the thousand when something is down.
+_FOLD_ERRORS = 50_000
 
 
 class Upkeep(Loop):
     name = "upkeep"
+    is_patient = True
     long_seconds = 600.0  # on large tables
 
     def __init__(self, database: Database, *, unknown_job_seconds: float) -> None:
@@ -31,21 +41,45 @@ class Upkeep(Loop):
         self._database = database
         self._unknown_job_seconds = unknown_job_seconds
         self._done: dict[str, float] = {}
+        # A worker that stops is not counted among those that know its jobs: what waits until it is
+        # started again would be parked, and freed after that.
+        self.is_leaving = False
         self._next_park = 0.0
+        self._is_at_rest = False
         self._told: dict[str, str] = {}
+
+    def wake(self) -> None:
+        self._is_at_rest = False
+        super().wake()
 
     async def run_once(self) -> float:
         """One duty after the other. One that fails keeps none of the others from being done."""
+        if await self._may_rest():
+            if self._is_due("samples", 6 * _SAMPLE_SECONDS):
+                await self._call("upkeep/take_sample")
+            return self.pause(_PERIOD, _RESTING_SECONDS)
         for name, duty in self._duties():
             try:
                 await duty
                 self._told.pop(name, None)
             except psycopg.Error as error:
-                if error.sqlstate is None:
-                    raise  # the database is away: no duty will be done
+                if is_away(error) or is_unwritable(error):
+                    raise  # the database is away, or takes nothing: no duty will be done
                 self._tell(name, error)
                 self.fault = error
         return _PERIOD
+
+    async def _may_rest(self) -> bool:
+        """Nothing is open, and that was so the last time: one pass in three minutes is enough."""
+        was_at_rest = self._is_at_rest
+        if self.pace is None or not self.pace.is_resting:
+            self._is_at_rest = False
+        else:
+            self._is_at_rest = bool(await self._call("upkeep/is_at_rest"))
+            if was_at_rest and self._is_at_rest:
+                return not self._is_due("all", self.pace.stretched(_ALL_SECONDS))
+        self._done["all"] = time.monotonic()
+        return False
 
     def _duties(self) -> Iterator[tuple[str, Awaitable[object]]]:
         if self._is_due("partitions", _PARTITIONS_SECONDS):
@@ -58,7 +92,10 @@ class Upkeep(Loop):
         yield "freeing", self._repeat("upkeep/free")
         # Says what could be parked.
         yield "depths", self._call("upkeep/count_depths", seconds=_PERIOD / 2)
-        yield "parking", self._park()
+        if self._is_due("samples", _SAMPLE_SECONDS):
+            yield "samples", self._call("upkeep/take_sample")
+        if not self.is_leaving:
+            yield "parking", self._park()
         unknown = {"seconds": self._unknown_job_seconds, "limit": _BATCH}
         yield "unknown jobs", self._call("upkeep/fail_unknown", **unknown)
         yield "sweeping", self._repeat("upkeep/sweep")
@@ -66,8 +103,13 @@ class Upkeep(Loop):
         yield "ends of schedules", self._call("upkeep/settle_ends", limit=_BATCH)
         if self._is_due("answers", _ANSWERS_SECONDS):
             yield "answers", self._repeat("upkeep/sweep_answers")
+        if self._is_due("limits", _LIMITS_SECONDS):
+            yield "limits", self._call("upkeep/mend_limits")
         yield "roll-ups", self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
         yield "counts", self._call("upkeep/fold_counts")
+        yield "errors", self._repeat("upkeep/fold_errors", _FOLD_ERRORS)
+        if self._is_due("errors", _ERRORS_SECONDS):
+            yield "old errors", self._call("upkeep/tidy_errors")
 
     def _tell(self, duty: str, error: psycopg.Error) -> None:
         """Once, while it is the same."""
@@ -103,7 +145,7 @@ class Upkeep(Loop):
                 return total
 
     async def _call(self, statement: str, **params: Any) -> Any:
-        async with self._database.connection() as conn:
+        async with self._database.connection(is_hurried=False) as conn:
             cursor = await conn.execute(self._database.statements.get(statement), params)
             row = await cursor.fetchone()
         self.goes_on()

@@ -3,31 +3,54 @@
 A NOTIFY in each commit makes one queue of all commits of the server, so enqueuers call only
 while some worker says that it waits. A worker sets that flag, commits, and then keeps looking
 until every transaction that could not see the flag has ended: no call is lost. Called more than
-a hundred times a second it clears the flag and looks every few milliseconds instead.
+a hundred times a second it says that it polls, and looks every few milliseconds instead.
+
+Of all that wait, one is called, on its own channel, and a second one watches: it looks a moment
+later, and where it finds something it passes over the first. So a call that reaches a worker which
+cannot answer costs that moment; if both cannot, a poll.
 """
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+from psycopg import errors
 
 _BUSY_CALLS_PER_SECOND = 100
 _BUSY_LOOK_SECONDS = 0.004
 _QUIET_SECONDS = 1.0
 _SETTLE_STEPS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
 _SETTLE_LIMIT = 2.0
+# A called worker has claimed long before, unless it cannot.
+_WATCH_SECONDS = 0.05
+# How long it says nothing after it found its row held by somebody's open transaction.
+_HELD_SECONDS = 1.0
+
+Flag = Literal["none", "waiting", "polling"]
 
 
 class Waiting:
-    """The clock of claims. `say` runs a statement about this worker and answers its rows."""
+    """The clock of claims. `say` runs a statement about this worker and answers its rows; `channel`
+    is where it hears the calls that are meant for it."""
 
-    def __init__(self, *, poll_seconds: float, say: Callable[..., Awaitable[list[Any]]]) -> None:
+    def __init__(
+        self,
+        *,
+        poll_seconds: float,
+        resting_seconds: float = 0.0,
+        say: Callable[..., Awaitable[list[Any]]],
+        channel: str = "",
+    ) -> None:
         self._poll = poll_seconds
+        self._resting = max(poll_seconds, resting_seconds)
         self._say = say
+        self._channel = channel
         self._next_look = 0.0
         self._is_called = False
-        self._is_flagged = False
+        self._flag: Flag = "none"
         self._is_listening = False
         self._calls = 0
         self._calls_since = time.monotonic()
@@ -35,6 +58,10 @@ class Waiting:
         self._settle_until = 0.0
         self._settle_step = 0
         self._settle_xid: int | None = None
+        self._watch_at: float | None = None
+        # Whether the claim under way looks for what others should have taken.
+        self._is_lookout = False
+        self._held_until = 0.0
 
     def set_listening(self, is_listening: bool) -> None:
         self._is_listening = is_listening
@@ -58,6 +85,20 @@ class Waiting:
         self._is_called = True
         return True
 
+    def watched(self) -> None:
+        """Somebody else was called: see whether it has answered."""
+        if self._watch_at is None:
+            self._watch_at = time.monotonic() + _WATCH_SECONDS
+
+    def passed_over(self) -> None:
+        """Others did what it was called for, and it is called no more until it says so again."""
+        self._flag = "none"
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether others rely on it."""
+        return self._flag != "none"
+
     @property
     def is_busy(self) -> bool:
         return time.monotonic() < self._busy_until
@@ -65,20 +106,28 @@ class Waiting:
     @property
     def is_quiet(self) -> bool:
         """The next reason to look will be a call."""
-        return self._is_flagged and self._settle_xid is None and not self.is_busy
+        return self._flag == "waiting" and self._settle_xid is None and not self.is_busy
 
     def is_claim_due(self, may_have_more: bool) -> bool:
-        return may_have_more or self._is_called or time.monotonic() >= self._next_look
+        return may_have_more or self._is_called or time.monotonic() >= self._look_at
+
+    @property
+    def _look_at(self) -> float:
+        return self._next_look if self._watch_at is None else min(self._next_look, self._watch_at)
 
     def seconds_to_claim(self, may_have_more: bool) -> float:
         if may_have_more or self._is_called:
             # There is work but no free slot: its end wakes the feeder.
             return self._poll
-        return max(0.0, self._next_look - time.monotonic())
+        return max(0.0, self._look_at - time.monotonic())
 
     def asked(self) -> None:
         """A claim is on its way: who calls from now on may have come too late for it."""
+        is_settling = self.is_busy or self._settle_xid is not None
+        is_due = time.monotonic() >= self._look_at
+        self._is_lookout = is_due and not self._is_called and not is_settling
         self._is_called = False
+        self._watch_at = None
 
     def claimed(self, count: int) -> None:
         """A claim was made: when is the next one due?"""
@@ -91,18 +140,26 @@ class Waiting:
             step = _SETTLE_STEPS[min(self._settle_step, len(_SETTLE_STEPS) - 1)]
             self._settle_step += 1
             self._next_look = now + step
+        elif self.is_quiet and not count:
+            # Others are called too, and one that does not answer is passed over.
+            self._next_look = now + self._resting * random.uniform(0.9, 1.1)
         else:
             self._next_look = now + self._poll
 
+    @property
+    def is_lookout(self) -> bool:
+        """Whether what the last claim has found was left by others, who were called for it."""
+        return self._is_lookout and self.is_flagged
+
     async def update(self) -> None:
         """Say whether we want to be called, and follow up on having said so."""
-        if self.is_busy:
-            if self._is_flagged:
-                await self._set_flag(False)
-        elif not self._is_listening:
-            self._is_flagged = False
-        elif not self._is_flagged:
-            await self._set_flag(True)
+        if not self._is_listening:
+            await self.withdraw()
+        elif self.is_busy:
+            await self._set_flag("polling")
+        elif self._flag != "waiting":
+            if not await self._set_flag("waiting"):
+                return
             rows = await self._say("workers/next_xid")
             self._settle_xid, self._settle_step = rows[0][0], 0
             self._settle_until = time.monotonic() + _SETTLE_LIMIT
@@ -114,6 +171,43 @@ class Waiting:
                 self._settle_xid = None
                 self.look_now()
 
-    async def _set_flag(self, is_waiting: bool) -> None:
-        await self._say("workers/set_waiting", waiting=is_waiting)
-        self._is_flagged = is_waiting
+    async def withdraw(self) -> None:
+        """Whoever does not claim is not called."""
+        await self._set_flag("none")
+
+    async def pass_on(self, queues: Sequence[str]) -> None:
+        """There is more than it can do: others are called, and this one no more for now."""
+        if await self._write("workers/pass_on", queues=list(queues)):
+            self._flag = "none"
+
+    async def pass_over(self, queues: Sequence[str]) -> None:
+        """Whoever was called for these did not come."""
+        await self._say("workers/pass_over", queues=list(queues))
+
+    async def _set_flag(self, flag: Flag) -> bool:
+        """Whether others know it now."""
+        if flag == self._flag:
+            return True
+        is_said = await self._write(
+            "workers/answer_calls",
+            waiting=flag != "none",
+            polling=flag == "polling",
+            channel=self._channel,
+        )
+        if is_said:
+            self._flag = flag
+            if flag != "waiting":
+                self._settle_xid = None
+        return is_said
+
+    async def _write(self, statement: str, **params: Any) -> bool:
+        """False where an open transaction holds this worker's row: the lease says who it is. Calls
+        are missed meanwhile, and polls find what they were about."""
+        if time.monotonic() < self._held_until:
+            return False
+        try:
+            await self._say(statement, **params)
+        except errors.LockNotAvailable:
+            self._held_until = time.monotonic() + _HELD_SECONDS
+            return False
+        return True

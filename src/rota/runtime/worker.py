@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 
 import psycopg
@@ -28,8 +28,12 @@ from rota.runtime.health import Health
 from rota.runtime.identity import Identity
 from rota.runtime.judge import Judge
 from rota.runtime.listener import Listener
+from rota.runtime.pace import Pace
 from rota.runtime.parent import Parent
+from rota.runtime.relayed import RelayedListener
 from rota.runtime.retention import BuiltInJobs, served
+from rota.runtime.sleeping import Sleeper
+from rota.runtime.starting import START_SECONDS, may_wait
 from rota.runtime.tasks import end_task
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
@@ -37,6 +41,8 @@ from rota.telemetry.logging import get_logger
 _TICK_SECONDS = 0.1
 _DECLARE_SECONDS = 5.0
 EXIT_FAILING = 70
+# At most, without those of ctx.transaction(): claims, ends, calls, lease, and two for the rest.
+CONNECTIONS = 6
 
 
 class Worker:
@@ -63,14 +69,23 @@ class Worker:
         self._log = get_logger("worker")
         self._identity: Identity | None = None
         self._background: Background
-        self._listener: Listener
+        self._listener: Listener | RelayedListener
         self._threads = ThreadExecutor()
         self._definitions = Definitions(database, config, registry, self._jobs_changed)
         self._unwatch: Callable[[], None] = lambda: None
         self._built_in = BuiltInJobs(database, config)
         self._health = Health(database.outage, patience=config.worker.patience_seconds)
         self._judge = Judge(self._health, self)
+        self._sleeper = Sleeper(
+            self,
+            after=config.worker.sleep_after_seconds,
+            most=config.worker.sleep_at_most_seconds,
+        )
+        self._slept_as: int | None = None
+        self._pace = Pace(config.worker.poll_seconds, lambda: self._is_resting)
+        self._has_listened = False
         self.exit_code = 0
+        self.is_held_up = False  # its start waits for the server
         self._ticker: asyncio.Task[None] | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._orphan_stop: asyncio.Task[None] | None = None
@@ -102,6 +117,7 @@ class Worker:
                 hint="call app.worker() again for another one",
             )
         self._state = "running"
+        self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         try:
             await self._start()
@@ -114,28 +130,62 @@ class Worker:
         if self._parent is not None:
             limit = self.shutdown_seconds + STOP_MARGIN
             end_with_parent(self._parent.pid, limit, EXIT_FAILING)
-        await self._database.open()
+        self._database.spare()
+        self._database.outage.wanted = CONNECTIONS
+        await self._until_served(self._database.open)
         self._background = Background(
             config=self._config,
             database=self._database,
             on_sql_jobs=self._jobs_changed,
             on_order=self._obey,
             health=self._health,
+            pace=self._pace,
         )
+        self._definitions.pace = self._pace
         self._definitions.turns = self._health.of(self._definitions.name)
-        self._listener = Listener(
-            self._database,
+        self._listener = self._make_listener()
+        await self._until_served(self._built_in.prepare)
+        await self._until_served(self._take_identity)
+        self._watch_declarations()
+        await self._start_loops()
+        self._ticker = asyncio.create_task(self._tick(), name="rota ticker")
+
+    def _make_listener(self) -> Listener | RelayedListener:
+        if self._parent is None:
+            return Listener(
+                self._database,
+                on_call=self._called,
+                on_change=self._listening_changed,
+                turns=self._health.of("listener"),
+            )
+        relayed = RelayedListener(
+            self._parent.end,
+            self._parent.channel,
             on_call=self._called,
             on_change=self._listening_changed,
-            turns=self._health.of("listener"),
+            on_wake=self._wake,
         )
-        await self._built_in.prepare()
-        await self._take_identity()
-        self._background.start()
-        self._watch_declarations()
+        self._background.duties.take(False)
+        self._background.duties.tell_other = relayed.say
+        return relayed
+
+    async def _start_loops(self) -> None:
+        await self._background.start()
         self._definitions.start()
         self._listener.start()
-        self._ticker = asyncio.create_task(self._tick(), name="rota ticker")
+
+    async def _until_served(self, step: Callable[[], Awaitable[object]]) -> None:
+        """A server that is away, full or read-only comes back: that is no reason to end."""
+        while True:
+            try:
+                await step()
+                return
+            except (psycopg.Error, OSError, RotaError) as error:
+                if not may_wait(self._database, error):
+                    raise
+            self.is_held_up = True
+            await asyncio.sleep(START_SECONDS)
+            self.is_held_up = False
 
     def _watch_declarations(self) -> None:
         loop = asyncio.get_running_loop()
@@ -166,6 +216,18 @@ class Worker:
         if self._identity is not None:
             self._identity.runner.stop_all(Stop("shutdown"))
 
+    def wake(self) -> None:
+        """Look for work now, also out of sleep: somebody knows that there is some. May be called
+        from any thread."""
+        with suppress(RuntimeError):  # of a loop that has ended
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._sleeper.wake()
+        if self._identity is not None:
+            self._identity.feeder.look_now()
+            self._look_again()
+
     async def wait_stopped(self) -> None:
         if self._stopped is not None:
             await self._stopped.wait()
@@ -190,6 +252,8 @@ class Worker:
             owns_process=self._owns_process,
             parent=self._parent,
             health=self._health,
+            channel=self._listener.channel,
+            pace=self._pace,
             on_lost=self._lost,
             on_weak=self._weak,
         )
@@ -197,13 +261,14 @@ class Worker:
             it.name: it for it in self._built_in.definitions(identity.slots.beside)
         }
         identity.runner.use(self._definitions.current)
-        self._background.serve(worker)
+        await identity.feed.open()
+        self._background.serve(worker, identity.feeder.has_backlog)
         await self._background.drain.serve(worker)
         identity.set_draining(self._background.drain.order.is_draining)
         self._identity = identity
         identity.start()
         identity.feeder.set_listening(self._listener.is_listening)
-        self._background.upkeep.wake()
+        self._background.duties.ask("upkeep")
         if version != self._registry.version:
             self._definitions.wake()
         self._log.info(
@@ -225,22 +290,27 @@ class Worker:
         async with self._database.connection() as conn:
             cursor = await conn.execute(self._database.statements.get("workers/register"), params)
             row = await cursor.fetchone()
-        assert row is not None
+            assert row is not None
+            if not self._database.has_sessions:
+                sql = self._database.statements.get("workers/say_polling")
+                await conn.execute(sql, {"worker": row[0]})
         return int(row[0])
 
-    def _lost(self) -> None:
+    def _lost(self, identity: Identity) -> None:
         """The lease is gone: whatever runs here belongs to others now."""
-        if self._renewal is None and self._state == "running":
+        is_present = identity is self._identity
+        if is_present and self._renewal is None and self._state == "running":
             self._renewal = asyncio.create_task(self._renew(), name="rota renewal")
 
     def give_up(self) -> None:
         """It does not get its work done."""
         self._renewal = asyncio.create_task(self._renew(is_lost=False), name="rota renewal")
 
-    def _weak(self, is_weak: bool) -> None:
-        """The lease may run out: claim nothing meanwhile. A shutdown claims nothing anyway."""
-        if self._state == "running" and self._identity is not None:
-            self._identity.set_weak(is_weak)
+    def _weak(self, identity: Identity, is_weak: bool) -> None:
+        """The lease may run out: claim nothing meanwhile. A shutdown claims nothing anyway, and the
+        lease of a former identity has nothing to say about this one."""
+        if self._state == "running" and identity is self._identity:
+            identity.set_weak(is_weak)
 
     async def _renew(self, *, is_lost: bool = True) -> None:
         old, self._identity = self._identity, None
@@ -248,6 +318,10 @@ class Worker:
             await old.drop()
         if old is not None and not is_lost:
             await self._declare_lost(old.worker)
+        await self._take_identity_again()
+        self._renewal = None
+
+    async def _take_identity_again(self) -> None:
         while self._state == "running":
             try:
                 await self._take_identity()
@@ -256,11 +330,10 @@ class Worker:
                 if not self._database.outage.note(error):
                     self._log.warning("could not register again, trying on", error=error)
                 await asyncio.sleep(1)
-        self._renewal = None
 
     # Calls and clocks.
 
-    def _called(self, words: str) -> None:
+    def _called(self, words: str, _channel: str) -> None:
         identity = self._identity
         if identity is None:
             return
@@ -269,24 +342,40 @@ class Worker:
             queues = served(self._config.worker.queues)
             if not queues or what in queues:
                 identity.feeder.called(what)
-        elif kind == "due":
-            self._background.promoter.wake()
-        elif kind == "schedules":
-            self._background.scheduler.wake()
-        elif kind == "jobs":
-            self._background.sql_jobs.wake()
-            self._definitions.wake()
+        elif kind == "watch":
+            identity.feeder.watched(what)
+        elif kind == "passed":
+            identity.feeder.passed_over()
         elif kind == "worker" and what == str(identity.worker):
             self._background.drain.wake()
         elif kind == "suspects":
             identity.isolation.wake()
         elif kind == "cancel" and what == str(identity.worker):
-            self._spawn_cancel_check()
+            self._spawn(self._check_cancels())
+        elif kind == "jobs":
+            self._background.sql_jobs.wake()
+            self._definitions.wake()
+        else:
+            self._background.duties.called(kind)
 
     def _listening_changed(self, is_listening: bool) -> None:
         if self._identity is not None:
             self._identity.feeder.set_listening(is_listening)
             self._background.sql_jobs.wake()
+        if is_listening:
+            self._spawn(
+                self._check_cancels()
+            )  # runs start before it listens, and may be cancelled by then
+        if is_listening and self._has_listened:
+            self._look_again()
+        self._has_listened = self._has_listened or is_listening
+
+    def _look_again(self) -> None:
+        """It did not listen for a while, and is called again from now on."""
+        self._background.look_again()
+        self._definitions.wake()
+        if self._identity is not None:
+            self._identity.isolation.wake()
 
     def _known_jobs(self) -> list[str]:
         """Those of the code, the SQL jobs of the database, and Rota's own."""
@@ -294,15 +383,15 @@ class Worker:
         return sorted({*self._registry.names(), *self._background.sql_jobs.names, *own})
 
     async def _jobs_changed(self) -> bool:
-        """There is more to run, or less; answers whether there is an identity to say so."""
+        """There is more to run, or less; answers whether others know it."""
         if self._identity is None:
             return False
-        await self._identity.know(self._known_jobs())
-        self._background.upkeep.wake()
-        return True
+        is_said = await self._identity.know(self._known_jobs())
+        self._background.duties.ask("upkeep")
+        return is_said
 
-    def _spawn_cancel_check(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._check_cancels())
+    def _spawn(self, step: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(step)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _check_cancels(self) -> None:
@@ -316,6 +405,25 @@ class Worker:
             for run_id, attempt, by, reason in await cursor.fetchall():
                 identity.runner.cancel(run_id, attempt, by, reason)
 
+    async def _leave_held_row(self, identity: Identity) -> None:
+        """Its lease runs out because somebody's open transaction holds its row. Nobody can take
+        anything from it, and there is nothing: it need not stand still for that."""
+        async with self._database.connection(is_hurried=False) as conn:
+            sql = self._database.statements.get("workers/holder")
+            cursor = await conn.execute(sql, {"worker": identity.worker})
+            is_held = await cursor.fetchone() is not None
+        is_present = identity is self._identity and self._renewal is None
+        if (
+            self._state == "running"
+            and is_held
+            and is_present
+            and identity.is_weak
+            and identity.holds_nothing
+        ):
+            text = "the worker's row is still held: going on under another number"
+            self._log.warning(text, worker=identity.worker)
+            self._lost(identity)
+
     async def _tick(self) -> None:
         """Ten times a second: the loop turns, timeouts, full log buffers. And now and then a
         look for cancel requests whose call was not heard."""
@@ -325,26 +433,33 @@ class Worker:
             if self._parent is not None:
                 self._heed(self._parent)
             identity = self._identity
-            if identity is None or identity.is_weak:
-                # Nobody can be judged while the database may be away.
+            if identity is None or identity.is_weak or self._database.outage.is_short:
+                # Nobody can be judged while the database may be away, or takes nobody in.
                 self._health.excuse()
             if identity is None:
                 continue
             identity.lease.stamp()
             if self._state == "running" and self._renewal is None:
                 self._judge.look()
+                self._sleeper.look()
             identity.runner.stop_overdue()
             if self._background.logs.is_early:
                 self._background.logs.wake()
             if time.monotonic() - last_check >= self._config.worker.poll_seconds:
                 last_check = time.monotonic()
-                self._spawn_cancel_check()
+                self._spawn(self._check_cancels())
+                if identity.is_weak and identity.holds_nothing:
+                    self._spawn(self._leave_held_row(identity))
 
     # Failing.
 
     @property
     def is_idle(self) -> bool:
         return self._identity is not None and not self._identity.runner.running
+
+    @property
+    def _is_resting(self) -> bool:
+        return self._listener.is_listening and self.is_idle
 
     def restart(self, loop: str) -> None:
         """One that stands still."""
@@ -371,6 +486,55 @@ class Worker:
             end_within(self.shutdown_seconds + STOP_MARGIN, EXIT_FAILING)
         self._failing_stop = asyncio.create_task(self.stop(), name="rota failing")
 
+    # Asleep.
+
+    @property
+    def busy_at(self) -> float:
+        return time.monotonic() if self._identity is None else self._identity.busy_at
+
+    def may_sleep(self, is_drowsy: bool) -> bool:
+        return is_drowsy if self._parent is None else self._parent.may_sleep(is_drowsy)
+
+    async def quiet_seconds(self) -> float:
+        identity, most = self._identity, self._config.worker.sleep_at_most_seconds
+        if identity is None:
+            return 0.0
+        ticking = self._background.duties.is_ticking
+        rows = await identity.feed.run("workers/quiet_seconds", most=most, ticking=ticking)
+        return float(rows[0][0])
+
+    async def lie_down(self) -> float | None:
+        identity = self._identity
+        if identity is None or not identity.hold_still():
+            return None
+        is_ticking, self._identity = self._background.duties.is_ticking, None
+        await self._background.duties.stop()
+        await self._definitions.stop()
+        await self._listener.stop()
+        await self._background.stop()
+        seconds = await identity.fall_asleep(
+            most=self._config.worker.sleep_at_most_seconds, ticking=is_ticking
+        )
+        self._slept_as = identity.worker
+        self._database.rest()
+        self._database.on_use = self.wake
+        return seconds
+
+    async def get_up(self) -> None:
+        self._database.on_use = None
+        await self._take_identity_again()
+        await self._say_awake()
+        if self._state == "running":
+            await self._start_loops()
+
+    async def _say_awake(self) -> None:
+        """Nobody shall believe that it still sleeps under its former number."""
+        former, self._slept_as = self._slept_as, None
+        with suppress(psycopg.Error, RotaError, OSError, TimeoutError):
+            async with asyncio.timeout(_DECLARE_SECONDS), self._database.connection() as conn:
+                get = self._database.statements.get
+                await conn.execute(get("workers/wake_up"), {"worker": former})
+
     # Told by an operator.
 
     async def _obey(self, order: Order) -> None:
@@ -378,19 +542,20 @@ class Worker:
             return
         if self._identity is not None:
             self._identity.set_draining(order.is_draining)
-        if order.is_draining:
-            await self._background.stop_ticking()
-        else:
-            self._background.start_ticking()
-        if order.is_to_stop and self._retirement is None:
-            self._retirement = asyncio.create_task(self._retire(), name="rota retirement")
-        elif not order.is_to_stop and self._retirement is not None:
-            task, self._retirement = self._retirement, None
-            await end_task(task)
+        if self._parent is not None:
+            self._parent.set_willing(not order.is_draining)
+        await self._background.duties.let_tick(not order.is_draining)
+        # Also when only the manner has changed: one that waits is told to hurry.
+        task, self._retirement = self._retirement, None
+        await end_task(task)
+        if order.is_to_stop:
+            retiring = self._retire(at_once=order.is_to_hurry)
+            self._retirement = asyncio.create_task(retiring, name="rota retirement")
 
-    async def _retire(self) -> None:
-        """Stop, but not before what runs has ended, however long that takes."""
-        if self._identity is not None:
+    async def _retire(self, *, at_once: bool) -> None:
+        """Stop, but not before what runs has ended, however long that takes; at once, as at a
+        signal: what runs longer than a shutdown may take is cut off and goes back."""
+        if self._identity is not None and not at_once:
             await self._identity.slots.drained()
         if not (await self._background.drain.read()).is_to_stop:
             return  # taken back a moment ago; the loop that hears of it goes on from here
@@ -407,15 +572,16 @@ class Worker:
 
     def _heed(self, parent: Parent) -> None:
         parent.stamp(self._health.report)
+        self._background.duties.take(parent.has_duty)
         identity = self._identity
         if parent.is_gone:
             self._orphaned()
         elif identity is not None and parent.has_lost(identity.worker):
-            self._lost()
+            self._lost(identity)
         elif identity is not None and parent.is_weak != identity.is_weak:
             identity.is_weak = not identity.is_weak
             self._log.warning("the supervisor cannot renew the lease", is_so=identity.is_weak)
-            self._weak(identity.is_weak)
+            self._weak(identity, identity.is_weak)
 
     def _orphaned(self) -> None:
         """The supervisor is gone: stop in order, and keep the lease until that is done."""
@@ -430,11 +596,17 @@ class Worker:
     async def _shut_down(self) -> None:
         # It may wait for a database that does not answer.
         await end_task(self._renewal)
+        await self._sleeper.stop()
+        self._database.on_use = None
+        if self._slept_as is not None:
+            await self._say_awake()
         identity = self._identity
+        self._background.upkeep.is_leaving = True
         self._unwatch()
-        await self._background.stop_ticking()
+        # First of all: enqueue nothing new.
+        await self._background.duties.let_tick(False)
         await self._definitions.stop()
-        await self._listener.stop()
+        await self._listener.end()
         if identity is not None:
             await identity.finish_running()
         await self._background.stop()

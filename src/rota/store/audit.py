@@ -64,14 +64,15 @@ def page_audit(
     order = check_order(order, TimeOrder)
     now = yield from read_clock()
     params = dict.fromkeys(_FILTERS) | filters
-    params |= {"since": _instant(since, now), "until": _instant(until, now)}
+    params |= {"since": past_instant(since, now), "until": past_instant(until, now)}
     statement = "audit/list_oldest" if order == "oldest" else "audit/list"
     return (
         yield from read_page(statement, params, AuditEntry, order=order, cursor=cursor, limit=limit)
     )
 
 
-def _instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
+def past_instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
+    """A timedelta counts back from now."""
     return now - at if isinstance(at, timedelta) else at
 
 

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors, waiting
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
 
 AsyncConn = psycopg.AsyncConnection[Any]
 Conn = psycopg.Connection[Any]
@@ -42,6 +43,8 @@ class AsyncLink(psycopg.AsyncConnection[Any]):
     that either loses the connection."""
 
     answer_seconds = ANSWER_SECONDS
+    # Whether what is left in the session, a prepared statement, is there for the next transaction.
+    keeps_session = True
 
     async def wait(
         self,
@@ -86,6 +89,7 @@ class Link(psycopg.Connection[Any]):
     """The same for threads."""
 
     answer_seconds = ANSWER_SECONDS
+    keeps_session = True
 
     def wait(
         self,
@@ -97,10 +101,17 @@ class Link(psycopg.Connection[Any]):
         try:
             return super().wait(_bounded(gen, seconds), interval)
         except NoAnswer:
-            with suppress(psycopg.Error, OSError):
-                self.cancel_safe(timeout=CALL_OFF_SECONDS)
-            self.pgconn.finish()
+            self._call_off(gen)
             raise
+
+    def _call_off(self, gen: Generator[Any, Any, Any]) -> None:
+        try:
+            self.cancel_safe(timeout=CALL_OFF_SECONDS)
+            with suppress(errors.QueryCanceled):
+                super().wait(_bounded(gen, CALL_OFF_SECONDS), _LOOK_SECONDS)
+        except (psycopg.Error, OSError):
+            gen.close()
+            self.pgconn.finish()
 
 
 def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
@@ -111,7 +122,6 @@ def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any,
         while True:
             ready = yield state
             if not ready and time.monotonic() > deadline:
-                gen.close()
                 raise NoAnswer(seconds)
             state = gen.send(ready)
     except StopIteration as done:
@@ -121,13 +131,17 @@ def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any,
 def is_alive(conn: AsyncConn | Conn) -> bool:
     """Whether a connection that rests can be used, as far as can be seen without asking the server:
     one that has ended has said so, and nobody has read it."""
-    if conn.closed:
+    return is_handle_alive(conn.pgconn)
+
+
+def is_handle_alive(pgconn: PGconn) -> bool:
+    if pgconn.status != ConnStatus.OK:
         return False
     look = select.poll()
-    look.register(conn.fileno(), select.POLLIN)
+    look.register(pgconn.socket, select.POLLIN)
     try:
         while look.poll(0):
-            conn.pgconn.consume_input()
+            pgconn.consume_input()
     except (psycopg.Error, OSError):
         return False
     return True
@@ -141,5 +155,11 @@ def break_off(conn: AsyncConn | Conn) -> None:
     if conn.pgconn.transaction_status != TransactionStatus.ACTIVE:
         conn.pgconn.finish()
     else:
+        shut(conn)
+
+
+def shut(conn: AsyncConn | Conn) -> None:
+    """Whoever uses it, now or later, is told that it is gone; who has it closes it."""
+    if not conn.closed:
         with socket.socket(fileno=os.dup(conn.fileno())) as own, suppress(OSError):
             own.shutdown(socket.SHUT_RDWR)

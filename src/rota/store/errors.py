@@ -16,6 +16,7 @@ from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
 
 # Schema, table or function not there: the database was not migrated, or not far enough.
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
+_CHECK_VIOLATION = "23514"
 _UNREADABLE = "XX001"  # data_corrupted
 _INTERNAL = "XX000"  # internal_error
 
@@ -60,10 +61,13 @@ def translate_foreign() -> _Translation:
     return _FOREIGN
 
 
-def is_missing_partition(error: psycopg.errors.CheckViolation) -> bool:
+def is_missing_partition(error: Any) -> bool:
     """No partition takes the row. Not by its words, which are in the server's language: of all
-    violations it is the one that names no constraint."""
-    return error.diag.constraint_name is None and error.diag.table_name is not None
+    violations it is the one that names no constraint. An error of psycopg or asyncpg, or None."""
+    if getattr(error, "sqlstate", None) != _CHECK_VIOLATION:
+        return False
+    about = getattr(error, "diag", error)
+    return about.constraint_name is None and about.table_name is not None
 
 
 def as_rota_error(error: Any) -> RotaError:

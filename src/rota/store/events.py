@@ -1,27 +1,141 @@
-"""Events that somebody emits."""
+"""Events that somebody emits, and those that are kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Unpack, get_args
 
-from rota.store.audit import write_audit
+from rota.errors import EventNotFound, FilterError, WatchNotFound
+from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
+from rota.model.list_filters import TimeOrder
+from rota.model.page import Page
+from rota.model.watch import Received, Refusal, Replayed, WatchInfo
+from rota.store.audit import past_instant, write_audit
+from rota.store.clock import read_clock
+from rota.store.pages import check_filters, check_order, like, read_page
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.schedules import act_as
+
+_FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
 
 
 def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:
     """Run, job and whether it was there already, for each job that is bound to the event; all of
-    it is in the audit."""
+    it is in the audit. One row without a run where nothing was started."""
     yield from act_as(actor)
     rows = yield Ask("events/emit", dict(params))
     after = {
+        "event_id": rows[0]["event_id"],
         "payload": json.loads(params["payload"]),
         "key": params["key"],
-        "runs": [row["run_id"] for row in rows if not row["is_duplicate"]],
+        "runs": [row["run_id"] for row in rows if row["run_id"] and not row["is_duplicate"]],
     }
     yield from write_audit(
         actor, "event.emitted", "event", params["event"], after=after, tenant=params["tenant"]
     )
     return rows
+
+
+def receive_event(params: Mapping[str, Any]) -> Plan[Received]:
+    rows = yield Ask("events/emit", dict(params))
+    found = yield from find_event(rows[0]["event_id"])
+    return Received(found.id, found.duplicate_of is not None)
+
+
+def page_events(
+    *,
+    order: str = "newest",
+    cursor: Sequence[Any] | None = None,
+    limit: int = 50,
+    **filters: Unpack[EventFilters],
+) -> Plan[Page[EventInfo]]:
+    check_filters(filters, EventFilters, "events")
+    order = check_order(order, TimeOrder)
+    now = yield from read_clock()
+    params = dict.fromkeys(_FILTERS) | _wanted(filters)
+    params["since"] = past_instant(filters.get("since"), now)
+    params["until"] = past_instant(filters.get("until"), now)
+    statement = "events/list_oldest" if order == "oldest" else "events/list"
+    return (
+        yield from read_page(statement, params, EventInfo, order=order, cursor=cursor, limit=limit)
+    )
+
+
+def _wanted(filters: EventFilters) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        key: it for key, it in filters.items() if it is not None and key not in ("since", "until")
+    }
+    if "*" in found.get("name", ""):
+        found["pattern"] = found.pop("name")
+    if found.get("outcome") not in (None, *get_args(Outcome)):
+        there = ", ".join(get_args(Outcome))
+        raise FilterError(f"{found['outcome']!r} is no outcome", hint=f"there are {there}")
+    if "text" in found:
+        found["text"] = like(found["text"])
+    return found
+
+
+def find_event(event_id: int) -> Plan[EventInfo]:
+    params = dict.fromkeys((*_FILTERS, "since", "until")) | {"id": event_id}
+    found = yield from read_page(
+        "events/list", params, EventInfo, order="newest", cursor=None, limit=1
+    )
+    if not found.items:
+        raise EventNotFound(f"there is no event {event_id}; it may be past its retention")
+    return found.items[0]
+
+
+def list_bindings(event: str | None = None, job: str | None = None) -> Plan[list[BindingInfo]]:
+    rows = yield Ask("events/bindings", {"event": event, "job": job})
+    return [BindingInfo(**row) for row in rows]
+
+
+def watch_table(params: Mapping[str, Any], *, actor: str | None) -> Plan[WatchInfo]:
+    rows = yield Ask("events/watch", dict(params) | {"actor": actor})
+    return (yield from find_watch(rows[0]["id"]))
+
+
+def unwatch_table(
+    table: str | None, watch: int | None, *, reason: str | None, actor: str | None
+) -> Plan[list[int]]:
+    params = {"table": table, "watch": watch, "reason": reason, "actor": actor}
+    rows = yield Ask("events/unwatch", params)
+    return list(rows[0]["ids"])
+
+
+def list_watches() -> Plan[list[WatchInfo]]:
+    rows = yield Ask("events/watches", {"id": None})
+    return [WatchInfo(**row) for row in rows]
+
+
+def find_watch(watch: int) -> Plan[WatchInfo]:
+    rows = yield Ask("events/watches", {"id": watch})
+    if not rows:
+        hint = "`rota events watches` lists what is watched"
+        raise WatchNotFound(f"there is no watch {watch}", hint=hint)
+    return WatchInfo(**rows[0])
+
+
+def replay_events(
+    job: str,
+    *,
+    since: datetime | timedelta | None,
+    until: datetime | timedelta | None,
+    **params: Any,
+) -> Plan[Replayed]:
+    now = yield from read_clock()
+    asked = params | {"job": job}
+    asked |= {"since": past_instant(since, now), "until": past_instant(until, now)}
+    (row,) = yield Ask("events/replay", asked)
+    return Replayed(**row, is_dry_run=bool(params["dry_run"]))
+
+
+def refuse_hook(hook: str, reason: str, address: str) -> Plan[None]:
+    yield Ask("events/refuse_hook", {"hook": hook, "reason": reason, "address": address})
+
+
+def list_refusals(hook: str | None, limit: int) -> Plan[list[Refusal]]:
+    rows = yield Ask("events/refusals", {"hook": hook, "limit": limit})
+    return [Refusal(**row) for row in rows]

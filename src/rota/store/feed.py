@@ -6,9 +6,8 @@ Ends and the next claim go out in one pipeline: one round trip, one transaction,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -16,16 +15,14 @@ from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
-from rota.model.outcome import Again, Ended, Outcome
+from rota.model.outcome import Again, Ended
 from rota.model.run import Claim
 from rota.store.claims import ClaimRequest, ReadyClaim, Turn
 from rota.store.connection import AsyncConn, break_off
+from rota.store.ends import Ends, again_columns, array, ended_columns
 from rota.store.errors import is_missing_partition, translate_foreign
 from rota.store.pool import Database
 from rota.store.prepared import Early, Prepared, Question, fetch_all
-
-# Run, attempt, duration in ms, and what becomes of it.
-Other = tuple[int, int, float, Outcome]
 
 _CLOSE_SECONDS = 2.0
 _ANSWER_SECONDS = 30.0
@@ -38,59 +35,6 @@ class _RawJson(Loader):
 
     def load(self, data: Buffer) -> bytes:
         return bytes(data)[1:]
-
-
-@dataclass(slots=True, eq=False)
-class Ends:
-    """Attempts that have ended and are not yet written, as the columns of their statements."""
-
-    ids: list[int] = field(default_factory=list)
-    attempts: list[int] = field(default_factory=list)
-    durations: list[float] = field(default_factory=list)
-    results: list[str | None] = field(default_factory=list)
-    others: list[Other] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.ids) + len(self.others)
-
-    def succeeded(self, run_id: int, attempt: int, duration_ms: float, result: str | None) -> None:
-        self.ids.append(run_id)
-        self.attempts.append(attempt)
-        self.durations.append(duration_ms)
-        self.results.append(result)
-
-    def add(self, later: Ends) -> None:
-        self.ids += later.ids
-        self.attempts += later.attempts
-        self.durations += later.durations
-        self.results += later.results
-        self.others += later.others
-
-    def each(self) -> Iterator[Ends]:
-        """These ends one by one."""
-        for column in zip(self.ids, self.attempts, self.durations, self.results, strict=True):
-            yield Ends(*([value] for value in column))  # type: ignore[arg-type]
-        for other in self.others:
-            yield Ends(others=[other])
-
-    def refused(self, outcome: Outcome) -> Ends:
-        """The same single end with another outcome."""
-        (run_id,) = self.all_ids()
-        attempt = self.attempts[0] if self.ids else self.others[0][1]
-        duration = self.durations[0] if self.ids else self.others[0][2]
-        return Ends(others=[(run_id, attempt, duration, outcome)])
-
-    def all_ids(self) -> list[int]:
-        return self.ids + [run_id for run_id, *_ in self.others]
-
-    def only(self, wanted: set[int]) -> Ends:
-        """The part of these ends that is about the wanted runs."""
-        rows = zip(self.ids, self.attempts, self.durations, self.results, strict=True)
-        part = Ends(others=[one for one in self.others if one[0] in wanted])
-        for run_id, attempt, duration, result in rows:
-            if run_id in wanted:
-                part.succeeded(run_id, attempt, duration, result)
-        return part
 
 
 class Feed:
@@ -111,8 +55,14 @@ class Feed:
         get = database.statements.get
         self._claim = Prepared("claim", get("runs/claim"))
         self._finish = Prepared("finish", get("runs/finish"))
+        self._finish_span = Prepared("finish_span", get("runs/finish_span"))
         self._end = Prepared("end", get("runs/end"))
         self._requeue = Prepared("requeue", get("runs/requeue"))
+
+    async def open(self) -> None:
+        """Before others take what the server has left: without this connection nothing runs."""
+        async with self._turn:
+            await self._connection()
 
     async def _connection(self) -> AsyncConn:
         if self._is_over:
@@ -196,13 +146,15 @@ class Feed:
 
     def _writing(self, ends: Ends) -> list[Question[Any]]:
         questions: list[Question[Any]] = []
-        if ends.ids:
+        if (span := ends.span()) is not None:
+            questions.append(self._finish_span.question({"worker": self._worker} | span, tuple))
+        elif ends.ids:
             has_results = any(result is not None for result in ends.results)
             params = {
                 "worker": self._worker,
-                "ids": _array(ends.ids),
-                "attempts": _array(ends.attempts),
-                "durations": _array(ends.durations),
+                "ids": array(ends.ids),
+                "attempts": array(ends.attempts),
+                "durations": array(ends.durations),
                 "results": ends.results if has_results else None,
             }
             questions.append(self._finish.question(params, tuple))
@@ -224,7 +176,7 @@ class Feed:
             "queues": _texts(request.queues),
             "quota": request.quota,
             "jobs": self._jobs_text,
-            "hints": _array(request.hints),
+            "hints": array(request.hints),
             "batch": request.batch,
             "start_batch": request.start_batch,
         }
@@ -270,47 +222,6 @@ class Feed:
             with translate_foreign():
                 cursor = await conn.execute(sql, {"worker": self._worker, **params})
                 return await cursor.fetchall() if cursor.description else []
-
-
-def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/end` takes; every outcome is an Ended."""
-    outcomes: list[Any] = [outcome for *_, outcome in rows]
-    return _columns(worker, rows) | {
-        "results": [outcome.result for outcome in outcomes],
-        "states": [outcome.state for outcome in outcomes],
-        "end_reasons": [outcome.end_reason for outcome in outcomes],
-    }
-
-
-def again_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/requeue` takes; every outcome is an Again."""
-    outcomes: list[Any] = [outcome for *_, outcome in rows]
-    return _columns(worker, rows) | {
-        "delays": [outcome.delay for outcome in outcomes],
-        "spent": [outcome.is_spent for outcome in outcomes],
-    }
-
-
-def _columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    failures = [outcome.failure for *_, outcome in rows]
-    return {
-        "worker": worker,
-        "ids": [row[0] for row in rows],
-        "attempts": [row[1] for row in rows],
-        "durations": [row[2] for row in rows],
-        "attempt_states": [outcome.attempt_state for *_, outcome in rows],
-        "messages": [outcome.message for *_, outcome in rows],
-        "error_types": [one and one.error_type for one in failures],
-        "errors": [one and one.error for one in failures],
-        "tracebacks": [one and one.traceback for one in failures],
-        "details": [outcome.details for *_, outcome in rows],
-    }
-
-
-def _array(numbers: list[int] | list[float]) -> str:
-    """An array as Postgres reads it: a list's own text in other brackets, at a tenth of the cost
-    of the driver's walk over its elements."""
-    return f"{{{str(numbers)[1:-1]}}}"
 
 
 def _texts(names: Sequence[str]) -> str:

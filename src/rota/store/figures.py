@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.model.figures import AttemptFigure, Changes, Count, Deed, Figures, Health
+from rota.model.figures import (
+    AttemptFigure,
+    Changes,
+    Count,
+    Deed,
+    Figures,
+    Health,
+    LimitFigure,
+    TenantFigure,
+)
 from rota.model.histogram import unpack
 from rota.store.plans import Ask, Plan
 from rota.store.stats import read_depths
@@ -12,19 +21,26 @@ from rota.store.stats import read_depths
 # So many pairs of job and queue have series of their own; an application has far fewer, unless
 # names are made from data, which must not fill the memory of whoever collects the metrics.
 MOST_SERIES = 200
+MOST_LIMITS = 100
 _ALL = {"job": None, "queue": None}
 
 
-def read_figures() -> Plan[Figures]:
+def read_figures(most_tenants: int) -> Plan[Figures]:
     depths = yield from read_depths(_ALL)
     attempts = yield Ask("figures/attempts", {"most": MOST_SERIES})
     counts = yield Ask("figures/counts", {})
     health = yield Ask("figures/health", {})
+    limits = yield Ask("figures/limits", {"most": MOST_LIMITS})
+    tenants = (yield Ask("figures/tenants", {"most": most_tenants})) if most_tenants else []
+    (paused,) = yield Ask("figures/paused_tenants", {})
     return Figures(
+        tenants=[TenantFigure(**row) for row in tenants],
+        tenants_paused=paused["paused"],
         depths=depths.queues,
         attempts=[_attempts(**row) for row in attempts],
         counts=[Count(**row) for row in counts],
         health=Health(**health[0], counted_seconds=depths.age),
+        limits=[LimitFigure(**row) for row in limits],
     )
 
 

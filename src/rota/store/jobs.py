@@ -9,9 +9,10 @@ from typing import Any, Unpack
 
 from rota.errors import UnknownJob
 from rota.model.drift import Drift
-from rota.model.job import JobInfo
+from rota.model.job import JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
+from rota.model.queue import JobDepth
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
@@ -37,6 +38,7 @@ def _filters(given: JobFilters, name: str | None = None) -> dict[str, Any]:
         "tag": given.get("tag"),
         "queue": given.get("queue"),
         "enabled": given.get("enabled"),
+        "text": given.get("text"),
         "metadata": wanted_metadata(given.get("metadata")),
     }
 
@@ -49,6 +51,20 @@ def find_job(name: str) -> Plan[JobInfo]:
         hint = f"did you mean {near[0]}?" if near else "`rota jobs list` shows those that are known"
         raise UnknownJob(f'no job is named "{name}"', hint=hint)
     return found[0]
+
+
+def read_depths(name: str | None) -> Plan[dict[str, JobDepth]]:
+    rows = yield Ask("jobs/depths", {"job": name})
+    return {row["job"]: JobDepth(**row) for row in rows}
+
+
+def find_function(name: str) -> Plan[SqlFunction | None]:
+    """None for a job of another kind."""
+    found = yield from find_job(name)
+    rows = yield Ask("jobs/function", {"name": name})
+    if not rows or found.function_name is None:
+        return None
+    return SqlFunction(found.function_name, found.run_as, rows[0]["definition"])
 
 
 def update_job(

@@ -17,7 +17,7 @@ from rota.store.runs import find_run, oldest_trace
 BUDGET_SECONDS = 0.15
 _TICK = timedelta(microseconds=1)
 _MOST = 2**31 - 1
-_BAD = {"warning", "error", "critical"}
+BAD = {"warning", "error", "critical"}
 # Lines that are looked at in one statement: at first, and at most.
 _FIRST_CHUNK = 500
 _LARGEST_CHUNK = 200_000
@@ -33,8 +33,8 @@ def search_logs(
     """The newest matches first. Stops when the page is full or the time is used up, between two
     statements that each look at a bounded number of lines; at least one of them is sent."""
     deadline = clock() + budget_seconds
-    params, now = yield from _start(question)
-    since, until = _instant(question.since, now), _instant(question.until, now)
+    params, now = yield from start_search(question)
+    since, until = instant(question.since, now), instant(question.until, now)
     if question.run_id is not None:
         return (yield from _search_run(question, params, since, until))
     # Lines of the next days are not written yet.
@@ -48,7 +48,7 @@ def search_logs(
     return (yield from walk.run(spans))
 
 
-def _start(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]:
+def start_search(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]:
     text = question.text
     words = {
         "wanted": list(text.wanted),
@@ -62,10 +62,21 @@ def _start(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]:
             hint='words, "phrases", field:value',
         )
     found = {name: row[name] for name in ("hints", "strangers")} | {"query": row["query"] or None}
-    return question.parameters | found, row["now"]
+    jobs = yield from _of_queue(question.queue)
+    return question.parameters | found | jobs, row["now"]
 
 
-def _instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
+def _of_queue(queue: str | None) -> Plan[dict[str, list[str]]]:
+    if queue is None:
+        return {}
+    rows = yield Ask("logs/of_queue", {"queue": queue})
+    return {
+        "sole": [row["job"] for row in rows if row["is_sole"]],
+        "mixed": [row["job"] for row in rows if not row["is_sole"]],
+    }
+
+
+def instant(at: datetime | timedelta | None, now: datetime) -> datetime | None:
     return now - at if isinstance(at, timedelta) else at
 
 
@@ -130,7 +141,7 @@ class _Walk:
         if self.question.job is not None:
             return "_of_job"
         levels = self.question.levels
-        return "_bad" if levels and _BAD.issuperset(levels) else ""
+        return "_bad" if levels and BAD.issuperset(levels) else ""
 
     def _parameters(self, low: datetime) -> dict[str, Any]:
         at, run_id, attempt, seq = self.top
@@ -199,7 +210,7 @@ def read_run_logs(
 
 def recent_logs(question: LogQuestion, *, seconds: float, limit: int) -> Plan[list[LogLine]]:
     """What was written in the last seconds, the oldest first; the newest `limit` of it."""
-    params, _ = yield from _start(question)
+    params, _ = yield from start_search(question)
     own = {"run": question.run_id, "seconds": seconds, "limit": limit}
     rows = yield Ask("logs/recent", params | own)
     return [LogLine(**row) for row in reversed(rows)]

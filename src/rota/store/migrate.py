@@ -18,12 +18,14 @@ import psycopg
 from psycopg import sql
 
 from rota.errors import SchemaError
-from rota.store.sessions import Session, own
+from rota.store.sessions import SETTINGS, Session, own
 from rota.store.statements import render
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")
 _OLDEST = re.compile(r"^-- oldest-code: (\d+)$", re.MULTILINE)
 _LOCK_TRIES = 10
+# What databases in other encodings than UTF-8 get instead, in hints and the like.
+_PLAINER = str.maketrans({"…": "...", "“": '"', "”": '"', "–": "-", "−": "-", "×": "x", "→": "->"})
 # Somebody was faster by a moment: what was to be made is there.
 _MADE_MEANWHILE = (
     psycopg.errors.UniqueViolation,
@@ -119,9 +121,19 @@ def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration
     """Apply what is missing and return it. Any number of processes may call this at once: each
     file is applied by one of them, and the others wait for it."""
     with Session.connect(url, **own("rota migrate")) as conn:
+        _check_encoding(conn)
         _prepare(conn, schema)
         todo = [one for one in pending(conn, schema) if upto is None or one.number <= upto]
         return [one for one in todo if _apply(conn, schema, one)]
+
+
+def _check_encoding(conn: psycopg.Connection[tuple[object, ...]]) -> None:
+    if conn.info.parameter_status("server_encoding") == "SQL_ASCII":
+        raise SchemaError(
+            "the database's encoding is SQL_ASCII, in which the server does not know what a"
+            " character is: Rota needs one that does",
+            hint="CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8'",
+        )
 
 
 def _prepare(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
@@ -142,7 +154,9 @@ def _apply(conn: psycopg.Connection[tuple[object, ...]], schema: str, one: Migra
     for attempt in range(1, _LOCK_TRIES + 1):
         try:
             with conn.transaction():
-                conn.execute("SET LOCAL client_min_messages = warning")
+                # Behind a pooler the session has none of what ours have.
+                for name, value in (SETTINGS | {"client_min_messages": "warning"}).items():
+                    conn.execute("SELECT set_config(%s, %s, true)", [name, value])
                 return _apply_locked(conn, schema, one)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if attempt == _LOCK_TRIES:
@@ -163,7 +177,10 @@ def _apply_locked(
     if conn.execute(query, [one.number]).fetchone() is not None:
         return False
     conn.execute("SET LOCAL lock_timeout = '2s'")
-    conn.execute(render(one.text, schema).encode())
+    text = render(one.text, schema)
+    if conn.info.parameter_status("server_encoding") != "UTF8":
+        text = text.translate(_PLAINER).encode("ascii", "replace").decode()
+    conn.execute(text.encode())
     insert = sql.SQL("INSERT INTO {} (number, name, oldest_code) VALUES (%s, %s, %s)")
     conn.execute(insert.format(table), [one.number, one.name, one.oldest_code])
     return True

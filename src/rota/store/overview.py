@@ -10,22 +10,28 @@ from rota.store.workers import list_workers
 
 
 def read_overview(*, limit: int, failing_seconds: float) -> Plan[Overview]:
-    queues = yield from _queues()
+    queues = yield from read_queues()
     workers = yield from list_workers(include_gone=False)
     running = yield Ask("overview/running", {"limit": limit})
     failing = yield Ask("overview/failing", {"limit": limit, "seconds": failing_seconds})
-    schedules = yield Ask("overview/schedules", {"limit": limit})
+    schedules = yield from read_coming(limit)
     return Overview(
         at=(yield from read_clock()),
         queues=queues,
         workers=workers,
         running=[RunningRun(**row) for row in running],
         failing=[FailingJob(**row) for row in failing],
-        schedules=[ComingSchedule(**row) for row in schedules],
+        schedules=schedules,
     )
 
 
-def _queues() -> Plan[list[QueueRate]]:
+def read_coming(limit: int) -> Plan[list[ComingSchedule]]:
+    rows = yield Ask("overview/schedules", {"limit": limit})
+    return [ComingSchedule(**row) for row in rows]
+
+
+def read_queues() -> Plan[list[QueueRate]]:
+    """Those with most waiting first."""
     found = yield from list_queues()
     rows = yield Ask("overview/rates", {})
     rates = {row["queue"]: row["per_second"] for row in rows}

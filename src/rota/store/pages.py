@@ -73,3 +73,9 @@ def wanted_metadata(given: Mapping[str, Any] | None) -> str | None:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def like(text: str) -> str:
+    """A pattern that finds the text anywhere."""
+    plain = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{plain}%"

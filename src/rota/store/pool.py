@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import psycopg
 
-from rota.store.connection import ANSWER_SECONDS, AsyncConn, Conn
+from rota.store.connection import ANSWER_SECONDS, AsyncConn, AsyncLink, Conn, Link
 from rota.store.errors import translate
 from rota.store.lending import AsyncPool, SyncPool
-from rota.store.outage import Outage
+from rota.store.outage import Outage, is_unwritable
 from rota.store.plans import Plan
+from rota.store.poolers import check_settings, shares_sessions
+from rota.store.refusals import code_of
 from rota.store.rows import NOT_READ, Row, named_row, read_again
 from rota.store.sessions import AsyncSession, Session, own
 from rota.store.statements import Statements
@@ -25,6 +28,8 @@ from rota.store.statements import Statements
 __all__ = ["AsyncConn", "Conn", "Database"]
 
 T = TypeVar("T")
+# Between two questions why a server that does not answer refuses connections.
+_ASK_SECONDS = 30.0
 
 
 class Database:
@@ -32,7 +37,9 @@ class Database:
 
     `prepare` answers the URL; it may start a server and migrate it. `on_open` gets a connection
     once, before anybody else does. Both are called once in the life of this object. `revive` is
-    called when nobody answers: it may start the server again and answer its URL.
+    called when nobody answers: it may start the server again and answer its URL. `direct_url` is
+    the same database past a pooler, for what needs a session of its own. `given_url`: the URL that
+    `prepare` will use, where it is known before.
     """
 
     def __init__(
@@ -41,6 +48,8 @@ class Database:
         schema: str,
         prepare: Callable[[], str],
         on_open: Callable[[Conn], None],
+        direct_url: str | None = None,
+        given_url: str | None = None,
         revive: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.statements = Statements(schema)
@@ -48,12 +57,19 @@ class Database:
         self._prepare = prepare
         self._on_open = on_open
         self._revive = revive
+        self._direct_url = direct_url
+        self._given_url = given_url
+        self._is_pooled = False
         self.outage = Outage()
         self._url: str | None = None
         self._opening = threading.Lock()
         self._pool: AsyncPool | None = None
         self._pool_loop: asyncio.AbstractEventLoop | None = None
         self._sync_pool: SyncPool | None = None
+        self._is_sparing = False
+        self._ask_again_at = 0.0
+        # Told whenever this process uses the database: somebody may sleep until then.
+        self.on_use: Callable[[], None] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -64,6 +80,17 @@ class Database:
         """Where the database is; opens it where that has not happened yet."""
         return self.open_sync()
 
+    @property
+    def session_url(self) -> str:
+        """The same for what leaves something in its session."""
+        return self._direct_url or self.url
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether a session of one's own can be had: to listen, to set something. Known once the
+        database is open; what needs one connects with `session=True`."""
+        return not self._is_pooled or self._direct_url is not None
+
     async def open(self) -> str:
         if self._url is not None:
             return self._url
@@ -73,15 +100,43 @@ class Database:
         with self._opening:
             if self._url is None:
                 with translate():
-                    url = self._prepare()
+                    try:
+                        url = self._prepare()
+                    except psycopg.OperationalError as error:
+                        if self._given_url is not None:
+                            self._find_cause(error, self._given_url)
+                        raise
                     with Session.connect(url, **own("rota")) as conn:
+                        self._is_pooled = shares_sessions(
+                            conn, lambda: Session.connect(url, **own("rota"))
+                        )
+                        if self._is_pooled:
+                            check_settings(conn)
                         self._on_open(conn)
                 self._url = url
             return self._url
 
-    def connection(self) -> _Lent:
-        """A pooled connection in autocommit mode."""
-        return _Lent(self)
+    def spare(self) -> None:
+        """From now on get along with as few connections as possible: a worker has many loops."""
+        self._is_sparing = True
+        if self._pool is not None:
+            self._pool.is_sparing = True
+
+    def rest(self) -> None:
+        """Keep no connection that nobody uses."""
+        if self._pool is not None:
+            self._pool.clear()
+        with self._opening:
+            if self._sync_pool is not None:
+                self._sync_pool.clear()
+
+    def used(self) -> None:
+        if self.on_use is not None:
+            self.on_use()
+
+    def connection(self, *, is_hurried: bool = True) -> _Lent:
+        """A pooled connection in autocommit mode; one for which nobody waits is not hurried."""
+        return _Lent(self, is_hurried)
 
     def connection_sync(self) -> _LentSync:
         return _LentSync(self)
@@ -124,37 +179,55 @@ class Database:
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
-    async def connect(self, name: str, answer_seconds: float = ANSWER_SECONDS) -> AsyncConn:
-        """A connection of one's own, outside the pool, on which no answer takes longer."""
+    async def connect(
+        self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
+    ) -> AsyncLink:
+        """A connection of one's own, outside the pool, on which no answer takes longer. `session`:
+        past the pooler, if there is a way."""
         url = await self.open()
+        direct = self._direct_url if session else None
         try:
-            conn = await AsyncSession.connect(url, **own(name))
+            conn = await AsyncSession.connect(direct or url, **own(name))
         except psycopg.OperationalError as error:
-            again = await asyncio.to_thread(self._start_again, error)
+            again = await asyncio.to_thread(self._start_again, error, direct or url)
             conn = await AsyncSession.connect(again, **own(name))
         conn.answer_seconds = answer_seconds
+        conn.keeps_session = direct is not None or not self._is_pooled
         self.outage.over()
         return conn
 
-    def connect_sync(self, name: str, answer_seconds: float = ANSWER_SECONDS) -> Conn:
+    def connect_sync(
+        self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
+    ) -> Link:
         url = self.url
+        direct = self._direct_url if session else None
         try:
-            conn = Session.connect(url, **own(name))
+            conn = Session.connect(direct or url, **own(name))
         except psycopg.OperationalError as error:
-            conn = Session.connect(self._start_again(error), **own(name))
+            conn = Session.connect(self._start_again(error, direct or url), **own(name))
         conn.answer_seconds = answer_seconds
+        conn.keeps_session = direct is not None or not self._is_pooled
         self.outage.over()
         return conn
 
-    def _start_again(self, error: psycopg.OperationalError) -> str:
+    def _find_cause(self, error: psycopg.OperationalError, url: str) -> None:
+        """A refused connection has no code: find it out, but not again and again."""
+        if error.sqlstate is None:
+            may_ask = time.monotonic() >= self._ask_again_at
+            error.sqlstate = code_of(error, url if may_ask else None)
+            if may_ask and error.sqlstate is None:
+                self._ask_again_at = time.monotonic() + _ASK_SECONDS
+
+    def _start_again(self, error: psycopg.OperationalError, url: str) -> str:
         """The URL of a server that has been started again; the same error where there is none."""
+        self._find_cause(error, url)
         self.outage.note(error)
         with self._opening:
-            url = self._revive()
-            if url is None:
+            revived = self._revive()
+            if revived is None:
                 raise error
-            self._url = url
-            return url
+            self._url = revived
+            return revived
 
     async def _pool_here(self) -> AsyncPool:
         loop = asyncio.get_running_loop()
@@ -164,7 +237,8 @@ class Database:
             if self._pool is not None:
                 # A pool belongs to its event loop; the one before has ended.
                 self._pool.close()
-            self._pool, self._pool_loop = AsyncPool(lambda: self.connect("rota")), loop
+            self._pool = AsyncPool(lambda: self.connect("rota"))
+            self._pool.is_sparing, self._pool_loop = self._is_sparing, loop
         return self._pool
 
     def _pool_sync(self) -> SyncPool:
@@ -192,17 +266,21 @@ class _Lent:
     """A connection for the length of a block. It is in autocommit mode; the pool rolls back what
     is left."""
 
-    __slots__ = ("_conn", "_database", "_pool")
+    __slots__ = ("_conn", "_database", "_is_hurried", "_pool")
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, is_hurried: bool) -> None:
         self._database = database
+        self._is_hurried = is_hurried
 
     async def __aenter__(self) -> AsyncConn:
+        self._database.used()
         self._pool = await self._database._pool_here()
-        self._conn = await self._pool.get()
+        self._conn = await self._pool.get(is_hurried=self._is_hurried)
         return self._conn
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
+        if is_unwritable(error):
+            self._conn.pgconn.finish()  # another one may lead to the server that took over
         await self._pool.put(self._conn)
 
 
@@ -213,11 +291,14 @@ class _LentSync:
         self._database = database
 
     def __enter__(self) -> Conn:
+        self._database.used()
         self._pool = self._database._pool_sync()
         self._conn = self._pool.get()
         return self._conn
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
+        if is_unwritable(error):
+            self._conn.pgconn.finish()
         self._pool.put(self._conn)
 
 

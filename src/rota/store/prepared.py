@@ -7,6 +7,7 @@ is a third of a millisecond in which a run waits, on an enqueuer half of what it
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -17,7 +18,7 @@ import psycopg
 from psycopg import abc, adapt, errors, generators
 from psycopg.adapt import PyFormat
 from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 
 from rota.store.connection import CALL_OFF_SECONDS, AsyncConn, Conn, NoAnswer
 from rota.store.reading import Reading
@@ -34,6 +35,7 @@ _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _LISTS = adapt.Transformer()
 # No statement here takes a second; one that waits for somebody's lock is called off in the end.
 _ANSWER_SECONDS = 30.0
+_MOMENT = 100  # milliseconds
 
 
 class Early(Protocol[R_contra]):
@@ -83,17 +85,30 @@ class Prepared:
         return self.name in _KNOWN.get(conn, ())
 
     async def prepare(self, conn: AsyncConn) -> None:
-        conn.pgconn.send_prepare(self.name, self._text)
-        self._prepared(conn, await conn.wait(generators.execute(conn.pgconn)))
+        if _keeps(conn):
+            conn.pgconn.send_prepare(self.name, self._text)
+            self._prepared(conn, await conn.wait(generators.execute(conn.pgconn)))
+        self._know(conn)
 
     def prepare_sync(self, conn: Conn) -> None:
-        conn.pgconn.send_prepare(self.name, self._text)
-        self._prepared(conn, conn.wait(generators.execute(conn.pgconn)))
+        if _keeps(conn):
+            conn.pgconn.send_prepare(self.name, self._text)
+            self._prepared(conn, conn.wait(generators.execute(conn.pgconn)))
+        self._know(conn)
+
+    def send(self, conn: AsyncConn | Conn, values: Sequence[abc.Buffer | None]) -> None:
+        """Where nothing is kept for the next transaction, with its text."""
+        if _keeps(conn):
+            conn.pgconn.send_query_prepared(self.name, values, result_format=Format.BINARY)
+        else:
+            conn.pgconn.send_query_params(self._text, values, result_format=Format.BINARY)
 
     def _prepared(self, conn: AsyncConn | Conn, results: Sequence[PGresult]) -> None:
         # The name holds the text's sum: whoever prepared it, through the same pooler, meant this.
         with suppress(errors.DuplicatePreparedStatement):
             _check(conn, results[-1])
+
+    def _know(self, conn: AsyncConn | Conn) -> None:
         _KNOWN.setdefault(conn, {})[self.name] = adapt.Transformer.from_context(conn)
 
 
@@ -140,10 +155,34 @@ def _ask_sync(conn: Conn, question: Question[R]) -> list[R]:
     statement, values, _ = question
     if not statement.is_known_to(conn):
         statement.prepare_sync(conn)
-    conn.pgconn.send_query_prepared(statement.name, values, result_format=Format.BINARY)
-    result = conn.wait(generators.execute(conn.pgconn), timeout=_ANSWER_SECONDS)[-1]
+    statement.send(conn, values)
+    result = _answer(conn)
     _check(conn, result)
     return _rows(conn, question, result)
+
+
+def _answer(conn: Conn) -> PGresult:
+    """The last result of what was sent. Nearly all are there in a moment, and need nothing of what
+    the driver does for those that take longer."""
+    pgconn, results = conn.pgconn, list[PGresult]()
+    if not pgconn.flush():
+        look = select.poll()
+        look.register(pgconn.socket, select.POLLIN)
+        while _has_come(pgconn, look):
+            result = pgconn.get_result()
+            if result is None:
+                return results[-1]
+            results.append(result)
+    results += conn.wait(generators.execute(pgconn), timeout=_ANSWER_SECONDS)
+    return results[-1]
+
+
+def _has_come(pgconn: PGconn, look: select.poll) -> bool:
+    while pgconn.is_busy():
+        if not look.poll(_MOMENT):
+            return False
+        pgconn.consume_input()
+    return True
 
 
 def _is_forgotten(conn: AsyncConn | Conn, error: errors.Error) -> bool:
@@ -175,8 +214,7 @@ class Answers:
         self._error: Exception | None = None
         self._pgconn.enter_pipeline_mode()
         for question in questions:
-            name, values = question.statement.name, question.values
-            self._pgconn.send_query_prepared(name, values, result_format=Format.BINARY)
+            question.statement.send(conn, question.values)
         if early is not None:
             self._pgconn.send_flush_request()
         self._pgconn.pipeline_sync()
@@ -251,6 +289,10 @@ def _rows(conn: AsyncConn | Conn, question: Question[R], result: PGresult) -> li
         return loader.load_rows(0, result.ntuples, question.make)
     except NOT_READ:  # one odd row must not keep the others from being claimed
         return read_patiently(conn, result, question.make)
+
+
+def _keeps(conn: AsyncConn | Conn) -> bool:
+    return bool(getattr(conn, "keeps_session", True))
 
 
 def _encode(value: Any) -> abc.Buffer | None:

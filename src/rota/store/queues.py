@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
@@ -39,9 +40,12 @@ def find_queue(name: str) -> Plan[QueueDetails]:
     return QueueDetails(found[0], [JobDepth(**row) for row in jobs])
 
 
-def pause_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
+def pause_queue(
+    name: str, *, reason: str | None, until: datetime | None, actor: str | None
+) -> Plan[None]:
     """Nothing of it is claimed any more; what runs, runs on."""
-    yield Ask("queues/pause", {"queue": name, "reason": reason, "actor": actor})
+    params = {"queue": name, "reason": reason, "until": until, "actor": actor}
+    yield Ask("queues/pause", params)
 
 
 def resume_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:

@@ -21,6 +21,7 @@ from rota.store.log_retention import LogPruning
 from rota.store.plans import Ask, Rows
 from rota.store.retention_parts import BATCH, Drops, Part, note_parts
 from rota.store.steps import Hold, Refused, Steps, gently
+from rota.store.tenant_retention import TenantPruning
 
 FAILED, OTHERS = ["failed"], ["succeeded", "cancelled"]
 _OUTCOMES = {"failed": FAILED, "succeeded or cancelled": OTHERS}
@@ -103,15 +104,17 @@ class RunPruning:
         for part in ended:
             yield from self._drops.drop(part, with_logs=_has_logs(parts, part))
         for part in parts:
-            if part.parent == "ledger" and self._is_over(part):
+            if part.parent in ("ledger", "events") and self._is_over(part):
                 yield from self._drops.drop(part)
         for job, policy in self._work.policies.items():
             for outcome, states in _OUTCOMES.items():
                 yield from self._prune_job(job, policy, outcome, states)
+        yield from TenantPruning(self._work).run()
         for part in parts:
             if part.parent == "past_attempts_standard":
                 yield from self._drops.drop_if_empty(part)
         yield from self._prune_rest()
+        yield from self._prune_beside_events()
 
     def _is_over(self, part: Part) -> bool:
         settings = self._work.settings
@@ -120,6 +123,7 @@ class RunPruning:
             "ended_runs_standard": settings.run_days,
             "ended_runs_long": settings.long_days,
             "ledger": settings.occurrence_days,
+            "events": settings.event_days,
         }
         return part.state != "attached" or part.to_at <= self._work.before(days[part.parent])
 
@@ -180,6 +184,12 @@ class RunPruning:
             "backfills": settings.occurrence_days,
             "schedules": settings.occurrence_days,
             "init_runs": settings.occurrence_days,
+            "error_counts": settings.rollup_days,
+            "error_groups": settings.rollup_days,
+            # No run that somebody has handled outlives that by more.
+            "handled_runs": settings.long_days + 31,
+            # As backfills: what people had done to many runs at once.
+            "bulk_actions": settings.occurrence_days,
         }
         for table, days in bounds.items():
             if days is not None:
@@ -193,6 +203,22 @@ class RunPruning:
                     before = self._work.before(days)
                     item = RetentionItem("delete", table, total, until=before)
                     self._work.items.append(item)
+
+    def _prune_beside_events(self) -> Steps[None]:
+        """Keys whose period is over, which nothing asks for any more; and what webhooks refused."""
+        kept = self._work.before(self._work.settings.event_days)
+        for table, what, before in (
+            ("event_keys", "event_keys", self._work.now),
+            ("hook_refusals", "refusals", kept),
+        ):
+            params = {"before_at": before}
+            if self._work.dry_run:
+                (found,) = yield Ask(f"retention/count_{what}", params)
+                total = found["rows"]
+            else:
+                total = yield from self._repeat(f"retention/prune_{what}", params)
+            if total:
+                self._work.items.append(RetentionItem("delete", table, total, until=before))
 
     def _repeat(self, statement: str, params: dict[str, Any]) -> Steps[int]:
         total = 0

@@ -78,11 +78,7 @@ class Drops:
     def _detach(self, part: Part) -> Steps[None]:
         if part.state == "detached":
             return
-        yield Write(f"SET statement_timeout = '{PATIENCE_SECONDS}s'")
-        try:
-            yield Write(part.finalize if part.state == "detaching" else part.detach)
-        finally:
-            yield Write("RESET statement_timeout")
+        yield Write(part.finalize if part.state == "detaching" else part.detach, PATIENCE_SECONDS)
 
     def _remove_traces(self, part: Part, with_logs: bool) -> Steps[None]:
         last: int | None = 0

@@ -41,7 +41,7 @@ class Adapters:
 
     def __init__(self) -> None:
         self.adapters = AdaptersMap(psycopg.adapters)
-        set_json_loads(_read_json, self)
+        set_json_loads(read_json_column, self)
 
 
 def named_row(cursor: AnyCursor) -> Callable[..., Row]:
@@ -112,7 +112,8 @@ def _in_words(raw: bytes) -> str:
     return f"about the year {year}" if year > 0 else f"about the year {1 - year} BC"
 
 
-def _read_json(data: str | bytes) -> Any:
+def read_json_column(data: str | bytes) -> Any:
+    """JSON as the columns of our connections are read."""
     raw = data.encode() if isinstance(data, str) else bytes(data)
     if not is_readable(raw):
         return read_json(raw)

@@ -6,7 +6,9 @@ work of one statement is bounded however rare its runs are, and a search can sto
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,16 +18,22 @@ from rota.errors import FilterError
 from rota.model.bulk import Action, BulkItem
 from rota.model.list_filters import TimeOrder
 from rota.model.run import RunInfo
-from rota.model.run_filter import RunFilter, RunPage
+from rota.model.run_counts import RunCount, RunCounts, StateCount
+from rota.model.run_filter import OPEN_STATES, RunFilter, RunPage
 from rota.model.states import END_STATES
 from rota.store.clock import read_clock
-from rota.store.pages import check_order
+from rota.store.pages import check_order, like, wanted_metadata
 from rota.store.plans import Ask, Plan, Rows
 
+SYSTEM_QUEUE = "rota.system"
 _PORTION = 4_000
 _LEAST_PORTION = 2_000
+# Where payloads are read: each may have a megabyte.
+_HEAVY_PORTION = 500
+_LEAST_HEAVY_PORTION = 100
 # How long a portion should take, and by how much the next one may be larger.
 _PORTION_SECONDS = 0.02
+_HEAVY_PORTION_SECONDS = 0.1
 _GROWTH = 4.0
 
 
@@ -37,6 +45,11 @@ class _Search:
     high: int
     size: int
     is_oldest: bool
+    least: int = _LEAST_PORTION
+    seconds: float = _PORTION_SECONDS
+    # Groups of errors of the type that is looked for.
+    error_groups: list[str] | None = None
+    text_groups: list[str] | None = None
 
     def portion(self) -> tuple[int, int]:
         if self.is_oldest:
@@ -49,8 +62,8 @@ class _Search:
             self.low = portion[1]
         else:
             self.high = portion[0]
-        factor = min(_GROWTH, min(_PORTION_SECONDS, left) / max(took, 0.001))
-        self.size = max(_LEAST_PORTION, int(self.size * factor))
+        factor = min(_GROWTH, min(self.seconds, left) / max(took, 0.001))
+        self.size = max(self.least, int(self.size * factor))
 
     @property
     def cursor(self) -> int:
@@ -74,26 +87,72 @@ def list_page(
     return RunPage([RunInfo(**row) for row in rows], cursor, searched_to)
 
 
-def list_ids(wanted: RunFilter, *, cursor: int | None, limit: int) -> Plan[tuple[Rows, int | None]]:
-    """Newest first: id, job and state, and where to go on."""
-    rows, cursor, _ = yield from _find("runs/list_ids", wanted, cursor, limit, None)
-    return rows, cursor
+def list_ids(
+    wanted: RunFilter, *, cursor: int, limit: int, seconds: float, begun_at: datetime
+) -> Plan[tuple[list[int], int | None]]:
+    """Newest first, below the cursor: ids, and where to go on. Nothing that ended after
+    `begun_at`."""
+    rows, after, _ = yield from _find("runs/list_ids", wanted, cursor, limit, seconds, begun_at)
+    return [row["id"] for row in rows], after
+
+
+def count_runs(
+    wanted: RunFilter,
+    *,
+    most: int,
+    seconds: float,
+    cursor: int | None = None,
+    begun_at: datetime | None = None,
+) -> Plan[RunCounts]:
+    """How many there are, newest first, up to `most` and for so long."""
+    wanted = yield from absolute(wanted)
+    search = yield from _begin("runs/count", wanted, cursor)
+    return (yield from _count(wanted, search, most=most, seconds=seconds, begun_at=begun_at))
+
+
+def _count(
+    wanted: RunFilter, search: _Search, *, most: int, seconds: float, begun_at: datetime | None
+) -> Plan[RunCounts]:
+    started = time.monotonic()
+    found: Counter[tuple[str, str]] = Counter()
+    while search.low < search.high:
+        before = time.monotonic()
+        low, high = search.portion()
+        params = yield from _portion_of(wanted, search, begun_at)
+        rows = yield Ask("runs/count", params | {"limit": most - found.total()})
+        found.update({(row["job"], row["state"]): row["runs"] for row in rows})
+        if found.total() >= most:
+            return _counts(found, min(row["lowest"] for row in rows))
+        now = time.monotonic()
+        search.passed((low, high), now - before, started + seconds - now)
+        if now - started >= seconds and search.low < search.high:
+            return _counts(found, search.cursor)
+    return _counts(found, None)
+
+
+def _counts(found: Counter[tuple[str, str]], cursor: int | None) -> RunCounts:
+    groups = [RunCount(job, state, runs) for (job, state), runs in found.most_common()]
+    return RunCounts(found.total(), cursor is None, groups, cursor)
 
 
 def _find(
-    statement: str, wanted: RunFilter, cursor: int | None, limit: int, seconds: float | None
+    statement: str,
+    wanted: RunFilter,
+    cursor: int | None,
+    limit: int,
+    seconds: float | None,
+    begun_at: datetime | None = None,
 ) -> Plan[tuple[Rows, int | None, datetime | None]]:
     if limit < 1:
         raise FilterError(f"limit {limit} is less than 1")
     started = time.monotonic()
-    wanted = yield from _absolute(wanted)
+    wanted = yield from absolute(wanted)
     search = yield from _begin(statement, wanted, cursor)
     found: Rows = []
     while search.low < search.high:
         before = time.monotonic()
         low, high = search.portion()
-        (mark,) = yield Ask("runs/created_after", {"id": low + 1})
-        params = _parameters(wanted) | {"low": low, "high": high, "ended_after": mark["since"]}
+        params = yield from _portion_of(wanted, search, begun_at)
         # One more than wanted, to know whether there is another page.
         found += yield Ask(statement, params | {"limit": limit + 1 - len(found)})
         if len(found) > limit:
@@ -102,32 +161,101 @@ def _find(
         left = _PORTION_SECONDS if seconds is None else started + seconds - now
         search.passed((low, high), now - before, left)
         if left <= 0 and search.low < search.high:
-            return found, search.cursor, mark["since"]
+            return found, search.cursor, params["ended_after"]
     return found, None, None
 
 
+def count_states(wanted: RunFilter, *, most: int, seconds: float) -> Plan[list[StateCount]]:
+    """By state, of the filter without its states: what has not ended, what ended badly and what
+    succeeded are counted apart, as there may be very many of one. Of all runs, of a job or of a
+    queue, what has not ended is counted all the time."""
+    wanted = yield from absolute(replace(wanted, states=None, dead=False))
+    found: list[StateCount] = []
+    if _is_of_depths(wanted):
+        rows = yield Ask("stats/depths", {"job": wanted.job, "queue": wanted.queue})
+        shown = [row for row in rows if wanted.shows_system or row["queue"] != SYSTEM_QUEUE]
+        found += [StateCount(it, sum(row[it] for row in shown), True) for it in OPEN_STATES]
+    groups = [("succeeded",), ("failed", "cancelled"), *([] if found else [OPEN_STATES])]
+    # The ids are the same for all.
+    begin = yield from _begin("runs/count", wanted, None)
+    for states in groups:
+        own = replace(wanted, states=states)
+        search = replace(begin, size=_first_portion(own, begin.high))
+        part = yield from _count(own, search, most=most, seconds=seconds, begun_at=None)
+        counts: Counter[str] = Counter()
+        for one in part.groups:
+            counts[one.state] += one.runs
+        found += [StateCount(it, counts[it], part.is_exact) for it in states]
+    return found
+
+
+def _is_of_depths(wanted: RunFilter) -> bool:
+    return replace(wanted, job=None, queue=None, system=False).is_empty
+
+
+def _portion_of(
+    wanted: RunFilter, search: _Search, begun_at: datetime | None
+) -> Plan[dict[str, Any]]:
+    low, high = search.portion()
+    (mark,) = yield Ask("runs/created_after", {"id": low + 1})
+    own = {"low": low, "high": high, "ended_after": mark["since"], "begun_at": begun_at}
+    groups = {"error_groups": search.error_groups, "text_groups": search.text_groups}
+    return _parameters(wanted) | own | groups
+
+
 def _begin(statement: str, wanted: RunFilter, cursor: int | None) -> Plan[_Search]:
-    (ids,) = yield Ask("runs/id_range", {"since": wanted.since, "until": wanted.until})
-    size = ids["high"] if wanted.is_indexed else _PORTION
-    search = _Search(ids["low"], ids["high"], max(size, 1), statement == "runs/list_oldest")
+    # What ended before then was created before.
+    ends = [it for it in (wanted.until, wanted.ended_until) if it is not None]
+    until = min(ends) if ends else None
+    (ids,) = yield Ask("runs/id_range", {"since": wanted.since, "until": until})
+    size = _first_portion(wanted, ids["high"])
+    search = _Search(ids["low"], ids["high"], size, statement == "runs/list_oldest")
+    if wanted.reads_payloads:
+        search.least, search.seconds = _LEAST_HEAVY_PORTION, _HEAVY_PORTION_SECONDS
     if cursor is not None and search.is_oldest:
         search.low = max(search.low, cursor)
     elif cursor is not None:
         search.high = min(search.high, cursor - 1)
+    if wanted.error is not None or wanted.text is not None:
+        yield Ask("errors/fold", {})
+        search.error_groups = yield from _groups_of(wanted.error)
+        search.text_groups = yield from _groups_of(wanted.text)
     return search
 
 
-def _absolute(wanted: RunFilter) -> Plan[RunFilter]:
-    if not isinstance(wanted.since, timedelta) and not isinstance(wanted.until, timedelta):
+def _groups_of(words: str | None) -> Plan[list[str] | None]:
+    if words is None:
+        return None
+    rows = yield Ask("errors/of_type", {"pattern": like(words)})
+    return [row["id"] for row in rows]
+
+
+def _first_portion(wanted: RunFilter, highest: int) -> int:
+    """All at once, where an index leads to them."""
+    if wanted.is_indexed:
+        return max(highest, 1)
+    return _HEAVY_PORTION if wanted.reads_payloads else _PORTION
+
+
+def _in_json(text: str) -> str:
+    """As it stands in the text of a payload, where some characters are escaped."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+_TIMES = ("since", "until", "ended_since", "ended_until")
+
+
+def absolute(wanted: RunFilter) -> Plan[RunFilter]:
+    """With instants where it counts back from now."""
+    ages = {it: age for it in _TIMES if isinstance(age := getattr(wanted, it), timedelta)}
+    if not ages:
         return wanted
     now = yield from read_clock()
     try:
-        since, until = (
-            now - it if isinstance(it, timedelta) else it for it in (wanted.since, wanted.until)
-        )
+        times: Any = {it: now - age for it, age in ages.items()}
     except OverflowError:
-        raise FilterError("since and until reach back at most to the year 1") from None
-    return replace(wanted, since=since, until=until)
+        raise FilterError(f"{', '.join(ages)} reach back at most to the year 1") from None
+    return replace(wanted, **times)
 
 
 def _parameters(wanted: RunFilter) -> dict[str, Any]:
@@ -136,7 +264,6 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
         "states": states,
         "are_ended": states is not None and set(states) <= set(END_STATES),
         "with_expired": states is not None and "cancelled" in states,
-        "is_dead": wanted.dead,
         "job": wanted.job,
         "system": wanted.shows_system,
         "queue": wanted.queue,
@@ -144,13 +271,22 @@ def _parameters(wanted: RunFilter) -> dict[str, Any]:
         "tag": wanted.tag,
         "key": wanted.key,
         "schedule": wanted.schedule,
+        "worker": wanted.worker,
+        "text": None if wanted.text is None else like(wanted.text),
+        "text_in_json": None if wanted.text is None else like(_in_json(wanted.text)),
+        "error": None if wanted.error is None else like(wanted.error),
+        "error_group": wanted.error_group,
+        "payload_fields": wanted_metadata(wanted.payload_fields),
         "since": wanted.since,
         "until": wanted.until,
+        "ended_since": wanted.ended_since,
+        "ended_until": wanted.ended_until,
+        "is_handled": wanted.handled,
     }
 
 
 def find_states(ids: Iterable[int]) -> Plan[Rows]:
-    """Id, job and state of those that there are."""
+    """Id, job, state and tenant of those that there are."""
     wanted = sorted(set(ids))
     (mark,) = yield Ask("runs/created_after", {"id": wanted[0]})
     return (yield Ask("runs/states", {"ids": wanted, "since": mark["since"]}))
@@ -164,8 +300,8 @@ def act_on_many(
     delay: float | None,
     reason: str | None,
     actor: str | None,
-) -> Plan[list[BulkItem]]:
-    """One statement: a few tens of runs, each done or refused for itself."""
+) -> Plan[Rows]:
+    """One statement: a few tens of runs, each done or refused for itself, and by which code."""
     params = {
         "action": action,
         "ids": list(ids),
@@ -174,8 +310,9 @@ def act_on_many(
         "reason": reason,
         "actor": actor,
     }
-    rows = yield Ask("runs/act_on_many", params)
-    return [
-        BulkItem(row["run_id"], "refused" if row["refusal"] else row["answer"], row["refusal"])
-        for row in rows
-    ]
+    return (yield Ask("runs/act_on_many", params))
+
+
+def as_item(row: dict[str, Any]) -> BulkItem:
+    outcome = "refused" if row["refusal"] else row["answer"]
+    return BulkItem(row["run_id"], outcome, row["refusal"])

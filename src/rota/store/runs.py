@@ -9,7 +9,9 @@ from typing import Any
 
 from rota.errors import RunNotFound
 from rota.model.attempt import AttemptInfo
-from rota.model.details import RunDetails
+from rota.model.child_run import ChildRun
+from rota.model.details import Handled, RunDetails
+from rota.model.documents import RunDocuments
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 from rota.store.audit import write_audit
@@ -40,6 +42,10 @@ def find_run(run_id: int) -> Plan[RunInfo]:
 def find_attempts(run: RunInfo) -> Plan[list[AttemptInfo]]:
     """All attempts of a run, the first one first."""
     since = yield from oldest_trace(run)
+    return (yield from _attempts(run, since))
+
+
+def _attempts(run: RunInfo, since: datetime) -> Plan[list[AttemptInfo]]:
     rows = yield Ask("runs/attempts", {"id": run.id, "since": since})
     return [AttemptInfo(**row) for row in rows]
 
@@ -47,13 +53,43 @@ def find_attempts(run: RunInfo) -> Plan[list[AttemptInfo]]:
 def find_details(run_id: int, *, log_lines: int) -> Plan[RunDetails]:
     """A run with all of its attempts and its last log lines, the oldest first."""
     run = yield from find_run(run_id)
-    attempts = yield from find_attempts(run)
     since = yield from oldest_trace(run)
+    attempts = yield from _attempts(run, since)
     params = {"id": run.id, "since": since, "limit": log_lines}
-    rows = yield Ask("logs/of_run", params)
+    rows = (yield Ask("logs/of_run", params)) if log_lines else []
     lines = [LogLine(**row) for row in reversed(rows)]
     apart = (yield Ask("runs/isolation", {"id": run.id})) if run.finished_at is None else []
-    return RunDetails(run, attempts, lines, apart[0]["isolation"] if apart else None)
+    handled = yield from _handled(run)
+    return RunDetails(run, attempts, lines, apart[0]["isolation"] if apart else None, handled)
+
+
+def _handled(run: RunInfo) -> Plan[Handled | None]:
+    if run.state != "failed":
+        return None
+    params = {"id": run.id, "group": run.error_group, "finished_at": run.finished_at}
+    rows = yield Ask("runs/handled", params)
+    return Handled(**rows[0]) if rows else None
+
+
+def find_documents(run: int | RunInfo, most: int) -> Plan[RunDocuments]:
+    """In the partition where the run is: an id alone would look into all of them."""
+    found = run if isinstance(run, RunInfo) else (yield from find_run(run))
+    params = {"id": found.id, "finished_at": found.finished_at, "most": most}
+    rows = yield Ask("runs/documents", params)
+    if not rows:
+        # It has ended, or begun again, between the two looks.
+        found = yield from find_run(found.id)
+        rows = yield Ask("runs/documents", params | {"finished_at": found.finished_at})
+    if not rows:
+        raise RunNotFound(f"there is no run {found.id}")
+    return RunDocuments(**rows[0])
+
+
+def find_children(run: int | RunInfo, limit: int) -> Plan[list[ChildRun]]:
+    found = run if isinstance(run, RunInfo) else (yield from find_run(run))
+    since = yield from oldest_trace(found)
+    rows = yield Ask("runs/children", {"id": found.id, "since": since, "limit": limit})
+    return [ChildRun(**row) for row in rows]
 
 
 def oldest_trace(run: RunInfo) -> Plan[datetime]:
@@ -88,6 +124,14 @@ def retry_run(
 
 def delete_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
     yield Ask("runs/delete", {"id": run_id, "reason": reason, "actor": actor})
+
+
+def handle_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
+    yield Ask("runs/handle", {"id": run_id, "reason": reason, "actor": actor})
+
+
+def reopen_run(run_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
+    yield Ask("runs/reopen", {"id": run_id, "reason": reason, "actor": actor})
 
 
 def enqueue_manually(params: dict[str, Any], *, actor: str | None) -> Plan[tuple[int, bool]]:

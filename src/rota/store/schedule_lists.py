@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from rota.errors import FilterError, TimingError
 from rota.model.list_filters import ScheduleFilters, ScheduleOrder
 from rota.model.page import Page
+from rota.model.planned import Planned
 from rota.model.schedule import timing_arguments
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip, strip_of
@@ -23,6 +24,7 @@ _TIMING = (
     "has_seconds", "anchor_at",
 )  # fmt: skip
 _STRIP_DAYS = 31
+MOST_COUNTED = 20_000
 _INITS = {
     "once": "once ever, at the first start",
     "release": "once for each release",
@@ -55,9 +57,10 @@ def list_schedules(
     *, order: str = "name", **filters: Unpack[ScheduleFilters]
 ) -> Plan[list[ScheduleInfo]]:
     """All that fit."""
+    params = yield from _wanted(filters)
     if check_order(order, ScheduleOrder) == "name":
-        return (yield from read_all("schedules/list", _filters(filters), _make))
-    ids = yield from read_all("schedules/sort", _filters(filters), _id, order=order)
+        return (yield from read_all("schedules/list", params, _make))
+    ids = yield from read_all("schedules/sort", params, _id, order=order)
     return (yield from _in_order(ids))
 
 
@@ -65,7 +68,7 @@ def page_schedules(
     *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[ScheduleFilters]
 ) -> Plan[Page[ScheduleInfo]]:
     """In the order of names an index leads to the page; in another, all that fit are sorted."""
-    params = _filters(filters)
+    params = yield from _wanted(filters)
     if check_order(order, ScheduleOrder) == "name":
         return (
             yield from read_page(
@@ -96,6 +99,22 @@ def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
     }
 
 
+def count_states(filters: ScheduleFilters) -> Plan[dict[str, int]]:
+    """How many are in each state, of at most so many: what fits the other filters."""
+    params = (yield from _wanted(filters)) | {"state": None, "most": MOST_COUNTED}
+    yield Ask("session/plan_by_values", {"is_local": True})
+    rows = yield Ask("schedules/counts", params)
+    return {row["state"]: row["count"] for row in rows}
+
+
+def read_planned(filters: ScheduleFilters) -> Plan[list[Planned]]:
+    """All that have times to come."""
+    params = yield from _wanted(filters)
+    yield Ask("session/plan_by_values", {"is_local": True})
+    rows = yield Ask("schedules/planned", params)
+    return [Planned(**row) for row in rows]
+
+
 def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
     """Where a page after this schedule begins, in the order of names."""
     rows = yield Ask("schedules/place", {"id": schedule_id})
@@ -114,6 +133,14 @@ def _id(**row: int) -> int:
     return row["id"]
 
 
+def _wanted(given: ScheduleFilters) -> Plan[dict[str, Any]]:
+    params = _filters(given)
+    if not given.get("attention"):
+        return params
+    rows = yield Ask("attention/schedules", {})
+    return params | {"ids": [row["id"] for row in rows], "system": True}
+
+
 def _filters(given: ScheduleFilters) -> dict[str, Any]:
     check_filters(given, ScheduleFilters, "schedules")
     return {
@@ -121,8 +148,11 @@ def _filters(given: ScheduleFilters) -> dict[str, Any]:
         "name": None,
         "system": given.get("system", False),
         "job": given.get("job"),
+        "queue": given.get("queue"),
         "tag": given.get("tag"),
         "tenant": given.get("tenant"),
         "state": given.get("state"),
+        "text": given.get("text"),
+        "calendar": given.get("calendar"),
         "metadata": wanted_metadata(given.get("metadata")),
     }

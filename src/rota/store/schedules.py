@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from rota.errors import ScheduleNotFound
+from rota.model.documents import ScheduleDocuments
 from rota.model.list_filters import TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
@@ -17,12 +18,22 @@ from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.schedule_lists import named
 
+# Rows of a ledger that one page of exceptions looks at.
+MOST_SEARCHED = 20_000
+
 
 def find_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
     found = yield from named(name, tenant)
     if found is None:
         raise (yield from _not_found(name, tenant))
     return found
+
+
+def find_documents(name: str, tenant: str) -> Plan[ScheduleDocuments]:
+    rows = yield Ask("schedules/documents", {"name": name, "tenant": tenant})
+    if not rows:
+        raise (yield from _not_found(name, tenant))
+    return ScheduleDocuments(**rows[0])
 
 
 def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
@@ -63,6 +74,23 @@ def put_schedule(
     return bool(rows[0]["is_written"])
 
 
+def put_schedules(
+    wanted: Sequence[tuple[str, str, Mapping[str, Any]]], *, actor: str | None
+) -> Plan[int]:
+    """As `put_schedule`, of many by tenant, name and columns: equal columns are sent once."""
+    documents: dict[str, int] = {}
+    places = [documents.setdefault(_json(one), len(documents) + 1) for _, _, one in wanted]
+    params = {
+        "tenants": [tenant for tenant, _, _ in wanted],
+        "names": [name for _, name, _ in wanted],
+        "places": places,
+        "documents": list(documents),
+        "actor": actor,
+    }
+    rows = yield Ask("schedules/put_many", params)
+    return int(rows[0]["written"])
+
+
 def update_schedule(
     schedule_id: int, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
@@ -77,8 +105,12 @@ def read_pending(name: str | None, tenant: str) -> Plan[Rows]:
     return (yield Ask("schedules/pending", {"name": name, "tenant": tenant}))
 
 
-def set_next(schedule_id: int, version: int, at: datetime) -> Plan[None]:
-    yield Ask("schedules/set_next", {"id": schedule_id, "version": version, "at": at})
+def set_next(times: Sequence[tuple[int, int, datetime]]) -> Plan[None]:
+    """Id, version and next time of each."""
+    if times:
+        ids, versions, ats = zip(*times, strict=True)
+        params = {"ids": list(ids), "versions": list(versions), "ats": list(ats)}
+        yield Ask("schedules/set_next", params)
 
 
 def read_requirements(tenant: str) -> Plan[Rows]:
@@ -134,6 +166,30 @@ def find_ledgers(name: str, tenant: str) -> Plan[list[int]]:
     if not rows:
         raise (yield from _not_found(name, tenant))
     return [row["schedule_id"] for row in rows]
+
+
+def page_exceptions(
+    schedule_ids: Sequence[int],
+    *,
+    only: str,
+    since: datetime | None,
+    before: datetime | None,
+    cursor: Sequence[Any] | None,
+    limit: int,
+) -> Plan[Page[OccurrenceInfo]]:
+    """What did not simply run, or was filled in, among the next MOST_SEARCHED rows."""
+    params = {
+        "ids": list(schedule_ids), "only": only, "since": since, "before": before,
+        "most": MOST_SEARCHED,
+    }  # fmt: skip
+    return read_page(
+        "schedules/history_only",
+        params,
+        OccurrenceInfo,
+        order="newest",
+        cursor=cursor,
+        limit=limit,
+    )
 
 
 def page_history(

@@ -14,6 +14,8 @@ from typing import Literal
 Style = Literal["numeric", "named"]
 
 _QUALIFIER = re.compile(r"\brota\.(?=[a-z_%])")
+# A line `{runs/list_ids}` stands for that file.
+_INCLUDED = re.compile(r"^\{(\w+/\w+)\}$", re.MULTILINE)
 _PARAMETER = re.compile(r"%\((\w+)\)s(?:::(\w+(?: precision)?(?:\[\])?))?")
 
 
@@ -45,7 +47,8 @@ def convert(sql: str, style: Style) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def _read(name: str) -> str:
-    return files("rota.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
+    text = files("rota.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
+    return _INCLUDED.sub(lambda found: _read(found[1]), text)
 
 
 class Statements:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 from psycopg import sql
 
+from rota.store.connection import ANSWER_SECONDS
 from rota.store.errors import translate
 from rota.store.plans import Ask, Rows
 from rota.store.pool import Database
@@ -21,9 +22,11 @@ OnProgress = Callable[[int], None]
 
 
 class Write(NamedTuple):
-    """A statement that the database has composed itself, because tables cannot be parameters."""
+    """A statement that the database has composed itself, because tables cannot be parameters. It is
+    called off after so many seconds. (Not by SET: a pooler may lend the session on.)"""
 
     text: str
+    seconds: float = ANSWER_SECONDS
 
 
 class Hold(NamedTuple):
@@ -73,6 +76,7 @@ async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> 
                         step = steps.send([])
                         continue
                     at = conn
+                    at.answer_seconds = _bound(step)
                     if isinstance(step, Hold):
                         at = await stack.enter_async_context(await database.connect(name))
                     cursor = at.cursor(row_factory=named_row)
@@ -97,6 +101,7 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
                     step = steps.send([])
                     continue
                 at = conn
+                at.answer_seconds = _bound(step)
                 if isinstance(step, Hold):
                     at = stack.enter_context(database.connect_sync(name))
                 cursor = at.cursor(row_factory=named_row)
@@ -110,9 +115,13 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
             return done.value  # type: ignore[no-any-return]
 
 
+def _bound(step: Ask | Write | Hold) -> float:
+    return step.seconds if isinstance(step, Write) else ANSWER_SECONDS
+
+
 def _read(database: Database, step: Ask | Write | Hold) -> tuple[Any, dict[str, Any] | None]:
     match step:
-        case Write(text):
+        case Write(text, _):
             return sql.SQL(text), None
         case Hold(statement):
             return database.statements.get(statement), None

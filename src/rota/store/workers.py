@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from rota.errors import WorkerNotFound
 from rota.model.list_filters import TimeOrder, WorkerFilters
+from rota.model.overview import RunningRun
 from rota.model.page import Page
 from rota.model.worker import WorkerInfo
 from rota.store.pages import check_filters, check_order, read_all, read_page
@@ -45,11 +46,18 @@ def find_worker(worker_id: int) -> Plan[WorkerInfo]:
     return found[0]
 
 
+def list_running(worker_id: int, limit: int) -> Plan[list[RunningRun]]:
+    rows = yield Ask("workers/running", {"worker": worker_id, "limit": limit})
+    return [RunningRun(**row) for row in rows]
+
+
 def drain_worker(
-    worker_id: int, *, stop: bool, reason: str | None, actor: str | None
+    worker_id: int, *, stop: bool, at_once: bool = False, reason: str | None, actor: str | None
 ) -> Plan[None]:
     """It claims and ticks no more, finishes what it runs, and then waits or stops."""
-    params = {"worker": worker_id, "stop": stop, "reason": reason, "actor": actor}
+    params = {
+        "worker": worker_id, "stop": stop, "at_once": at_once, "reason": reason, "actor": actor,
+    }  # fmt: skip
     yield Ask("workers/drain", params)
 
 

@@ -102,11 +102,14 @@ def _shown(at: float) -> str:
 
 
 _console: _Console | None = None
+_is_showing_tracebacks = False
 
 
-def configure(level: str, stream: TextIO | None = None) -> None:
-    """For the programs of Rota: lines to the console, from this level up."""
-    global _console
+def configure(level: str, stream: TextIO | None = None, *, tracebacks: bool = False) -> None:
+    """For the programs of Rota: lines to the console, from this level up; on request with the
+    tracebacks of failed attempts."""
+    global _console, _is_showing_tracebacks
+    _is_showing_tracebacks = tracebacks
     _console = _Console(stream or sys.stderr)
     root = logging.getLogger()
     root.handlers[:] = [_console]
@@ -195,6 +198,12 @@ def print_line(
         console.print(begin, text, now)
         return
     logger.handle(logging.LogRecord(logger.name, number, "", 0, text, None, None))
+
+
+def print_traceback(job: str, text: str, run: int) -> None:
+    """Of a failed attempt, where somebody develops."""
+    if _is_showing_tracebacks and text:
+        print_line(job, "error", text.rstrip(), run, {}, time.monotonic_ns())
 
 
 def _text(value: object) -> str:

@@ -30,6 +30,16 @@ QUEUE_OLDEST = Metric(
 QUEUE_COUNT_AGE = Metric(
     "rota_queue_count_age_seconds", "gauge", (), "How long ago open runs were counted."
 )
+QUEUES_PAUSED = Metric("rota_queues_paused", "gauge", (), "Queues that are paused.")
+TENANT_RUNS = Metric(
+    "rota_tenant_runs", "gauge", ("tenant", "state"),
+    "Open runs by tenant and state; held ones are not among the queued.",
+)  # fmt: skip
+TENANT_ATTEMPTS = Metric(
+    "rota_tenant_attempts_today", "gauge", ("tenant", "outcome"),
+    "Attempts that ended since 00:00 UTC, by tenant.",
+)  # fmt: skip
+TENANTS_PAUSED = Metric("rota_tenants_paused", "gauge", (), "Tenants that are paused.")
 ATTEMPTS = Metric(
     "rota_attempts", "counter", ("job", "queue", "outcome"), "Attempts that ended."
 )  # fmt: skip
@@ -53,6 +63,13 @@ HEARTBEAT_AGE = Metric(
     "rota_worker_heartbeat_age_seconds", "gauge", (),
     "The longest time that a live or stopping worker has been silent.",
 )  # fmt: skip
+WORKERS_MEMORY = Metric(
+    "rota_workers_memory_bytes", "gauge", (), "Resident memory of all workers together."
+)
+WORKER_MEMORY = Metric(
+    "rota_worker_memory_max_bytes", "gauge", (), "That of the worker that has most."
+)
+WORKERS_CPU = Metric("rota_workers_cpu_cores", "gauge", (), "Cores that all workers together use.")
 WORKERS_LOST = Metric(
     "rota_workers_lost", "counter", (), "Workers that lost their lease.", "workers_lost"
 )
@@ -63,6 +80,25 @@ LATE_ENDS = Metric(
 DUPLICATES = Metric(
     "rota_duplicates", "counter", (), "Enqueues refused because their key was held."
 )
+EVENTS = Metric(
+    "rota_events", "counter", (), "Events emitted; those of transactions that rolled back too."
+)
+EVENT_RUNS = Metric("rota_event_runs", "counter", (), "Runs that events started, replays too.")
+HOOK_REFUSALS = Metric("rota_hook_refusals", "counter", (), "Requests that webhooks refused.")
+LIMIT_IN_USE = Metric(
+    "rota_limit_in_use", "gauge", ("limit",), "Runs that have a place in a limit; the fullest 100."
+)
+LIMIT_WAITING = Metric(
+    "rota_limit_waiting", "gauge", ("limit",),
+    "Runs that wait for a limit, counted up to ten thousand; of the same ones.",
+)  # fmt: skip
+RUNS_ADMITTED = Metric(
+    "rota_runs_admitted", "counter", (), "Runs that limits have let through.", "runs_admitted"
+)
+LIMITS_MENDED = Metric(
+    "rota_limits_mended", "counter", (),
+    "Counters of limits that differed from the runs, and were mended.", "limits_mended",
+)  # fmt: skip
 LOOP_ERRORS = Metric(
     "rota_loop_errors", "counter", ("loop",),
     "Turns of a worker's loops that failed; ticks are those of `scheduler`.", "loop_errors",
@@ -94,8 +130,10 @@ LINES_DROPPED = Metric(
 )
 
 METRICS = (
-    QUEUE_RUNS, QUEUE_OLDEST, QUEUE_COUNT_AGE, ATTEMPTS, DURATIONS, RUNS_ENDED, PICKUPS, WORKERS,
-    SLOTS, HEARTBEAT_AGE, WORKERS_LOST, LATE_ENDS, DUPLICATES, LOOP_ERRORS, TICKS, TICK_AGE,
-    SCHEDULES, OVERDUE, OCCURRENCES, SCHEDULE_CLAIMS, SCHEDULE_STARTS, LINES_STORED,
-    LINES_DROPPED,
+    QUEUE_RUNS, QUEUE_OLDEST, QUEUE_COUNT_AGE, QUEUES_PAUSED, TENANT_RUNS, TENANT_ATTEMPTS,
+    TENANTS_PAUSED, ATTEMPTS, DURATIONS, RUNS_ENDED,
+    PICKUPS, WORKERS, SLOTS, HEARTBEAT_AGE, WORKERS_MEMORY, WORKER_MEMORY, WORKERS_CPU,
+    WORKERS_LOST, LATE_ENDS, DUPLICATES, EVENTS, EVENT_RUNS, HOOK_REFUSALS, LIMIT_IN_USE,
+    LIMIT_WAITING, RUNS_ADMITTED, LIMITS_MENDED, LOOP_ERRORS, TICKS, TICK_AGE, SCHEDULES, OVERDUE,
+    OCCURRENCES, SCHEDULE_CLAIMS, SCHEDULE_STARTS, LINES_STORED, LINES_DROPPED,
 )  # fmt: skip

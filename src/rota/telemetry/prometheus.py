@@ -34,7 +34,7 @@ MOST_QUEUES = 100
 # From 1 ms to 72 minutes, each four times the one before.
 _EDGES = tuple((number, f"{edge(number):.6g}") for number in range(10, 34, 2))
 _STATES = ("blocked", "scheduled", "held", "running")
-_WORKER_STATES = ("live", "draining", "stopping", "stuck", "failing", "silent", "lost")
+_WORKER_STATES = ("live", "draining", "stopping", "stuck", "failing", "silent", "asleep", "lost")
 
 
 def render(figures: Figures, accept: str = "") -> tuple[bytes, str]:
@@ -58,19 +58,25 @@ class _Page(Collector):
 
     def collect(self) -> Iterator[Family]:
         yield from self._queues()
+        yield from self._tenants()
         yield from self._attempts()
         yield from self._workers()
         yield from self._schedules()
+        yield from self._limits()
         for metric in (
             known.WORKERS_LOST, known.LATE_ENDS, known.TICKS, known.LINES_STORED,
-            known.LINES_DROPPED,
+            known.LINES_DROPPED, known.RUNS_ADMITTED, known.LIMITS_MENDED,
         ):  # fmt: skip
             yield self._plain_counter(metric)
         for metric in (known.LOOP_ERRORS, known.OCCURRENCES):
             yield self._labelled_counter(metric)
         for metric in (known.PICKUPS, known.SCHEDULE_CLAIMS, known.SCHEDULE_STARTS):
             yield self._histogram(metric)
-        yield _counter(known.DUPLICATES, [((), self._figures.health.duplicates)])
+        health = self._figures.health
+        yield _counter(known.DUPLICATES, [((), health.duplicates)])
+        yield _counter(known.EVENTS, [((), health.events)])
+        yield _counter(known.EVENT_RUNS, [((), health.event_starts)])
+        yield _counter(known.HOOK_REFUSALS, [((), health.hook_refusals)])
 
     def _queues(self) -> Iterator[Family]:
         depths = _bounded(self._figures.depths)
@@ -81,6 +87,23 @@ class _Page(Collector):
         yield _gauge(known.QUEUE_RUNS, runs)
         yield _gauge(known.QUEUE_OLDEST, [((it.queue,), it.oldest_seconds) for it in depths])
         yield _gauge(known.QUEUE_COUNT_AGE, [((), self._figures.health.counted_seconds)])
+        yield _gauge(known.QUEUES_PAUSED, [((), self._figures.health.queues_paused)])
+
+    def _tenants(self) -> Iterator[Family]:
+        found = [(one.tenant or OTHER, one) for one in self._figures.tenants]
+        runs = [
+            ((name, state), getattr(one, state))
+            for name, one in found
+            for state in (*_STATES, "queued")
+        ]
+        attempts = [
+            ((name, outcome), getattr(one, outcome))
+            for name, one in found
+            for outcome in ("succeeded", "failed")
+        ]
+        yield _gauge(known.TENANT_RUNS, runs)
+        yield _gauge(known.TENANT_ATTEMPTS, attempts)
+        yield _gauge(known.TENANTS_PAUSED, [((), self._figures.tenants_paused)])
 
     def _attempts(self) -> Iterator[Family]:
         family = _histogram(known.DURATIONS)
@@ -106,6 +129,14 @@ class _Page(Collector):
         yield _gauge(known.WORKERS, states)
         yield _gauge(known.SLOTS, [((), health.slots)])
         yield _gauge(known.HEARTBEAT_AGE, [((), health.heartbeat_seconds)])
+        yield _gauge(known.WORKERS_MEMORY, [((), health.memory_bytes)])
+        yield _gauge(known.WORKER_MEMORY, [((), health.memory_most_bytes)])
+        yield _gauge(known.WORKERS_CPU, [((), health.cpu_cores)])
+
+    def _limits(self) -> Iterator[Family]:
+        limits = self._figures.limits
+        yield _gauge(known.LIMIT_IN_USE, [((it.name,), it.in_use) for it in limits])
+        yield _gauge(known.LIMIT_WAITING, [((it.name,), it.waiting) for it in limits])
 
     def _schedules(self) -> Iterator[Family]:
         health = self._figures.health

@@ -56,6 +56,7 @@ class _Deciding:
         self._schedule = due.schedule
         self._clock = due.clock
         self._unfinished = due.unfinished
+        self._triggered = due.triggered
         self._judge = Judge(due, random)
         self._tick = Tick()
         self._cursor = due.schedule.cursor_at
@@ -152,7 +153,7 @@ class _Deciding:
         schedule, clock = self._schedule, self._clock
         step = timedelta(seconds=schedule.interval_seconds or 1)
         at = self._moved_to or (None if self._tick.is_moved else schedule.next_run_at)
-        if at is None and self._unfinished:
+        if at is None and self._unfinished > self._triggered:
             self._tick.waits_for_end = True
             return
         at = at or max(schedule.anchor_at, self._cursor) + step

@@ -43,6 +43,7 @@ class Due(msgspec.Struct, frozen=True):
     calendar: Calendar | None = None
     unmet: tuple[str, ...] = ()
     made_up: int = 0  # of the unfinished, what `catch_up = all` makes up for
+    triggered: int = 0  # of the unfinished, what somebody asked for beside its times
 
 
 class Judge:

@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, tzinfo
-from itertools import pairwise
+from datetime import datetime, timedelta
 
-from rota.timing.calendar import Calendar
+from rota.timing.load_counts import Counted, Day, Line, PileUp, line_starts
 from rota.timing.nominal import in_utc
-from rota.timing.timing import Timing
-from rota.timing.zones import wall_at, zone
+from rota.timing.timing import EPOCH
+from rota.timing.zones import zone
 
+__all__ = [
+    "MOST_DAYS", "Day", "HourLoad", "LeftOut", "Line", "Load", "PileUp", "PredictedOverlap",
+    "Start", "Suggestion", "hour", "simulate",
+]  # fmt: skip
 MOST_DAYS = 31
-_MOST_TIMES = 50_000  # of one schedule: one a minute for a month
-_MINUTE = timedelta(minutes=1)
-_HOUR = timedelta(hours=1)
+_SECOND = timedelta(seconds=1)
+_MICRO = timedelta(microseconds=1)
 _LONGEST_JITTER = 900.0
 _SECONDS_EACH = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One schedule, with how long its runs have taken."""
-
-    name: str
-    timing: Timing
-    jitter_seconds: float = 0.0
-    calendar: Calendar | None = None
-    avg_duration_ms: float | None = None
-    max_duration_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """How many runs start in each hour of a local day."""
-
-    day: date
-    hours: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class PileUp:
-    """So many schedules start in one minute; `at` is the local time of day, on `days` of them."""
-
-    at: str
-    count: int
-    days: int
-    schedules: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +63,30 @@ class Load:
     left_out: list[LeftOut] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A schedule that starts within an hour: first at `at`, `count` times in all."""
+
+    at: datetime
+    schedule: str
+    count: int
+    avg_duration_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HourLoad:
+    """`minutes` counts the starts of each minute."""
+
+    from_at: datetime
+    until_at: datetime
+    minutes: list[int]
+    starts: list[Start]
+
+    @property
+    def total(self) -> int:
+        return sum(self.minutes)
+
+
 def simulate(
     lines: Sequence[Line],
     start: datetime,
@@ -101,86 +96,34 @@ def simulate(
     left_out: Sequence[LeftOut] = (),
 ) -> Load:
     """The load of the next days in a zone; from `least` starts in one minute on it is a pile-up."""
-    tz = zone(timezone)
     begin = in_utc(start, "start")
     end = begin + timedelta(days=days)
-    counted = _Counted(tz)
-    overlaps = []
+    counted = Counted(zone(timezone), begin, end)
     for line in lines:
-        gap = counted.add(line, begin, end)
-        found = _overlap(line, gap)
-        if found:
-            overlaps.append(found)
+        counted.add(line)
+    counted.settle()
+    found = (_overlap(line, counted.gaps.get(line.name)) for line in lines)
+    overlaps = [one for one in found if one is not None]
     pile_ups = counted.pile_ups(least)
-    shown = _days(counted, wall_at(begin, tz).date(), wall_at(end, tz).date())
+    shown = counted.days()
     total = sum(sum(one.hours) for one in shown)
     suggestions = _suggestions(pile_ups, counted.gaps)
     return Load(begin, end, timezone, total, shown, pile_ups, overlaps, suggestions, [*left_out])
 
 
-@dataclass(slots=True)
-class _Counted:
-    tz: tzinfo
-    by_hour: dict[tuple[date, int], int] = field(default_factory=lambda: defaultdict(int))
-    by_minute: dict[datetime, set[str]] = field(default_factory=lambda: defaultdict(set))
-    gaps: dict[str, float] = field(default_factory=dict)
-
-    def add(self, line: Line, begin: datetime, end: datetime) -> float | None:
-        """Count one schedule's starts. Answers the shortest time between two of them."""
-        step = line.timing.interval
-        if step is not None and step < _MINUTE:
-            self._add_often(line, begin, end)
-            self.gaps[line.name] = step.total_seconds()
-            return self.gaps[line.name]
-        times = _allowed(line, begin, end)
-        for at in times:
-            wall = wall_at(at, self.tz)
-            self.by_hour[wall.date(), wall.hour] += 1
-            if line.jitter_seconds < _MINUTE.total_seconds():
-                self.by_minute[wall.replace(second=0, microsecond=0)].add(line.name)
-        gap = min(((b - a).total_seconds() for a, b in pairwise(times)), default=None)
-        if gap is not None:
-            self.gaps[line.name] = gap
-        return gap
-
-    def _add_often(self, line: Line, begin: datetime, end: datetime) -> None:
-        """By arithmetic: nobody wants to list a million seconds, nor are they a pile-up."""
-        for after, until in _hours(begin, end):
-            wall = wall_at(until - timedelta(microseconds=1), self.tz)
-            if line.calendar is None or line.calendar.is_allowed(until):
-                count = line.timing.count_between(after, until)
-                self.by_hour[wall.date(), wall.hour] += count
-
-    def pile_ups(self, least: int, most: int = 10) -> list[PileUp]:
-        """By local time of day, the worst first."""
-        found: dict[str, list[list[str]]] = defaultdict(list)
-        for minute, names in self.by_minute.items():
-            if len(names) >= least:
-                found[f"{minute:%H:%M}"].append(sorted(names))
-        worst = []
-        for at, days in found.items():
-            longest = max(days, key=len)
-            worst.append(PileUp(at, len(longest), len(days), longest))
-        return sorted(worst, key=lambda one: (-one.count, one.at))[:most]
-
-
-def _allowed(line: Line, begin: datetime, end: datetime) -> list[datetime]:
-    times = [nominal.at for nominal in line.timing.between(begin, end, _MOST_TIMES)]
-    calendar = line.calendar
-    return times if calendar is None else [at for at in times if calendar.is_allowed(at)]
-
-
-def _hours(begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    at = begin
-    while at < end:
-        following = min(at.replace(minute=0, second=0, microsecond=0) + _HOUR, end)
-        yield at, following
-        at = following
-
-
-def _days(counted: _Counted, first: date, last: date) -> list[Day]:
-    shown = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    return [Day(day, [counted.by_hour.get((day, hour), 0) for hour in range(24)]) for day in shown]
+def hour(lines: Sequence[Line], begin: datetime, end: datetime) -> HourLoad:
+    """Who starts when between two instants; of one that starts more often, its first time."""
+    minutes = [0] * 60
+    found: list[Start] = []
+    for line in lines:
+        at = line_starts(line, begin - _MICRO, end - _MICRO)
+        if not at:
+            continue
+        found.append(Start(EPOCH + at[0] * _SECOND, line.name, len(at), line.avg_duration_ms))
+        for second in at:
+            minutes[(second // 60) % 60] += 1
+    found.sort(key=lambda one: (one.at, one.schedule))
+    return HourLoad(begin, end, minutes, found)
 
 
 def _overlap(line: Line, gap: float | None) -> PredictedOverlap | None:

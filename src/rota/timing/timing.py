@@ -11,6 +11,7 @@ from itertools import islice, takewhile
 from typing import Any, Final, Literal, Self, get_args
 
 from rota.errors import TimingError
+from rota.model.planned import Planned
 from rota.model.schedule import Schedule
 from rota.timing import interval as intervals
 from rota.timing.cron import CronRule, expand
@@ -101,7 +102,7 @@ class Timing:
         )
 
     @staticmethod
-    def kept(it: Schedule) -> Timing:
+    def kept(it: Schedule | Planned) -> Timing:
         """What a schedule says, remembered: ticks ask for the same ones again and again. The zone
         is part of the key, so that zone data which is read anew counts."""
         return _of(
@@ -172,6 +173,10 @@ class Timing:
             if last_seen or start == floor:
                 return last_seen
         return _last(self._within(after, until))
+
+    def clipped(self, after: datetime, until: datetime) -> tuple[datetime, datetime]:
+        """The stretch as far as the bounds of the timing let it count."""
+        return self._floor(after), self._ceiling(until)
 
     def times(self, after: datetime) -> Iterator[Nominal]:
         """All nominal times strictly after the instant, skipped ones included; may be endless."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from rota.app import App
 from rota.store.claims import ClaimRequest
-from rota.store.feed import Ends, Feed
+from rota.store.ends import Ends
+from rota.store.feed import Feed
 
 _BATCH = 500
 
@@ -14,10 +16,12 @@ _BATCH = 500
 async def enqueue_one_by_one(app: App, job: str, runs: int) -> float:
     """Runs a second."""
     sql = app.database.statements.get("runs/enqueue_plain")
+    names = ("queue", "priority", "triggered_by", "validated_by")
+    plain: dict[str, Any] = dict.fromkeys(names) | {"job": job}
     async with app.database.connection() as conn:
         started = time.perf_counter()
         for n in range(runs):
-            params = {"job": job, "payload": f'{{"n": {n}}}', "validated_by": None}
+            params = plain | {"payload": f'{{"n": {n}}}'}
             await (await conn.execute(sql, params)).fetchone()
         return runs / (time.perf_counter() - started)
 
@@ -36,7 +40,7 @@ async def drain(app: App, job: str, runs: int) -> float:
                 return runs / (time.perf_counter() - started)
             ends = Ends()
             for claim in claims:
-                ends.succeeded(claim.id, claim.attempt, 0.0, None)
+                ends.succeeded(claim.id, claim.attempt, 0.0, None, is_plain=True)
             hints[5] = max(claim.seq for claim in claims)
     finally:
         await feed.run("workers/set_state", state="gone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rota.api.addresses import Addresses
 from rota.api.app import create_api
 from rota.api.auth import Authenticate, LocalOnly, path_of
+from rota.api.compression import Compressed
 from rota.api.errors import ProblemError
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.routing import whole_names
@@ -24,8 +26,10 @@ from rota.web import assets
 from rota.web.access import Door, Gate
 from rota.web.desk import WebState
 from rota.web.pages import PAGES, failure
+from rota.web.parts import SharedParts
 from rota.web.security import SecureHeaders
 from rota.web.session import Sessions
+from rota.web.watch import Watch
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -61,7 +65,7 @@ def create_site(
 
 
 def _is_api(path: str) -> bool:
-    return path != DOCS and (path in API_PATHS or path.startswith("/api/"))
+    return path != DOCS and (path in API_PATHS or path.startswith(("/api/", "/hooks/")))
 
 
 def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -> Starlette:
@@ -73,21 +77,30 @@ def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -
         authenticate=authenticate,
         is_local=is_local,
     )
+    watch = Watch(state.app)
     gates = [
+        Middleware(Compressed),
         Middleware(SecureHeaders),
         Middleware(_Refusals),
         *([Middleware(LocalOnly)] if is_local else []),
         Middleware(Gate, door=door),
         Middleware(BodyLimit, most=server.body_bytes, check_type=_check_form),
         Middleware(failure.Failures),
+        Middleware(SharedParts, place=partial(_place, state, watch)),
     ]
     routes = [Route("/static/{version}/{name}", assets.serve)]
     routes += [route for page in PAGES for route in page.routes]
     pages = Starlette(
         routes=routes, middleware=gates, exception_handlers={HTTPException: failure.show}
     )
-    pages.state.web = WebState(state, door, release())
+    pages.state.web = WebState(state, door, release(), watch)
     return pages
+
+
+def _place(state: ApiState, watch: Watch) -> str:
+    """Up to where pages have been told what happened; empty where nobody tells them."""
+    place = state.hub.place
+    return f"{place} {watch.changes}" if place else ""
 
 
 def _sessions(app: App, authenticate: Authenticate | None, is_local: bool) -> Sessions | None:

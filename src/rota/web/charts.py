@@ -51,7 +51,9 @@ def line(values: Sequence[float | None], top: float) -> str:
     is_down = False
     for n, value in enumerate(values):
         if value is not None:
-            parts.append(f"{'L' if is_down else 'M'}{_at(n * width)} {_up(value, top)}")
+            after = values[n + 1] if n + 1 < len(values) else None
+            dot = "h.1" if not is_down and after is None else ""  # alone, it is a point
+            parts.append(f"{'L' if is_down else 'M'}{_at(n * width)} {_up(value, top)}{dot}")
         is_down = value is not None
     return "".join(parts)
 

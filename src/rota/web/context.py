@@ -43,6 +43,8 @@ class Shell:
     zone: tzinfo
     theme: str  # "", "light" or "dark"
     csrf: str
+    place: str = ""  # in the stream of changes, when it was made
+    attention: int = 0  # how many things need somebody
     said: Said | None = None
 
     def url(self, path: str) -> str:

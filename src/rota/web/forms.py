@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hmac
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from rota.api.errors import ProblemError
-from rota.errors import PayloadError
-from rota.web.session import CSRF
+from rota.errors import PayloadError, TimingError
+from rota.web.session import CSRF, is_masked
 
 MOST_FIELDS = 2000
 
@@ -23,7 +24,7 @@ class Form(Mapping[str, str]):
     """The fields by name. Of one that is there several times the last counts; `all` has each."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
+        self.pairs = pairs
         self._last = dict(pairs)
 
     def __getitem__(self, name: str) -> str:
@@ -36,7 +37,7 @@ class Form(Mapping[str, str]):
         return len(self._last)
 
     def all(self, name: str) -> list[str]:
-        return [value for key, value in self._pairs if key == name]
+        return [value for key, value in self.pairs if key == name]
 
     def text(self, name: str) -> str | None:
         """None where there is nothing but space."""
@@ -71,7 +72,7 @@ def _check_origin(request: Request) -> None:
 
 def _check_csrf(request: Request, form: Form) -> None:
     given, kept = form.get("csrf", ""), request.cookies.get(CSRF, "")
-    if not kept or not hmac.compare_digest(given.encode(), kept.encode()):
+    if not kept or not is_masked(kept, given):
         raise ProblemError(
             403, "csrf", "this form is too old: go back, load the page again, and send it again"
         )
@@ -87,11 +88,20 @@ def read_payload(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return None
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_float=_exact)
     except ValueError as error:
         raise PayloadError(f"This is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise PayloadError("A payload is an object: { … }")
+    return found
+
+
+def _exact(text: str) -> float:
+    """A number that would be stored with other digits than were typed is refused: nobody would see
+    it happen."""
+    found = float(text)
+    if not math.isfinite(found) or Decimal(repr(found)) != Decimal(text):
+        raise PayloadError(f"{text[:60]} has more digits than can be kept: write it as a text")
     return found
 
 
@@ -103,3 +113,16 @@ def read_span(text: str) -> timedelta | None:
     """`90s`, `15min`, `24h`, `7d`; None for anything else."""
     found = _SPAN.fullmatch(text.strip())
     return timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None
+
+
+def read_time(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:
+    """`2h` from now, or an instant, by the viewer's clocks if it names no zone."""
+    if text is None:
+        return None
+    if (span := read_span(text)) is not None:
+        return span
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise TimingError(f"{text!r} is no time: write 2h, or 2026-11-02 08:00+01:00") from None
+    return at if at.tzinfo else at.replace(tzinfo=viewer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any
 from rota.model.attempt import AttemptInfo
 from rota.model.run import RunInfo
 from rota.web import words
+from rota.web.life_picture import MOST_ATTEMPTS
 from rota.web.run_words import first_line
 
 
@@ -29,7 +31,10 @@ def steps_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> li
             LifeStep(run.run_at, "scheduled", "Due", "" if run.run_at <= now else "not yet")
         )
     ready_at = max(run.created_at, min(run.run_at, attempts[0].started_at) if attempts else now)
-    for attempt in attempts:
+    if before := attempts[:-MOST_ATTEMPTS]:
+        found.append(_summary(before))
+        ready_at = before[-1].finished_at or now
+    for attempt in attempts[-MOST_ATTEMPTS:]:
         waited = (attempt.started_at - ready_at).total_seconds()
         found += _attempt(attempt, waited, now)
         ready_at = attempt.finished_at or now
@@ -38,6 +43,15 @@ def steps_of(run: RunInfo, attempts: Sequence[AttemptInfo], now: datetime) -> li
             LifeStep(run.finished_at, run.state, run.state.capitalize(), run.end_reason or "")
         )
     return found
+
+
+def _summary(attempts: Sequence[AttemptInfo]) -> LifeStep:
+    """Of those that came before the last ones."""
+    first, last = attempts[0], attempts[-1]
+    states = Counter(one.state.replace("_", " ") for one in attempts)
+    which = f"Attempts {first.attempt} to {last.attempt}"
+    how = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+    return LifeStep(first.started_at, last.state, which, how)
 
 
 def _told(by: object) -> dict[str, Any]:

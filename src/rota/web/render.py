@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rota.api.errors import ProblemError
-from rota.model.stats import Step
+from rota.model.log_volume import LogVolume
 from rota.model.strip import WORDS
 from rota.web import assets, charts, words
 from rota.web.context import Page, Shell
@@ -29,14 +29,16 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "number": words.number,
         "percent": words.percent,
         "duration": words.duration,
         "milliseconds": lambda ms: words.duration(None if ms is None else ms / 1000),
         "size": words.size,
         "pretty": pretty,
+        "coded": coded,
     }
+    found.filters |= filters
     found.globals |= {
         "plural": words.plural,
         "asset": assets.path_of,
@@ -46,26 +48,38 @@ def environment() -> jinja2.Environment:
         "chart_area": charts.area,
         "chart_line": charts.line,
         "chart_bars": charts.bars,
-        "bad_of": bad_of,
+        "volume_of": volume_of,
         "strip_words": WORDS,
     }
     # For all templates, and for blocks that are rendered alone, which see no import.
     found.globals["ui"] = found.get_template("_ui.html").module
+    found.globals["log"] = found.get_template("_log.html").module
+    found.globals["why_panel"] = found.get_template("_why.html").module.panel  # type: ignore[attr-defined]
+    found.globals["api"] = found.get_template("_api.html").module
     found.globals["charts"] = found.get_template("_charts.html").module
     return found
 
 
 # States that share another's picture; all others have one of their own.
-_GLYPHS = {"timed_out": "failed", "caught_up": "late", "stuck": "warn", "silent": "late"}
+_GLYPHS = {
+    "timed_out": "failed",
+    "caught_up": "late",
+    "stuck": "warn",
+    "silent": "late",
+    "failing": "warn",
+    "stopping": "draining",
+    "asleep": "paused",
+    "gone": "disabled",
+}
 
 
 def glyph_of(state: str) -> str:
     return _GLYPHS.get(state, state)
 
 
-def bad_of(series: Sequence[Step]) -> list[int]:
-    """Of each step, the attempts that ended badly."""
-    return [one.activity.bad for one in series]
+def volume_of(volume: LogVolume, *levels: str) -> list[int]:
+    """Of each step, the lines of these levels."""
+    return [sum(one.levels.get(level, 0) for level in levels) for one in volume.steps]
 
 
 def render(page: Page, shell: Shell, block: str | None = None) -> str:
@@ -78,6 +92,18 @@ def render(page: Page, shell: Shell, block: str | None = None) -> str:
     if block not in template.blocks:
         raise ProblemError(400, "malformed", f"this page has no part {block!r}")
     return "".join(template.blocks[block](template.new_context(values)))
+
+
+def render_lines(rows: Sequence[Any], root: str) -> str:
+    """Lines of a log, for a page that is open."""
+    log: Any = environment().globals["log"]
+    return "".join(log.line(root, row) for row in rows)
+
+
+def render_gap(root: str, path: str, since: datetime, until: datetime) -> str:
+    """In the place of lines that are left out, on one line."""
+    log: Any = environment().globals["log"]
+    return str(log.gap(root, path, since, until)).strip()
 
 
 def render_alone(page: Any) -> str:
@@ -114,6 +140,14 @@ def _since(shell: Shell) -> Any:
         return "" if at is None else words.roughly((shell.now - at).total_seconds())
 
     return since
+
+
+def coded(text: str) -> Markup:
+    """Text in which `code` is marked as it is in our docs."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if n % 2 else escape(part)
+        for n, part in enumerate(text.split("`"))
+    )
 
 
 def pretty(value: Any) -> str:

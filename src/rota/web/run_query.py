@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from rota.errors import FilterError
-from rota.model.run_filter import STATES, RunFilters
+from rota.model.instants import is_instant
+from rota.model.run_filter import STATES, RunFilter, RunFilters
 from rota.web.forms import read_span
 
 # What can be asked for by name, in the order in which it is shown.
-KEYS = ("state", "job", "queue", "tag", "tenant", "key", "schedule", "since", "until")
+KEYS = (
+    "state", "job", "queue", "tag", "tenant", "key", "schedule", "worker", "text", "error",
+    "group", "payload", "since", "until", "ended_since", "ended_until", "handled",
+)  # fmt: skip
+TIMES = ("since", "until", "ended_since", "ended_until")
+# What a run may be asked for several times.
+_SEVERAL = ("state", "payload")
+# What the address calls otherwise than the filter does.
+_NAMES = {"states": "state", "error_group": "group", "payload_fields": "payload"}
 _WORD = re.compile(r'(\w+):("[^"]*"|\S+)|"([^"]*)"|(\S+)')
 
 
@@ -31,45 +40,78 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """What the address asks for. `cursor` is where the page begins."""
+    """What the address asks for. `cursor` is where the page begins; times without a zone are in
+    the viewer's."""
 
     parts: tuple[tuple[str, str], ...] = ()
     dead: bool = False
     system: bool = False
     cursor: int | None = None
+    zone: tzinfo = UTC
 
     @classmethod
-    def read(cls, given: QueryParams) -> RunQuery:
+    def read(cls, given: QueryParams, zone: tzinfo = UTC) -> RunQuery:
         cursor = given.get("cursor", "")
         return cls(
             parts=tuple((key, value) for key in KEYS for value in given.getlist(key) if value),
             dead=given.get("dead") == "1",
             system=given.get("system") == "1",
             cursor=int(cursor) if cursor.isdecimal() and len(cursor) < 19 else None,
+            zone=zone,
         )
 
-    def with_text(self, text: str) -> RunQuery:
-        """With what somebody typed: `job:send state:failed`; a bare word is a job's name."""
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> RunQuery:
+        """A filter as a bulk action keeps it."""
+        named = {_NAMES.get(key, key): value for key, value in kept.items()}
+        pairs = [(key, value) for key in KEYS if key in named for value in _texts(named[key])]
+        return cls(tuple(pairs), named.get("dead") is True, named.get("system") is True)
+
+    def with_text(self, text: str, jobs: Collection[str] | None = None) -> RunQuery:
+        """With what somebody typed: `job:send state:failed`; a bare word is a job's name, or where
+        no job has it, part of the payload or the error."""
         parts = list(self.parts)
         for key, value, quoted, word in _WORD.findall(text):
             if key and key not in KEYS:
                 raise FilterError(f"runs have no filter {key}", hint=f"there are {', '.join(KEYS)}")
-            parts.append((key or "job", (value or quoted or word).strip('"')))
-        return RunQuery(tuple(dict.fromkeys(parts)), self.dead, self.system)
+            given = (value or quoted or word).strip('"')
+            bare = "job" if jobs is None or given in jobs else "text"
+            parts = self._added(parts, key or bare, given)
+        return RunQuery(tuple(parts), self.dead, self.system, zone=self.zone)
+
+    def _added(
+        self, parts: Sequence[tuple[str, str]], key: str, value: str
+    ) -> list[tuple[str, str]]:
+        """A run has one job, queue, tenant …: another one takes the place of the first."""
+        kept = [one for one in parts if one != (key, value) and (key in _SEVERAL or one[0] != key)]
+        return [*kept, (key, value)]
+
+    def plus(self, key: str, value: str) -> str:
+        return self.path(self._added(self.parts, key, value))
 
     @property
     def filters(self) -> RunFilters:
         found: Any = {"dead": self.dead, "system": self.system}
         states = [value for key, value in self.parts if key == "state"]
         for key, value in self.parts:
-            if key in ("since", "until"):
-                found[key] = _age(key, value)
-            elif key != "state":
-                found[key] = value
+            if key in TIMES:
+                found[key] = _time(key, value, self.zone)
+            elif key not in _SEVERAL:
+                found |= _value(key, value)
         if states:
             found["states"] = states
+        if fields := dict(_field(value) for key, value in self.parts if key == "payload"):
+            found["payload_fields"] = fields
         chosen: RunFilters = found
         return chosen
+
+    @property
+    def narrows(self) -> bool:
+        return not RunFilter.of(self.filters).is_empty
+
+    @property
+    def reads_payloads(self) -> bool:
+        return any(key in ("text", "payload") for key, _ in self.parts)
 
     @property
     def state(self) -> str | None:
@@ -79,12 +121,22 @@ class RunQuery:
 
     @property
     def tokens(self) -> list[Token]:
-        found = [Token(key, value, self._without(key, value)) for key, value in self.parts]
+        found = [Token(*_words(key, value), self._without(key, value)) for key, value in self.parts]
         if self.dead:
             found.append(Token("only", "dead letters", self.path(dead=False)))
         if self.system:
             found.append(Token("with", "Rota’s own", self.path(system=False)))
         return found
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The filter as fields of a form."""
+        pairs = list(self.parts)
+        if self.dead:
+            pairs.append(("dead", "1"))
+        if self.system:
+            pairs.append(("system", "1"))
+        return pairs
 
     def _without(self, key: str, value: str) -> str:
         return self.path([part for part in self.parts if part != (key, value)])
@@ -93,6 +145,10 @@ class RunQuery:
         """The same filter with another state, or with all."""
         rest = [part for part in self.parts if part[0] != "state"]
         return self.path([*rest, *([("state", state)] if state else [])], dead=False)
+
+    @property
+    def dead_tab(self) -> str:
+        return self.path([part for part in self.parts if part[0] != "state"], dead=True)
 
     def path(
         self,
@@ -112,9 +168,60 @@ class RunQuery:
         return f"/runs?{urlencode(pairs)}" if pairs else "/runs"
 
 
-def _age(key: str, value: str) -> timedelta:
-    """How far back."""
-    found = read_span(value)
-    if found is None:
-        raise FilterError(f"{key} is {value!r}", hint="write how far back: 90s, 15min, 24h, 7d")
-    return found
+def _texts(value: Any) -> list[str]:
+    """Of one part of a kept filter, as the address says it."""
+    match value:
+        case dict():
+            return [f"{name}:{it}" for name, it in value.items()]
+        case list():
+            return [str(it) for it in value]
+        case bool():
+            return ["yes" if value else "no"]
+    return [str(value)]
+
+
+def _value(key: str, value: str) -> dict[str, Any]:
+    match key:
+        case "worker":
+            if not value.isdecimal() or len(value) > 18:
+                raise FilterError(f"worker is {value!r}", hint="write the number of a worker")
+            return {"worker": int(value)}
+        case "handled":
+            if value not in ("yes", "no"):
+                raise FilterError(f"handled is {value!r}", hint="write yes or no")
+            return {"handled": value == "yes"}
+        case "group":
+            return {"error_group": value}
+    return {key: value}
+
+
+def _field(value: str) -> tuple[str, str]:
+    name, sign, wanted = value.replace("=", ":", 1).partition(":")
+    if not name or not sign:
+        raise FilterError(f"payload is {value!r}", hint="write a field and its value: order_id:7")
+    return name, wanted
+
+
+def _words(key: str, value: str) -> tuple[str, str]:
+    """As a part is shown, where its name alone says too little."""
+    if key not in TIMES:
+        return key, value
+    is_span, what = read_span(value) is not None, "ended" if key.startswith("ended") else "created"
+    if key.endswith("since"):
+        return what, f"in the last {value}" if is_span else f"since {value}"
+    return what, f"before {value}{' ago' if is_span else ''}"
+
+
+def _time(key: str, value: str, zone: tzinfo) -> timedelta | datetime:
+    """How far back, or an instant."""
+    if (span := read_span(value)) is not None:
+        return span
+    try:
+        at = datetime.fromisoformat(value)
+        at = at if at.tzinfo is not None else at.replace(tzinfo=zone)
+        if is_instant(at):
+            return at
+    except (ValueError, OverflowError):
+        pass
+    hint = "write how far back (90s, 15min, 24h, 7d) or a time (2026-01-31T14:30)"
+    raise FilterError(f"{key} is {value!r}", hint=hint)

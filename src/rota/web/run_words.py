@@ -11,6 +11,7 @@ from rota.web import words
 # What holds a run back that is queued, by the word of its row.
 _HOLDS = {
     "overlap": "waits for the schedule’s run before it",
+    "limit": "waits for a limit",
     "no_worker": "no live worker declares this job",
     "suspect": "lost before: will run isolated, in a process of its own",
 }

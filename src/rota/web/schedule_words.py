@@ -45,7 +45,7 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
     """What happens when, as pairs of a case and its consequence."""
     found = [
         ("a time is missed", _missed(one)),
-        ("the run before it has not ended", _OVERLAP.get(one.overlap, one.overlap)),
+        ("the run before it has not ended", _overlap(one)),
     ]
     if one.calendar:
         what = "Skip." if one.on_closed == "skip" else "Run on the next day that is open."
@@ -61,10 +61,24 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
         now = one.failures_in_a_row
         text = f"Pause after {one.pause_after_failures} failures in a row; now {now}."
         found.append(("it keeps failing", text))
+    if one.max_runs:
+        text = (
+            f"End after {words.plural(one.max_runs, 'run')}; {words.number(one.run_count)} so far."
+        )
+        found.append(("it has run often enough", text))
+    if one.is_shadow:
+        found.append(("it is due", "Decide and write the ledger, but enqueue nothing: a shadow."))
     if one.requires:
         names = ", ".join(str(it.get("name", "")) for it in one.requires)
         found.append(("it is due", f"Run only if these have succeeded: {names}."))
     return found
+
+
+def _overlap(one: ScheduleInfo) -> str:
+    text = _OVERLAP.get(one.overlap, one.overlap)
+    if one.max_concurrent_runs == 1 or one.overlap == "allow":
+        return text
+    return f"Up to {one.max_concurrent_runs} run at a time. Beyond that: {text}"
 
 
 def _missed(one: ScheduleInfo) -> str:
@@ -81,4 +95,8 @@ def reason_of(one: OccurrenceInfo) -> str:
     """Why this was decided; nothing to say of a time that simply ran."""
     if one.error:
         return one.error
-    return _REASONS.get(one.reason or "", one.reason or "")
+    text = _REASONS.get(one.reason or "", one.reason or "")
+    unmet = (one.details or {}).get("unmet")
+    if one.reason == "requirement" and isinstance(unmet, list) and unmet:
+        return f"{text}: {', '.join(map(str, unmet))}"
+    return f"{text}; an operator had set this time" if one.is_moved and text else text

@@ -74,6 +74,28 @@ def new_csrf() -> str:
     return secrets.token_urlsafe(24)
 
 
+def mask(token: str) -> str:
+    """The token as a page shows it, another way each time. Pages are compressed and may repeat what
+    an address says: from their lengths one could guess a text that is always the same."""
+    raw = token.encode()
+    pad = secrets.token_bytes(len(raw))
+    return _text(pad + _mix(pad, raw))
+
+
+def is_masked(token: str, given: str) -> bool:
+    """Whether a form has sent this token."""
+    try:
+        raw = _bytes(given)
+    except ValueError:
+        return False
+    half = len(raw) // 2
+    return hmac.compare_digest(_mix(raw[:half], raw[half:]), token.encode())
+
+
+def _mix(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
+
+
 def set_cookie(
     response: Response, request: Request, name: str, value: str, *, seconds: int | None = None
 ) -> None:

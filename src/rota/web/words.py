@@ -1,75 +1,25 @@
-"""Numbers, durations and times as people read them. Pure: who asks says what time it is."""
+"""Times as people read them, beside the numbers and durations of `rota.model.words`. Pure: who asks
+says what time it is."""
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta, tzinfo
 
 from rota.model.unreadable import Unreadable
+from rota.model.words import duration, number, percent, plural, roughly, size
 
-_UNREADABLE = "unreadable"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
-
-
-def number(value: float | None) -> str:
-    """`12,345`; what is not known is nothing."""
-    if value is None:
-        return ""
-    if not math.isfinite(value):
-        return _UNREADABLE
-    if not float(value).is_integer():
-        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
-    return f"{int(value):,}"
-
-
-def plural(count: float, one: str, many: str | None = None) -> str:
-    """`1 run`, `12 runs`."""
-    return f"{number(count)} {one if count == 1 else many or one + 's'}"
-
-
-def percent(share: float | None) -> str:
-    """`93.3 %` of a share between 0 and 1."""
-    if share is None:
-        return ""
-    if not math.isfinite(share):
-        return _UNREADABLE
-    value = share * 100
-    return f"{value:.0f} %" if value == 0 or value >= 99.95 else f"{value:.3g} %"
-
-
-def duration(seconds: float | None) -> str:
-    """`84 ms`, `4.2 s`, `4 min 10 s`, `2 h 14 min`, `3 d 4 h`."""
-    if seconds is None:
-        return ""
-    if not math.isfinite(seconds):
-        return _UNREADABLE
-    if seconds < 0:
-        return f"−{duration(-seconds)}"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2g} ms"
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    return _whole(round(seconds))
-
-
-def _whole(seconds: int) -> str:
-    for size, unit, smaller, its_unit in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", 1, "s"),
-    ):
-        if seconds >= size:
-            rest = seconds % size // smaller
-            return f"{seconds // size} {unit}" + (f" {rest} {its_unit}" if rest else "")
-    return f"{seconds} s"
-
-
-def roughly(seconds: float) -> str:
-    """One unit only, for what changes while one reads it."""
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= size:
-            return f"{seconds // size:.0f} {unit}"
-    return f"{max(0, seconds):.0f} s"
+__all__ = [
+    "absolute",
+    "clock",
+    "duration",
+    "number",
+    "percent",
+    "plural",
+    "relative",
+    "roughly",
+    "short",
+    "size",
+]
 
 
 def relative(at: datetime, now: datetime) -> str:
@@ -94,6 +44,22 @@ def absolute(at: datetime, zone: tzinfo) -> str:
     return f"{local:%a} {local.day} {local:%b %Y, %H:%M:%S} {local.tzname()}"
 
 
+def day(at: datetime, zone: tzinfo) -> str:
+    """`Thu 22 Oct`."""
+    if isinstance(at, Unreadable):
+        return str(at)
+    local = at.astimezone(zone)
+    return f"{local:%a} {local.day} {local:%b}"
+
+
+def wall(at: datetime, zone: tzinfo) -> str:
+    """`02:30`, with seconds where there are some."""
+    if isinstance(at, Unreadable):
+        return ""
+    local = at.astimezone(zone)
+    return f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
+
+
 def short(at: datetime, zone: tzinfo, now: datetime) -> str:
     """As much of the date as is needed to know which time is meant."""
     if isinstance(at, Unreadable):
@@ -104,13 +70,3 @@ def short(at: datetime, zone: tzinfo, now: datetime) -> str:
     if abs(local - today) < timedelta(days=180):
         return f"{local.day} {local:%b, %H:%M}"
     return f"{local.day} {local:%b %Y}"
-
-
-def size(count: int) -> str:
-    """`812 B`, `14 kB`, `2.1 MB`."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"

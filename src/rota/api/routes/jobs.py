@@ -28,6 +28,9 @@ _ACTION: Any = {
 @routes.get("/jobs", response_model=schemas.JobPage, operation_id="list_jobs")
 async def list_jobs(
     desk: AtDesk,
+    text: Annotated[
+        str | None, Query(max_length=200, description="In its name or description.")
+    ] = None,
     tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
     queue: Annotated[str | None, Query(max_length=100, description="In this queue.")] = None,
     enabled: Annotated[
@@ -44,8 +47,8 @@ async def list_jobs(
     """Jobs, by name or as `order` says."""
     kind = f"jobs {order}"
     found = await desk.jobs.page(
-        tag=tag, queue=queue, enabled=enabled, metadata=read_metadata(metadata), system=system,
-        order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
+        text=text, tag=tag, queue=queue, enabled=enabled, metadata=read_metadata(metadata),
+        system=system, order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
     )  # fmt: skip
     return page_of(kind, found)
 

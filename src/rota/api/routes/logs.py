@@ -30,6 +30,12 @@ async def search_logs(
     ] = None,
     level: Annotated[Level | None, Query(description="Of this level or a graver one.")] = None,
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    queue: Annotated[
+        str | None, Query(max_length=100, description="Of runs in this queue.")
+    ] = None,
+    worker: Annotated[
+        int | None, Query(ge=1, le=BIGGEST_ID, description="Written by this worker.")
+    ] = None,
     since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Before this time.")] = None,
     limit: Limit = 100,
@@ -39,7 +45,7 @@ async def search_logs(
     has looked, and goes on by its cursor."""
     place = read_cursor("logs", cursor, str)
     found = await desk.logs.search(
-        text, job=job, run_id=run_id, attempt=attempt, level=level, tenant=tenant, since=since,
-        until=until, limit=limit, cursor=place[0] if place else None,
+        text, job=job, run_id=run_id, attempt=attempt, level=level, tenant=tenant, queue=queue,
+        worker=worker, since=since, until=until, limit=limit, cursor=place[0] if place else None,
     )  # fmt: skip
     return log_page("logs", found)

@@ -10,7 +10,8 @@ from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Limit, read_cursor
+from rota.api.schemas.schedule_bodies import Pause
+from rota.api.schemas.values import Cursor, Limit, one_time, read_cursor
 from rota.api.state import AtDesk, Desk
 from rota.model.list_filters import QueueOrder
 
@@ -54,11 +55,12 @@ async def get_queue(desk: AtDesk, name: QueueName) -> Any:
 
 
 @routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)
-async def pause_queue(
-    desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
-) -> Any:
-    """Nothing of the queue is claimed any more; what runs, runs on."""
-    await desk.queues.pause(name, body.reason if body else None)
+async def pause_queue(desk: AtDesk, name: QueueName, body: Pause | None = None) -> Any:
+    """Nothing of the queue is claimed any more; what runs, runs on. Of a paused queue another time
+    moves the end."""
+    given = body or Pause()
+    until = one_time(given.until, given.seconds, "until")
+    await desk.queues.pause(name, given.reason, until)
     return await _one(desk, name)
 
 

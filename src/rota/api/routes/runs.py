@@ -10,7 +10,17 @@ from rota.api.pages import log_page, run_page
 from rota.api.routing import router
 from rota.api.schemas import runs as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
-from rota.api.schemas.values import Cursor, Instant, Limit, RunId, Why, read_cursor
+from rota.api.schemas.values import (
+    BIGGEST_ID,
+    Cursor,
+    Instant,
+    Limit,
+    PayloadField,
+    RunId,
+    Why,
+    read_cursor,
+    read_metadata,
+)
 from rota.api.state import AtDesk
 
 routes = router("runs")
@@ -30,9 +40,30 @@ async def list_runs(
     schedule: Annotated[
         str | None, Query(max_length=200, description="Asked for by this schedule.")
     ] = None,
+    worker: Annotated[
+        int | None, Query(ge=0, le=BIGGEST_ID, description="Run by this worker, last or now.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1, max_length=400, description="With this in the payload or the last error."
+        ),
+    ] = None,
+    error: Annotated[
+        str | None, Query(min_length=1, max_length=400, description="With this in the last error.")
+    ] = None,
+    error_group: Annotated[
+        str | None, Query(max_length=40, description="Whose last error is of this group.")
+    ] = None,
+    payload_field: PayloadField = None,
     since: Annotated[Instant | None, Query(description="Created at this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Created before this time.")] = None,
-    dead: Annotated[bool, Query(description="That failed and used up their attempts.")] = False,
+    ended_since: Annotated[Instant | None, Query(description="Ended then or later.")] = None,
+    ended_until: Annotated[Instant | None, Query(description="Ended before this time.")] = None,
+    dead: Annotated[bool, Query(description="That failed for good.")] = False,
+    handled: Annotated[
+        bool | None, Query(description="That failed for good, and somebody has seen to, or nobody.")
+    ] = None,
     system: Annotated[bool, Query(description="Those of Rota's housekeeping, too.")] = False,
     order: Annotated[
         Literal["newest", "oldest"], Query(description="Which come first.")
@@ -44,7 +75,9 @@ async def list_runs(
     place = read_cursor(f"runs {order}", cursor, int)
     found = await desk.runs.page(
         states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
-        schedule=schedule, since=since, until=until, dead=dead or None,
+        schedule=schedule, worker=worker, text=text, error=error, error_group=error_group,
+        payload_fields=read_metadata(payload_field) or None, since=since, until=until,
+        ended_since=ended_since, ended_until=ended_until, dead=dead or None, handled=handled,
         system=system, order=order, cursor=place[0] if place else None, limit=limit,
     )  # fmt: skip
     return run_page(f"runs {order}", found)
@@ -179,4 +212,28 @@ async def retry_run(desk: AtDesk, run_id: RunId, body: schemas.Retrial | None = 
     """Put a failed or cancelled run back to work under its id."""
     given = body or schemas.Retrial()
     await desk.runs.retry(run_id, given.reason, payload=given.payload, delay=given.delay_seconds)
+    return await desk.runs.get(run_id)
+
+
+@routes.post(
+    "/runs/{run_id:int}/handle",
+    response_model=schemas.RunView,
+    operation_id="handle_run",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def handle_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
+    """Somebody has seen to a run that failed for good: it needs no attention any more."""
+    await desk.runs.handle(run_id, body.reason if body else None)
+    return await desk.runs.get(run_id)
+
+
+@routes.post(
+    "/runs/{run_id:int}/reopen",
+    response_model=schemas.RunView,
+    operation_id="reopen_run",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def reopen_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
+    """It was handled, and is not any more."""
+    await desk.runs.reopen(run_id, body.reason if body else None)
     return await desk.runs.get(run_id)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Response
 
 from rota.api.errors import ProblemError
+from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import schedule_bodies as bodies
@@ -19,10 +20,11 @@ from rota.api.schemas.values import (
     Limit,
     ScheduleName,
     Tenant,
+    one_time,
     read_cursor,
 )
 from rota.api.state import AtDesk
-from rota.model.list_filters import TimeOrder
+from rota.model.list_filters import LedgerPart, TimeOrder
 
 routes = router("schedules")
 _ACTION: Any = {"responses": problems(404, 409, *WITH_BODY)}
@@ -53,7 +55,7 @@ async def pause_schedule(
 ) -> Any:
     """Skip its times for a while."""
     given = body or bodies.Pause()
-    until = _when(given.until, given.seconds, "until")
+    until = one_time(given.until, given.seconds, "until")
     await desk.schedules.pause(name, given.reason, until, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
 
@@ -88,7 +90,7 @@ async def reschedule(
     desk: AtDesk, name: ScheduleName, body: bodies.Rescheduling, tenant: Tenant = ""
 ) -> Any:
     """Move its next time; after that it goes on as before."""
-    at = _when(body.at, body.seconds, "at")
+    at = one_time(body.at, body.seconds, "at")
     if at is None:
         raise ProblemError(422, "invalid", "at or seconds must say when", field="at")
     await desk.schedules.reschedule(name, at, tenant=tenant, reason=body.reason)
@@ -144,6 +146,10 @@ async def list_occurrences(
     decision: Annotated[schemas.Decision | None, Query(description="With this decision.")] = None,
     since: Annotated[Instant | None, Query(description="Not before this.")] = None,
     until: Annotated[Instant | None, Query(description="Before this.")] = None,
+    only: Annotated[
+        LedgerPart | None,
+        Query(description="Only what did not simply run, or what a backfill has filled in."),
+    ] = None,
     order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -152,13 +158,63 @@ async def list_occurrences(
     """What was decided about its times, the newest or the oldest first."""
     kind = f"occurrences {order}"
     found = await desk.schedules.history_page(
-        name, tenant=tenant, decision=decision, since=since, before=until, order=order,
-        cursor=read_cursor(kind, cursor, datetime, int), limit=limit,
+        name, tenant=tenant, decision=decision, since=since, before=until, only=only,
+        order=order, cursor=read_cursor(kind, cursor, datetime, int), limit=limit,
     )  # fmt: skip
     return page_of(kind, found)
 
 
-def _when(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:
-    if at is not None and seconds is not None:
-        raise ProblemError(422, "invalid", f"{name} and seconds exclude each other", field=name)
-    return at if seconds is None else timedelta(seconds=seconds)
+@routes.get(
+    "/schedules/{name}/edits",
+    operation_id="list_edits",
+    response_model=schemas.EditPage,
+    responses=problems(404),
+)
+async def list_edits(
+    desk: AtDesk,
+    name: ScheduleName,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    tenant: Tenant = "",
+) -> Any:
+    """Who changed what of it, the newest first."""
+    await desk.schedules.get(name, tenant=tenant)
+    at = read_cursor("edits", cursor, int)
+    found = await desk.schedules.edits(name, tenant=tenant, cursor=at, limit=limit)
+    return page_of("edits", found)
+
+
+@routes.get(
+    "/schedules/{name}/manual",
+    operation_id="list_manual_runs",
+    response_model=list[schemas.ManualView],  # type: ignore[valid-type]
+    responses=problems(404),
+)
+async def list_manual_runs(
+    desk: AtDesk, name: ScheduleName, limit: Limit = 50, tenant: Tenant = ""
+) -> Any:
+    """What people ran beside its times: single runs and backfills, the newest first."""
+    await desk.schedules.get(name, tenant=tenant)
+    return await desk.schedules.manual(name, tenant=tenant, limit=limit)
+
+
+@routes.post(
+    "/schedules/{name}/revert",
+    operation_id="revert_schedule",
+    response_model=schemas.ScheduleView,
+    responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
+)
+async def revert_schedule(
+    desk: AtDesk,
+    name: ScheduleName,
+    body: bodies.Revert,
+    response: Response,
+    version: Version,
+    tenant: Tenant = "",
+) -> Any:
+    """Take one edit back, by a new one."""
+    changed = await desk.schedules.revert(
+        name, body.entry_id, tenant=tenant, version=version, reason=body.reason
+    )
+    set_etag(response, changed.version)
+    return changed

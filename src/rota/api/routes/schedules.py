@@ -33,10 +33,24 @@ routes = router("schedules")
 async def list_schedules(
     desk: AtDesk,
     job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    queue: Annotated[
+        str | None, Query(max_length=100, description="Whose runs go to this queue.")
+    ] = None,
     tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
     state: Annotated[schemas.ScheduleState | None, Query(description="In this state.")] = None,
+    text: Annotated[
+        str | None,
+        Query(max_length=200, description="With this in name, job, description or zone."),
+    ] = None,
+    calendar: Annotated[
+        str | None, Query(max_length=200, description="That follow this calendar.")
+    ] = None,
     metadata: Metadata = None,
+    attention: Annotated[
+        bool,
+        Query(description="That need somebody: late, missed, parked, or paused by Rota."),
+    ] = False,
     system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
     order: Annotated[
         ScheduleOrder,
@@ -49,8 +63,9 @@ async def list_schedules(
     kind = f"schedules {order}"
     types: tuple[type, type] = (str, str) if order == "name" else (float, int)
     found = await desk.schedules.page(
-        job=job, tag=tag, tenant=tenant, state=state, metadata=read_metadata(metadata),
-        system=system, order=order, cursor=read_cursor(kind, cursor, *types), limit=limit,
+        job=job, queue=queue, tag=tag, tenant=tenant, state=state, text=text, calendar=calendar,
+        metadata=read_metadata(metadata), attention=attention, system=system, order=order,
+        cursor=read_cursor(kind, cursor, *types), limit=limit,
     )  # fmt: skip
     return page_of(kind, found)
 

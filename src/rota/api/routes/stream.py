@@ -81,12 +81,21 @@ async def tail_logs(
         str | None, Query(max_length=20, description="Of this level and above.")
     ] = None,
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    queue: Annotated[
+        str | None, Query(max_length=100, description="Of runs in this queue.")
+    ] = None,
+    worker: Annotated[
+        int | None, Query(ge=1, le=BIGGEST_ID, description="Written by this worker.")
+    ] = None,
     lines: Annotated[int, Query(ge=0, le=1000, description="First so many of the last.")] = 10,
 ) -> Any:
     """The last lines of the log, then each new one as it is stored: events named `line`."""
     state: ApiState = request.app.state.rota
     found = desk.ask(desk.app.logs)
-    filters: Any = {"job": job, "run_id": run_id, "level": level, "tenant": tenant}
+    filters: Any = {
+        "job": job, "run_id": run_id, "level": level, "tenant": tenant, "queue": queue,
+        "worker": worker,
+    }  # fmt: skip
     # A question that makes no sense is refused before the stream begins.
     await found.recent(text, seconds=0, limit=1, **filters)
     source = found.tail(text, lines=lines, **filters)

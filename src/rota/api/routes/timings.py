@@ -39,6 +39,11 @@ async def simulate(
         str, Query(min_length=1, max_length=100, description="Whose local days and times.")
     ] = "UTC",
     tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    queue: Annotated[
+        str | None, Query(max_length=100, description="Whose runs go to this queue.")
+    ] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
     system: Annotated[bool, Query(description="With Rota's own schedules.")] = False,
     least: Annotated[
         int, Query(ge=2, le=10_000, description="A pile-up has so many starts in a minute.")
@@ -48,5 +53,6 @@ async def simulate(
     # In a thread: many schedules are seconds of work, for which nobody else shall wait.
     return await asyncio.to_thread(
         desk.schedules.sync.simulate,
-        days, timezone=timezone, tenant=tenant, system=system, least=least,
+        days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,
+        least=least,
     )  # fmt: skip

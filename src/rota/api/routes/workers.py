@@ -60,6 +60,16 @@ async def drain_worker(desk: AtDesk, worker_id: WorkerId, body: schemas.Drain | 
     return await desk.workers.get(worker_id)
 
 
+@routes.post("/workers/{worker_id:int}/stop", operation_id="stop_worker", **_ACTION)
+async def stop_worker(
+    desk: AtDesk, worker_id: WorkerId, body: schemas.StopWorker | None = None
+) -> Any:
+    """End when what runs has ended; or at once, as at a SIGTERM."""
+    given = body or schemas.StopWorker()
+    await desk.workers.stop(worker_id, given.reason, at_once=given.at_once)
+    return await desk.workers.get(worker_id)
+
+
 @routes.post("/workers/{worker_id:int}/resume", operation_id="resume_worker", **_ACTION)
 async def resume_worker(
     desk: AtDesk, worker_id: WorkerId, body: schemas.QueueAction | None = None

@@ -26,6 +26,7 @@ QUEUE_EXAMPLE: dict[str, Any] = {
     "paused_at": None,
     "paused_by": None,
     "pause_reason": None,
+    "paused_until": None,
     "version": 1,
     "counted_seconds": 0.0,
 }
@@ -49,6 +50,7 @@ QueueView = view(
         "paused_at": "Since when.",
         "paused_by": "By whom.",
         "pause_reason": "Why.",
+        "paused_until": "It goes on by itself then.",
         "version": "Rises with each change.",
         "counted_seconds": "How old the counts are: nothing, unless very many runs are open.",
     },
@@ -88,11 +90,14 @@ WORKER_EXAMPLE: dict[str, Any] = {
     },
     **{"concurrency": 16, "running": 4, "claimed": 4, "isolating_run": None},
     **{"is_draining": False},
-    **{"is_to_stop": False, "drain_requested_at": None, "drain_requested_by": None},
+    **{"is_to_stop": False, "is_to_hurry": False},
+    **{"drain_requested_at": None, "drain_requested_by": None},
     **{"drain_reason": None, "drain_seen_at": None, "is_stuck": False, "is_silent": False},
+    **{"is_polling": False},
     **{"lease_seconds": 30.0, "started_at": _AT, "heartbeat_at": _AT},
     **{"heartbeat_seconds": 3.1, "claimed_at": _AT, "finished_at": _AT, "errors": 0},
-    **{"trouble": None, "ended_at": None},
+    **{"trouble": None, "ended_at": None, "asleep_until": None},
+    **{"memory_bytes": 148_226_048, "cpu_seconds": 812.4, "cpu_cores": 0.31},
 }
 WorkerView = view(
     WorkerInfo,
@@ -105,7 +110,7 @@ WorkerView = view(
         "version": "The release of Rota that it runs.",
         "application": "The application that it runs for.",
         "state": "Where it stands in its life.",
-        "status": "The same with what one must know: draining, silent, stuck, failing.",
+        "status": "The same with what one must know: draining, silent, stuck, failing, asleep.",
         "queues": "What it claims from; empty: all.",
         "jobs": "What it knows.",
         "concurrency": "How many attempts it runs at once.",
@@ -114,12 +119,14 @@ WorkerView = view(
         "isolating_run": "A run that it runs apart, because a worker was lost with it.",
         "is_draining": "Whether it was told to claim no more.",
         "is_to_stop": "Whether it ends once it has drained.",
+        "is_to_hurry": "Whether it does not wait for what runs longer than its shutdown.",
         "drain_requested_at": "When it was told so.",
         "drain_requested_by": "By whom.",
         "drain_reason": "Why.",
         "drain_seen_at": "When it heard of it.",
         "is_stuck": "Whether its event loop stands still.",
         "is_silent": "Whether its lease ran out and nobody has declared it lost yet.",
+        "is_polling": "Whether it hears no calls, as it has no session of its own: it polls.",
         "lease_seconds": "After so long a silence it is lost.",
         "started_at": "When it started.",
         "heartbeat_at": "When it last renewed its lease.",
@@ -128,7 +135,11 @@ WorkerView = view(
         "finished_at": "When it last wrote that attempts had ended.",
         "errors": "Errors in a row, of the loop that has most of them.",
         "trouble": "Which of its loops does not get its work done, and why: live but failing.",
+        "memory_bytes": "Resident memory of its process and its children.",
+        "cpu_seconds": "Processor time that they have used.",
+        "cpu_cores": "Cores in use between its last two heartbeats.",
         "ended_at": "When it ended.",
+        "asleep_until": "When it comes back at the latest, under another number, if it sleeps.",
     },
     WORKER_EXAMPLE,
 )
@@ -173,6 +184,17 @@ class Drain(Body):
     model_config = examples({"stop": True, "reason": "this host goes away"})
 
     stop: bool = Field(default=False, description="End, instead of waiting to be resumed.")
+    reason: Reason = None
+
+
+class StopWorker(Body):
+    """How, and why."""
+
+    model_config = examples({"at_once": True, "reason": "it leaks"})
+
+    at_once: bool = Field(
+        default=False, description="Cut off what runs longer than its shutdown may take."
+    )
     reason: Reason = None
 
 

@@ -15,7 +15,7 @@ from rota.model.retention import MOST_COUNT, MOST_DAYS
 _AT = "2026-03-08T09:00:00Z"
 Editable = Literal[
     "description", "queue", "priority", "max_attempts", "timeout_seconds", "backoff", "tags",
-    "metadata", "default_payload", "events", "log_level", "retention",
+    "metadata", "default_payload", "events", "event_filters", "log_level", "retention",
 ]  # fmt: skip
 JOB_EXAMPLE: dict[str, Any] = {
     "name": "send_welcome", "description": "", "queue": "mail", "priority": 5, "max_attempts": 3,
@@ -24,8 +24,10 @@ JOB_EXAMPLE: dict[str, Any] = {
     "tags": ["mail"], "metadata": {}, "source": "shop/jobs.py:12", "workers": 2,
     "created_at": _AT, "updated_at": _AT, "default_payload": None, "is_enabled": True,
     "application": "shop.jobs", "code": None, "edited": {}, "deleted_from_code_at": None,
-    "version": 1, "events": ["user.created"], "strategies": ["on demand", "event"],
-    "log_level": None, "retention": None,
+    "version": 1, "events": ["user.created"], "event_filters": {"user.created": {"plan": "pro"}},
+    "strategies": ["on demand", "event"],
+    "log_level": None, "retention": None, "kind": "python", "function_name": None, "run_as": None,
+    "transaction_mode": None, "is_system": False,
 }  # fmt: skip
 JobView = view(
     JobInfo,
@@ -53,10 +55,16 @@ JobView = view(
         "edited": "Which fields an operator has changed: who and when.",
         "deleted_from_code_at": "Since when no code declares it.",
         "version": "Rises with each change; also its ETag.",
-        "events": "Events that start it.",
+        "events": "Events that start it: names and patterns.",
+        "event_filters": "Which payloads of an event count, by event.",
         "strategies": "The ways in which it is started.",
         "log_level": "Lines below it are not stored; null: as configured.",
         "retention": "How long its runs and lines are kept; null: as configured.",
+        "kind": "python, sql or flow.",
+        "function_name": "Of a SQL job: the function, or procedure, that it calls.",
+        "run_as": "Of a SQL job: the role that it runs as; null: the workers'.",
+        "transaction_mode": "Of a SQL job: whole, or none for a procedure that commits itself.",
+        "is_system": "Whether it is one of Rota's own.",
     },
     JOB_EXAMPLE,
 )
@@ -133,7 +141,10 @@ class JobChanges(Body):
         default=None, description="The payload of a run that is given none."
     )
     events: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(
-        default=None, max_length=100, description="Events that start it."
+        default=None, max_length=100, description="Events that start it: names and patterns."
+    )
+    event_filters: dict[str, dict[str, Any]] | None = Field(
+        default=None, description="Which payloads of an event count, by event."
     )
     log_level: Literal["debug", "info", "warning", "error", "critical"] | None = Field(
         default=None, description="Lines below it are not stored; null: as configured."

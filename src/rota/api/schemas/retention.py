@@ -10,7 +10,7 @@ from rota.model.retention import RetentionItem, RetentionResult
 _ITEM: dict[str, Any] = {
     "action": "drop", "table": "ended_runs", "rows": 120_000, "partition": "ended_runs_2026_02_02",
     "job": None, "outcome": None, "until": "2026-02-09T00:00:00Z", "bytes": 48_000_000,
-    "note": None,
+    "note": None, "tenant": None,
 }  # fmt: skip
 RetentionItemView = view(
     RetentionItem,
@@ -25,6 +25,7 @@ RetentionItemView = view(
         "until": "What had ended before this.",
         "bytes": "How much that was.",
         "note": "Why it is still there.",
+        "tenant": "Of which tenant.",
     },
     _ITEM,
 )

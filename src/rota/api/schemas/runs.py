@@ -10,7 +10,7 @@ from pydantic import Field
 from rota.api.schemas.values import Instant, KeySeconds, Payload, Reason
 from rota.api.schemas.views import Body, examples, page, view
 from rota.model.attempt import AttemptInfo
-from rota.model.details import RunDetails
+from rota.model.details import Handled, RunDetails
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
 
@@ -28,6 +28,7 @@ RUN_EXAMPLE: dict[str, Any] = {
     "created_at": _AT, "started_at": _AT, "finished_at": "2026-03-08T09:00:31Z",
     "duration_ms": 214.5, "expires_at": None, "end_reason": "attempts used up",
     "attempts_used": 3, "progress": None, "held_by": None, "enqueued_at": _AT,
+    "error_group": None,
 }  # fmt: skip
 
 RunView = view(
@@ -64,6 +65,7 @@ RunView = view(
         "progress": "How far the handler says it is, from 0 to 1.",
         "held_by": "What holds it back while it is queued.",
         "enqueued_at": "Since when it waits, or when it was last put to work.",
+        "error_group": "The group that its last error belongs to: see `/errors`.",
     },
     RUN_EXAMPLE,
     state=RunState,
@@ -135,6 +137,12 @@ LogPage = page(
         Field(description="Everything newer was read; the search goes on from here."),
     ),
 )
+HandledView = view(
+    Handled,
+    "Handled",
+    {"handled_at": "When.", "handled_by": "Who.", "reason": "Why."},
+    {"handled_at": _AT, "handled_by": "api:ada", "reason": "refunded by hand"},
+)
 RunDetailsView = view(
     RunDetails,
     "RunDetails",
@@ -144,16 +152,19 @@ RunDetailsView = view(
         "logs": "Its last log lines, in their order.",
         "isolation": "If a worker was lost with it: whether it waits to be run apart, or where "
         "that is done, in a process of its own or in its worker's.",
+        "handled": "Of one that failed for good: who has seen to it, or to all of its group.",
     },
     {
         "run": RUN_EXAMPLE,
         "attempts": [ATTEMPT_EXAMPLE],
         "logs": [LINE_EXAMPLE],
         "isolation": None,
+        "handled": None,
     },
     run=RunView,
     attempts=list[AttemptView],  # type: ignore[valid-type]
     logs=list[LogLineView],  # type: ignore[valid-type]
+    handled=HandledView | None,
 )
 
 
@@ -188,8 +199,12 @@ class NewRun(Body):
         max_length=400,
         description="An unfinished run that holds it is the answer.",
     )
-    key_seconds: KeySeconds = Field(default=None, description="How long the key outlives its run.")
-    on_conflict: Literal["return", "raise", "replace"] | None = Field(
+    key_seconds: KeySeconds = Field(
+        default=None,
+        description="How long the key outlives its run; of `debounce` the longest wait, "
+        "of `throttle` the period.",
+    )
+    on_conflict: Literal["return", "raise", "replace", "debounce", "throttle"] | None = Field(
         default=None, description="What happens when a run holds the key."
     )
     tenant: str | None = Field(default=None, max_length=200, description="Whose it is.")

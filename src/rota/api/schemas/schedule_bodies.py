@@ -151,6 +151,15 @@ class ScheduleAction(Body):
     reason: Reason = None
 
 
+class Revert(Body):
+    """Which edit to take back."""
+
+    model_config = examples({"entry_id": 12, "reason": "the books close at two after all"})
+
+    entry_id: int = Field(ge=1, le=2**63 - 1, description="The `id` of the edit.")
+    reason: Reason = None
+
+
 # Where the column has another name than the argument of `app.schedule`.
 ARGUMENTS = {
     "interval_seconds": "every",

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from rota.api.schemas.views import page, view
 from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule_edit import ManualRun, ScheduleEdit
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
 from rota.timing.preview import Row
 
@@ -194,6 +195,7 @@ BackfillView = view(
         "is_dry_run": "Whether nothing was enqueued.",
         "backfill_id": "The number of the backfill.",
         "run_ids": "The runs, in the order of the times.",
+        "ran": "The times that had run already.",
     },
     {
         "schedule": "digest",
@@ -204,7 +206,49 @@ BackfillView = view(
         "is_dry_run": False,
         "backfill_id": 1,
         "run_ids": [42],
+        "ran": ["2026-03-03T13:00:00Z"],
     },
+)
+_EDIT: dict[str, Any] = {
+    "id": 12, "at": _AT, "actor": "api:admin", "action": "schedule.updated",
+    "reason": "the books close later", "can_revert": True,
+    "changes": [{"field": "cron", "before": "0 3 * * *", "after": "30 2 * * *"}],
+}  # fmt: skip
+EditView = view(
+    ScheduleEdit,
+    "ScheduleEdit",
+    {
+        "id": "Its entry in the audit, for `revert`.",
+        "at": "When.",
+        "actor": "Who.",
+        "action": "What was done.",
+        "reason": "Why.",
+        "changes": "Each field with its value before and after.",
+        "can_revert": "Whether it can be taken back.",
+    },
+    _EDIT,
+)
+EditPage = page(EditView)
+_MANUAL: dict[str, Any] = {
+    "at": _AT, "actor": "api:admin", "kind": "triggered", "reason": "asked for", "run_id": 42,
+    "state": "succeeded", "from_at": None, "until_at": None, "runs": 1,
+}  # fmt: skip
+ManualView = view(
+    ManualRun,
+    "ManualRun",
+    {
+        "at": "When it was asked for.",
+        "actor": "By whom.",
+        "kind": "A single run, or a backfill.",
+        "reason": "Why.",
+        "run_id": "The single run.",
+        "state": "How the single run stands; null once it is deleted.",
+        "from_at": "Of a backfill: from here.",
+        "until_at": "Of a backfill: up to here.",
+        "runs": "How many runs it asked for.",
+    },
+    _MANUAL,
+    kind=Literal["triggered", "backfilled"],
 )
 ComingView = view(
     Row,

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, Stri
 
 from rota.api.errors import ProblemError
 from rota.api.limits import MOST_LISTED
-from rota.model.instants import is_instant
+from rota.model.instants import SUPPORTED, is_instant
 
 BIGGEST_ID = 2**63 - 1
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:?\d\d)")
@@ -31,7 +31,7 @@ def _read_instant(value: Any) -> Any:
 
 def _check_instant(value: datetime) -> datetime:
     if not is_instant(value):
-        raise ValueError("must be in the years 1 to 9999")
+        raise ValueError(f"must be in {SUPPORTED}")
     return value
 
 
@@ -65,6 +65,14 @@ Metadata = Annotated[
         max_length=20,
         description="With this in its metadata: `team:billing`; may be repeated.",
         examples=["team:billing"],
+    ),
+]
+PayloadField = Annotated[
+    list[Annotated[str, StringConstraints(pattern="^[^:]+:", max_length=1000)]] | None,
+    Query(
+        max_length=20,
+        description="With this in the payload: `customer.id:7`; may be repeated.",
+        examples=["customer.id:7"],
     ),
 ]
 ScheduleName = Annotated[
@@ -110,3 +118,10 @@ def _read(value: Any, kind: Any) -> Any:
     if kind is str and "\0" in value:
         raise ValueError
     return value
+
+
+def one_time(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:
+    """Given as an instant, or as so long from now."""
+    if at is not None and seconds is not None:
+        raise ProblemError(422, "invalid", f"{name} and seconds exclude each other", field=name)
+    return at if seconds is None else timedelta(seconds=seconds)

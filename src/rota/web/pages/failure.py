@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.api.errors import of_any
+from rota.api.errors import ProblemError, of_any
 from rota.web.context import Page
 from rota.web.desk import WebDesk
 
@@ -30,6 +31,7 @@ class FailurePage(Page):
     status: int
     detail: str
     hint: str | None
+    is_unknown_page: bool = False
 
     @property
     def title(self) -> str:
@@ -38,12 +40,21 @@ class FailurePage(Page):
 
 async def show(request: Request, error: Exception) -> Response:
     problem = of_any(error)
-    page = FailurePage(problem.status_code, problem.detail, problem.hint)
+    page = _page(request, error, problem.status_code, problem.detail, problem.hint)
     try:
         return await WebDesk(request).show(page, status=problem.status_code)
     except Exception:
         # Without the database there is not even a time to show.
         return PlainTextResponse(f"{page.title}: {problem.detail}\n", problem.status_code)
+
+
+def _page(
+    request: Request, error: Exception, status: int, detail: str, hint: str | None
+) -> FailurePage:
+    is_of_router = isinstance(error, HTTPException) and not isinstance(error, ProblemError)
+    is_unknown = status == 404 and is_of_router
+    said = f"There is no page at {request.url.path}." if is_unknown else detail
+    return FailurePage(status, said, hint, is_unknown)
 
 
 class Failures:

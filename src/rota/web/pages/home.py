@@ -1,17 +1,91 @@
-"""Where one begins."""
+"""The overview: what needs somebody, how it went, what fails, what comes."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.web import nav
-from rota.web.desk import WebDesk
+from rota.model.error_group import ErrorGroup
+from rota.model.overview import ComingSchedule
+from rota.model.trend import Trend
+from rota.timing.load import Load
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.needs import More, Row, more, rows
+from rota.web.plots import Plot
+from rota.web.trend_plots import SPANS, plots_of
 
 
-async def begin(request: Request) -> Response:
-    return WebDesk(request).go(next(one.path for one in nav.items() if one is not None))
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """How many runs are planned in it, and how it is called."""
+
+    name: str
+    runs: int
 
 
-routes = [Route("/", begin)]
+@dataclass(frozen=True, slots=True)
+class OverviewPage(Page):
+    template: ClassVar[str] = "overview/page.html"
+    section: ClassVar[str] = "overview"
+
+    total: int | None
+    needs: list[Row]
+    more: list[More]
+    span: str
+    spans: dict[str, tuple[str, int]]
+    plots: list[Plot]
+    failing: list[ErrorGroup]
+    coming: list[ComingSchedule]
+    hours: list[Hour]
+    planned: int | None
+
+    @property
+    def title(self) -> str:
+        return "Overview"
+
+
+async def show(request: Request) -> Response:
+    desk = WebDesk(request)
+    asked = request.query_params.get("range", "1h")
+    span = asked if asked in SPANS else "1h"
+    watch, zone = desk.web.watch, zone_of(request)
+    found = await watch.attention()
+    trend = await watch.trend(timedelta(hours=SPANS[span][1]))
+    load = await desk.web.loads.get(desk, 1, str(zone))
+    page = OverviewPage(
+        total=None if found is None else found.total,
+        needs=[] if found is None else rows(found),
+        more=[] if found is None else more(found),
+        span=span,
+        spans=SPANS,
+        plots=plots_of(trend, zone),
+        failing=await watch.errors(),
+        coming=await watch.coming(),
+        hours=hours_of(load, trend, zone),
+        planned=None if load is None else load.total,
+    )
+    return await desk.show(page)
+
+
+def hours_of(load: Load | None, trend: Trend, zone: tzinfo) -> list[Hour]:
+    """The next 24, from this one on, by the viewer's clocks."""
+    if load is None:
+        return []
+    begun: datetime = trend.at.astimezone(zone).replace(minute=0, second=0, microsecond=0)
+    by_day = {day.day: day.hours for day in load.days}
+    found = []
+    for n in range(24):
+        # By the real time that passes: an hour that comes twice is there twice.
+        at = (begun.astimezone(trend.at.tzinfo) + timedelta(hours=n)).astimezone(zone)
+        counts = by_day.get(at.date())
+        found.append(Hour(f"{at:%H}:00", counts[at.hour] if counts else 0))
+    return found
+
+
+routes = [Route("/", show)]

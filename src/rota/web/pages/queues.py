@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -11,11 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rota.errors import TimingError
 from rota.model.queue import QueueDetails
-from rota.model.stats import Activity, Step
+from rota.model.trend import Trend
 from rota.web.context import Page
-from rota.web.desk import WebDesk
-from rota.web.forms import read_form
+from rota.web.desk import WebDesk, zone_of
+from rota.web.forms import read_form, read_time
+from rota.web.plots import Plot
+from rota.web.trend_plots import SPANS, plots_of
+from rota.web.why import WhyPanel, why_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -28,6 +33,7 @@ class QueueRow:
     path: str
     is_paused: bool
     pause: str | None
+    paused_until: datetime | None
     waiting: int
     held: int
     scheduled: int
@@ -60,8 +66,11 @@ class QueuePage(Page):
 
     details: QueueDetails
     path: str
-    activity: Activity
-    series: list[Step]
+    why: WhyPanel
+    span: str
+    spans: dict[str, tuple[str, int]]
+    trend: Trend
+    plots: list[Plot]
 
     @property
     def title(self) -> str:
@@ -78,7 +87,10 @@ class QueueQuestion(Page):
     details: QueueDetails
     path: str
     verb: str
+    reason: str = ""
+    until: str = ""
     error: str | None = None
+    time_error: str | None = None
 
     @property
     def title(self) -> str:
@@ -91,13 +103,13 @@ def path_of(name: str) -> str:
 
 async def list_queues(request: Request) -> Response:
     desk = WebDesk(request)
-    seen = await desk.overview.get(limit=1)
     rows = [
         QueueRow(
             name=one.queue.name,
             path=path_of(one.queue.name),
             is_paused=one.queue.is_paused,
             pause=_pause(one.queue.paused_by, one.queue.pause_reason),
+            paused_until=one.queue.paused_until,
             waiting=one.queue.queued,
             held=one.queue.held,
             scheduled=one.queue.scheduled,
@@ -106,7 +118,7 @@ async def list_queues(request: Request) -> Response:
             per_minute=round(one.per_second * 60),
             workers=one.queue.workers,
         )
-        for one in seen.queues
+        for one in await desk.overview.queues()
     ]
     return await desk.show(QueuesPage(rows))
 
@@ -121,8 +133,12 @@ async def show_queue(request: Request) -> Response:
     desk = WebDesk(request)
     name = desk.name()
     details = await desk.queues.get(name)
-    stats = await desk.stats.get(queue=name, most_jobs=1)
-    return await desk.show(QueuePage(details, path_of(name), stats.total, stats.series))
+    asked = request.query_params.get("range", "1h")
+    span = asked if asked in SPANS else "1h"
+    trend = await desk.web.watch.trend(timedelta(hours=SPANS[span][1]), queue=name)
+    why = await why_of(desk, name, "queue")
+    plots = plots_of(trend, zone_of(request))
+    return await desk.show(QueuePage(details, path_of(name), why, span, SPANS, trend, plots))
 
 
 def asking(verb: str) -> Endpoint:
@@ -138,13 +154,22 @@ async def pause(request: Request) -> Response:
     desk = WebDesk(request)
     name = desk.name()
     desk.check("queues.pause")
-    reason = (await read_form(request)).text("reason")
+    form = await read_form(request)
+    reason, until = form.text("reason"), form.text("until")
     if reason is None:
         error = "Say why: whoever finds the queue paused will want to know."
-        details = await desk.queues.get(name)
-        return await desk.show(QueueQuestion(details, path_of(name), "pause", error), status=422)
-    await desk.queues.pause(name, reason)
+        return await _ask_again(desk, until=until or "", error=error)
+    try:
+        await desk.queues.pause(name, reason, read_time(until, zone_of(request)))
+    except TimingError as error:
+        return await _ask_again(desk, reason=reason, until=until or "", time_error=str(error))
     return desk.go(path_of(name), f"Queue {name} is paused")
+
+
+async def _ask_again(desk: WebDesk, **given: str) -> Response:
+    details = await desk.queues.get(desk.name())
+    question = QueueQuestion(details, path_of(desk.name()), "pause", **given)
+    return await desk.show(question, status=422)
 
 
 async def resume(request: Request) -> Response:

@@ -1,37 +1,81 @@
-"""One run: its life, its attempts, what it said, and what can be done with it."""
+"""One run: its life, its attempts, what it said, and what it left."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError
+from rota.errors import SearchError
 from rota.model.attempt import AttemptInfo
-from rota.model.details import Isolation, RunDetails
-from rota.model.log import LogLine
+from rota.model.child_run import ChildRun
+from rota.model.details import Handled, Isolation, RunDetails
+from rota.model.documents import RunDocuments
+from rota.model.log import LEVELS
 from rota.model.run import RunInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk
-from rota.web.forms import read_form, read_payload
+from rota.web.desk import WebDesk, zone_of
+from rota.web.expected import Expected, expected_of
 from rota.web.frames import Part, parts_of
 from rota.web.life import LifeStep, steps_of
+from rota.web.life_picture import MOST_ATTEMPTS, LifePicture, picture_of
+from rota.web.log_lines import GLYPHS, LogRow
+from rota.web.log_query import LogQuery
+from rota.web.pages.logs import Choice
+from rota.web.pages.schedules import path_of
 from rota.web.run_words import can_cancel, can_delete, can_retry, counted
+from rota.web.why import WhyPanel, why_of
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-_LOG_LINES = 500
+LOG_LINES = 200
+MOST_CHILDREN = 50
+# What of a payload or a result stands in the page; the whole of it is a download.
+SHOWN_CHARACTERS = 30_000
+FOLDED_CHARACTERS = 3_000
+# What is written at the very end comes a moment later.
+_LATE_LINES = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownAttempt:
     attempt: AttemptInfo
     trace: list[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """Payload or result. `is_folded`: opened by whoever wants it."""
+
+    text: str
+    size: int
+    is_whole: bool
+    is_folded: bool
+
+    @classmethod
+    def of(cls, text: str | None, size: int | None) -> ShownDocument | None:
+        if text is None or size is None:
+            return None
+        is_whole = len(text) < SHOWN_CHARACTERS
+        return cls(text, size, is_whole, len(text) > FOLDED_CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """The last lines that fit, and where the others are. Without a `stream` nothing more comes."""
+
+    lines: list[LogRow]
+    text: str
+    chosen: tuple[str, ...]
+    levels: list[Choice]
+    stream: str
+    earlier: str | None
+    all_path: str
+    download_path: str
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +86,21 @@ class RunDetailPage(Page):
     run: RunInfo
     path: str
     isolation: Isolation | None
+    handled: Handled | None
     attempts: list[ShownAttempt]
-    logs: list[LogLine]
+    most_attempts: int
     steps: list[LifeStep]
+    picture: LifePicture | None
+    expected: Expected
+    why: WhyPanel
+    payload: ShownDocument | None
+    result: ShownDocument | None
+    run_log: RunLog
+    children: list[ChildRun]
+    parent: int | None
+    schedule_path: str
     used: int
+    topics: str
     can_cancel: bool
     can_retry: bool
     can_delete: bool
@@ -55,31 +110,28 @@ class RunDetailPage(Page):
         return f"{self.run.job} {self.run.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class RunQuestion(Page):
-    """Asks before a run is cancelled, retried or deleted."""
-
-    template: ClassVar[str] = "runs/question.html"
-    section: ClassVar[str] = "runs"
-
-    run: RunInfo
-    path: str
-    verb: str
-    payload: str
-    error: str | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.verb.capitalize()} run {self.run.id}"
-
-
 async def show_run(request: Request) -> Response:
     desk, run_id = WebDesk(request), request.path_params["id"]
-    details = await desk.runs.details(run_id, log_lines=_LOG_LINES)
-    return await desk.show(_page(details, await desk.clock.now()))
+    details = await desk.runs.details(run_id, log_lines=0)
+    documents = await desk.runs.documents(details.run, most=SHOWN_CHARACTERS)
+    why = await why_of(desk, run_id, "run")
+    now = await desk.now()
+    usual = await desk.web.watch.usual(details.run.job)
+    log = await _log(desk, details.run, now)
+    children = await desk.runs.children(details.run, limit=MOST_CHILDREN)
+    expected = expected_of(details.run, usual, now)
+    return await desk.show(_page(details, documents, why, expected, log, children, now))
 
 
-def _page(details: RunDetails, now: datetime) -> RunDetailPage:
+def _page(
+    details: RunDetails,
+    documents: RunDocuments,
+    why: WhyPanel,
+    expected: Expected,
+    log: RunLog,
+    children: list[ChildRun],
+    now: datetime,
+) -> RunDetailPage:
     run = details.run
     attempts = [
         ShownAttempt(one, parts_of(one.traceback) if one.traceback else [])
@@ -89,62 +141,81 @@ def _page(details: RunDetails, now: datetime) -> RunDetailPage:
         run=run,
         path=f"/runs/{run.id}",
         isolation=details.isolation,
+        handled=details.handled,
         attempts=attempts,
-        logs=details.logs,
+        most_attempts=MOST_ATTEMPTS,
         steps=steps_of(run, details.attempts, now),
+        picture=picture_of(run, details.attempts, now),
+        expected=expected,
+        why=why,
+        payload=ShownDocument.of(documents.payload, documents.payload_bytes),
+        result=ShownDocument.of(documents.result, documents.result_bytes),
+        run_log=log,
+        children=children,
+        parent=_parent(run.triggered_by),
+        schedule_path=path_of(run.schedule, run.tenant) if run.schedule else "",
         used=counted(run),
+        # What has ended changes only by an operator's hand.
+        topics="audit" if run.finished_at else "runs,audit,queues,workers",
         can_cancel=can_cancel(run),
         can_retry=can_retry(run),
         can_delete=can_delete(run),
     )
 
 
-def asking(verb: str) -> Endpoint:
-    async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        run = await desk.runs.get(request.path_params["id"])
-        payload = json.dumps(run.payload, indent=2, ensure_ascii=False)
-        return await desk.show(RunQuestion(run, f"/runs/{run.id}", verb, payload))
-
-    return ask
+def _parent(by: object) -> int | None:
+    """The run that has asked for this one; whatever somebody wrote there by hand."""
+    found = by.get("run") if isinstance(by, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
 
 
-async def cancel(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    desk.check("runs.cancel")
-    answer = await desk.runs.cancel(run_id, (await read_form(request)).text("reason"))
-    said = (
-        f"Run {run_id} is cancelled" if answer == "cancelled" else f"Run {run_id} is told to stop"
-    )
-    return desk.go(f"/runs/{run_id}", said)
-
-
-async def retry(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    desk.check("runs.retry")
-    form = await read_form(request)
-    run = await desk.runs.get(run_id)
-    given = form.get("payload", "")
+async def _log(desk: WebDesk, run: RunInfo, now: datetime) -> RunLog:
+    given = desk.request.query_params
+    chosen = tuple(one for one in LEVELS if one in given.getlist("level"))
+    chosen = () if len(chosen) == len(LEVELS) else chosen
+    text = given.get("q", "").strip()[:1000]
+    query = LogQuery(text=text, levels=chosen, parts=(("run", str(run.id)),))
+    lines, cursor, error = [], None, None
     try:
-        payload = read_payload(given)
-        edited = None if payload == run.payload else payload
-        await desk.runs.retry(run_id, form.text("reason"), payload=edited)
-    except PayloadError as error:
-        question = RunQuestion(run, f"/runs/{run_id}", "retry", given, str(error))
-        return await desk.show(question, status=422)
-    return desk.go(f"/runs/{run_id}", f"Run {run_id} goes back to work")
+        found = await desk.logs.search(text, limit=LOG_LINES, **query.filters)
+        lines, cursor = found.lines[::-1], found.cursor
+    except SearchError as wrong:
+        error = str(wrong)
+    is_over = run.finished_at is not None and run.finished_at < now - _LATE_LINES
+    return RunLog(
+        lines=[LogRow.of(one, zone_of(desk.request), now, query.words) for one in lines],
+        text=text,
+        chosen=chosen,
+        levels=[_level(run.id, one, chosen, text) for one in reversed(LEVELS)],
+        stream="" if is_over or error else query.path("/logs/stream"),
+        earlier=query.path("/logs/earlier") if cursor else None,
+        all_path=query.path("/logs"),
+        download_path=query.path("/logs/download"),
+        error=error,
+    )
 
 
-async def delete(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    desk.check("runs.delete")
-    await desk.runs.delete(run_id, (await read_form(request)).text("reason"))
-    return desk.go("/runs", f"Run {run_id} is deleted")
+def _level(run_id: int, level: str, chosen: tuple[str, ...], text: str) -> Choice:
+    wanted = [one for one in LEVELS if (one in chosen) != (one == level)]
+    pairs = [("level", one) for one in wanted if len(wanted) < len(LEVELS)]
+    pairs += [("q", text)] if text else []
+    path = f"/runs/{run_id}?{urlencode(pairs)}#log" if pairs else f"/runs/{run_id}#log"
+    return Choice(level, path, level in chosen, glyph=GLYPHS[level])
 
 
-routes = [Route("/runs/{id:int}", show_run)]
-for _verb, _act in (("cancel", cancel), ("retry", retry), ("delete", delete)):
-    routes += [
-        Route(f"/runs/{{id:int}}/{_verb}", asking(_verb)),
-        Route(f"/runs/{{id:int}}/{_verb}", _act, methods=["POST"]),
-    ]
+def downloading(name: str) -> Route:
+    async def download(request: Request) -> Response:
+        desk, run_id = WebDesk(request), request.path_params["id"]
+        documents = await desk.runs.documents(run_id)
+        text = getattr(documents, name)
+        headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{name}.json"'}
+        return Response(text or "null", media_type="application/json", headers=headers)
+
+    return Route(f"/runs/{{id:int}}/{name}.json", download)
+
+
+routes = [
+    Route("/runs/{id:int}", show_run),
+    downloading("payload"),
+    downloading("result"),
+]

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import ClassVar
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rota.model.bulk_action import BulkAction
 from rota.model.run import RunInfo
+from rota.model.run_counts import StateCount
 from rota.model.run_filter import STATES
-from rota.model.stats import StateCounts
+from rota.model.run_view import RunView
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.desk import WebDesk, zone_of
 from rota.web.run_query import RunQuery
-from rota.web.run_words import Note, can_cancel, can_retry, counted, note_of
+from rota.web.run_words import Note, can_cancel, can_delete, can_retry, counted, note_of
 
 PAGE_SIZE = 50
+_MOST_KINDS = 6
+# How long a page may look for runs, and for those that are found by their payloads.
+_SECONDS, _HEAVY_SECONDS = 0.03, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +46,11 @@ class RunRow:
     note: Note
     can_cancel: bool
     can_retry: bool
+    verbs: str
 
     @classmethod
     def of(cls, run: RunInfo, now: datetime) -> RunRow:
+        fitting = {"retry": can_retry(run), "cancel": can_cancel(run), "delete": can_delete(run)}
         return cls(
             id=run.id,
             path=f"/runs/{run.id}",
@@ -59,17 +68,38 @@ class RunRow:
             note=note_of(run, now),
             can_cancel=can_cancel(run),
             can_retry=can_retry(run),
+            verbs=" ".join(verb for verb, fits in fitting.items() if fits),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A state, how many runs are in it, and its list. Counts are of all runs, so they are shown
-    only where nothing narrows the list."""
+    """A state, its list, and how many of the shown filter are in it: `10,000+` where that is not
+    known to the last; nothing where nothing is known."""
 
     state: str | None
     path: str
-    count: int | None
+    count: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownView:
+    name: str
+    path: str
+    delete_path: str
+    by: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What some of the dead letters died of."""
+
+    name: str
+    about: str
+    path: str
+    runs: int
+    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +110,12 @@ class RunsPage(Page):
     runs: list[RunRow]
     query: RunQuery
     tabs: list[Tab]
+    matching: str
     older: str | None
     searched_to: datetime | None
+    views: list[ShownView]
+    actions: list[BulkAction]
+    kinds: list[Kind]
 
     @property
     def title(self) -> str:
@@ -90,36 +124,86 @@ class RunsPage(Page):
 
 async def list_runs(request: Request) -> Response:
     desk = WebDesk(request)
-    query = RunQuery.read(request.query_params)
+    query = RunQuery.read(request.query_params, zone_of(request))
     if text := request.query_params.get("q", "").strip():
         # A number is the id of a run; everything else narrows.
-        return desk.go(f"/runs/{text}" if text.isdecimal() else query.with_text(text).path())
-    found = await desk.runs.page(limit=PAGE_SIZE, cursor=query.cursor, **query.filters)
-    now = await desk.clock.now()
+        if text.isdecimal():
+            return desk.go(f"/runs/{text[:18]}")
+        return desk.go(query.with_text(text, {one.name for one in await desk.jobs.list()}).path())
+    seconds = _HEAVY_SECONDS if query.reads_payloads else _SECONDS
+    found = await desk.runs.page(
+        limit=PAGE_SIZE, cursor=query.cursor, seconds=seconds, **query.filters
+    )
+    counts = {one.state: one for one in await _counts(desk, query)}
+    now = await desk.now()
     page = RunsPage(
         runs=[RunRow.of(run, now) for run in found.runs],
         query=query,
-        tabs=await _tabs(desk, query),
+        tabs=_tabs(query, counts),
+        matching=_matching(query, counts),
         older=None if found.cursor is None else query.path(cursor=found.cursor),
         searched_to=found.searched_to,
+        views=[_view(one, query) for one in await desk.views.list()],
+        actions=list((await desk.bulk.page(is_open=True, limit=5)).items),
+        kinds=await _kinds(desk, query) if query.dead else [],
     )
     return await desk.show(page)
 
 
-async def _tabs(desk: WebDesk, query: RunQuery) -> list[Tab]:
-    is_whole = all(key == "state" for key, _ in query.parts)
-    counts = (await desk.stats.get(most_jobs=1)).states if is_whole else None
+async def _kinds(desk: WebDesk, query: RunQuery) -> list[Kind]:
+    """Of the dead letters of the last month, the commonest: of what failed most often."""
+    found = await desk.web.watch.kinds(query.filters.get("job"))
+    groups = sorted((it for it in found if it.recent_runs), key=lambda it: -it.recent_runs)
+    chosen = query.filters.get("error_group")
     return [
-        Tab(None, query.tab(None), None if counts is None else _sum(counts)),
-        *(
-            Tab(state, query.tab(state), None if counts is None else getattr(counts, state))
-            for state in STATES
-        ),
+        Kind(
+            name=f"{one.error_type}: {one.error}",
+            about=", ".join(one.jobs[:3]),
+            path=query.plus("group", one.id),
+            runs=one.recent_runs,
+            is_chosen=one.id == chosen,
+        )
+        for one in groups[:_MOST_KINDS]
     ]
 
 
-def _sum(counts: StateCounts) -> int:
-    return sum(getattr(counts, state) for state in STATES)
+async def _counts(desk: WebDesk, query: RunQuery) -> list[StateCount]:
+    """Of the filter without its states."""
+    key = f"{query.tab(None)} {query.zone}"
+    return await desk.web.run_counts.get(key, partial(desk.runs.counts, **query.filters))
+
+
+def _tabs(query: RunQuery, counts: dict[str, StateCount]) -> list[Tab]:
+    return [
+        Tab(None, query.tab(None), _told(list(counts.values()))),
+        *(Tab(state, query.tab(state), _told([counts[state]])) for state in STATES),
+    ]
+
+
+def _matching(query: RunQuery, counts: dict[str, StateCount]) -> str:
+    """How many the filter has, with its states."""
+    if query.dead:
+        return ""
+    states = [value for key, value in query.parts if key == "state"]
+    return _told([counts[it] for it in states or STATES if it in counts])
+
+
+def _told(counts: list[StateCount]) -> str:
+    runs = sum(one.runs for one in counts)
+    if all(one.is_exact for one in counts):
+        return f"{runs:,}"
+    return f"{runs:,}+" if runs else ""
+
+
+def _view(view: RunView, query: RunQuery) -> ShownView:
+    path = f"/runs?{view.query}"
+    return ShownView(
+        name=view.name,
+        path=path,
+        delete_path=f"/runs/views/{quote(view.name, safe='')}/delete",
+        by=view.created_by,
+        is_current=query.path() == path,
+    )
 
 
 routes = [Route("/runs", list_runs)]

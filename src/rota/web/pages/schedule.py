@@ -1,36 +1,68 @@
-"""One schedule: what comes, what was decided and why, and what can be done with it."""
+"""One schedule: what comes, what was decided and why, how long it took, and who changed it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
-from typing import ClassVar
+from datetime import datetime
+from typing import ClassVar, get_args
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, TimingError
+from rota.api.schemas.values import read_cursor, write_cursor
+from rota.errors import FilterError, TimingError
+from rota.model.list_filters import LedgerPart
 from rota.model.occurrence import OccurrenceInfo
+from rota.model.schedule_edit import ManualRun, ScheduleEdit
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip, cell_of
 from rota.timing.preview import Row
+from rota.web import words
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
-from rota.web.forms import Form, read_form, read_payload, read_span
-from rota.web.pages.schedules import path_of
+from rota.web.desk import WebDesk, zone_named, zone_of
+from rota.web.pages.schedule_actions import tenant_of
+from rota.web.pages.schedules import path_of, paths_of, state_of
+from rota.web.schedule_chart import Durations, durations
+from rota.web.schedule_values import label_of, value_of
 from rota.web.schedule_words import policies, reason_of
+from rota.web.why import WhyPanel, why_of
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-_COMING, _LEDGER = 10, 60
+_COMING, _STRIP, _LEDGER, _EDITS = 10, 60, 25, 8
+_PARTS = get_args(LedgerPart)
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
+    """`day` and `wall` are by the clocks of the schedule's zone."""
+
     occurrence: OccurrenceInfo
     reason: str
+    day: str
+    wall: str
+    through: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A part of the ledger, and the ways to the others."""
+
+    rows: list[LedgerRow]
+    part: str | None
+    paths: dict[str, str]
+    first: str | None
+    older: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EditRow:
+    """`changes`: of each field its name, what it was and what it became."""
+
+    edit: ScheduleEdit
+    verb: str
+    changes: list[tuple[str, str, str]]
+    revert: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,51 +71,44 @@ class SchedulePage(Page):
     section: ClassVar[str] = "schedules"
 
     schedule: ScheduleInfo
+    state: str
     paths: dict[str, str]
     coming: list[Row]
     problem: str | None
-    ledger: list[LedgerRow]
+    ledger: Ledger
     strip: Strip
+    durations: Durations | None
+    manual: list[ManualRun]
+    edits: list[EditRow]
     policies: list[tuple[str, str]]
+    why: WhyPanel
 
     @property
     def title(self) -> str:
         return self.schedule.name
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleQuestion(Page):
-    template: ClassVar[str] = "schedules/question.html"
-    section: ClassVar[str] = "schedules"
-
-    schedule: ScheduleInfo
-    action: str
-    back: str
-    verb: str
-    payload: str
-    error: str | None = None
-
-    @property
-    def title(self) -> str:
-        return f"{self.verb.capitalize()} schedule {self.schedule.name}"
-
-
 async def show_schedule(request: Request) -> Response:
     desk = WebDesk(request)
-    name, tenant = desk.name(), _tenant(request)
+    name, tenant = desk.name(), tenant_of(request)
     schedule = await desk.schedules.get(name, tenant=tenant)
     coming, problem = await _coming(desk, schedule)
-    past = await desk.schedules.history(name, tenant=tenant, limit=_LEDGER)
-    cells = tuple(cell_of(it.decision, it.reason, it.state) for it in reversed(past))
+    past = await desk.schedules.history(name, tenant=tenant, limit=_STRIP)
+    edits = await desk.schedules.edits(name, tenant=tenant, limit=_EDITS)
     return await desk.show(
         SchedulePage(
             schedule=schedule,
-            paths={verb: path_of(name, tenant, verb) for verb in VERBS},
+            state=state_of(schedule, await desk.now()),
+            paths=paths_of(schedule),
             coming=coming,
             problem=problem,
-            ledger=[LedgerRow(it, reason_of(it)) for it in past],
-            strip=Strip(cells),
+            ledger=await _ledger(desk, schedule),
+            strip=Strip(tuple(cell_of(it.decision, it.reason, it.state) for it in reversed(past))),
+            durations=durations(past, schedule.timeout_seconds),
+            manual=await desk.schedules.manual(name, tenant=tenant, limit=_EDITS),
+            edits=[_edit(schedule, one) for one in edits.items],
             policies=policies(schedule),
+            why=await why_of(desk, name, "schedule", tenant),
         )
     )
 
@@ -102,121 +127,69 @@ async def _coming(desk: WebDesk, schedule: ScheduleInfo) -> tuple[list[Row], str
     return rows, None
 
 
-def _tenant(request: Request) -> str:
-    return request.query_params.get("tenant", "")
-
-
-async def _question(
-    desk: WebDesk, verb: str, payload: str = "", error: str | None = None
-) -> Response:
-    name, tenant = desk.name(), _tenant(desk.request)
-    schedule = await desk.schedules.get(name, tenant=tenant)
-    if verb == "trigger" and not payload:
-        job = await desk.jobs.get(schedule.job)
-        given = schedule.payload if schedule.payload is not None else job.default_payload
-        payload = json.dumps(given or {}, indent=2, ensure_ascii=False)
-    question = ScheduleQuestion(
-        schedule, path_of(name, tenant, verb), path_of(name, tenant), verb, payload, error
+async def _ledger(desk: WebDesk, schedule: ScheduleInfo) -> Ledger:
+    given = desk.request.query_params
+    part, cursor = given.get("ledger") or None, given.get("cursor")
+    if part is not None and part not in _PARTS:
+        raise FilterError(f"there is no part {part!r} of a ledger", hint=", ".join(_PARTS))
+    kind = f"ledger {part}"
+    found = await desk.schedules.history_page(
+        schedule.name,
+        tenant=schedule.tenant,
+        only=part,  # type: ignore[arg-type]
+        cursor=read_cursor(kind, cursor, datetime, int),
+        limit=_LEDGER,
     )
-    return await desk.show(question, status=422 if error else 200)
-
-
-def asking(verb: str) -> Endpoint:
-    async def ask(request: Request) -> Response:
-        return await _question(WebDesk(request), verb)
-
-    return ask
-
-
-def acting(verb: str, act: Callable[[WebDesk, str, str, Form], Awaitable[str]]) -> Endpoint:
-    """Does it and says what was done; what was mistyped is asked again."""
-
-    async def handle(request: Request) -> Response:
-        desk = WebDesk(request)
-        desk.check(f"schedules.{verb}")
-        form = await read_form(request)
-        name, tenant = desk.name(), _tenant(request)
-        try:
-            said = await act(desk, name, tenant, form)
-        except (PayloadError, TimingError) as error:
-            return await _question(desk, verb, form.get("payload", ""), str(error))
-        return desk.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
-
-    return handle
-
-
-async def trigger(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    payload = read_payload(form.get("payload", ""))
-    found = await desk.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
-    return f"Run {found.run_id} of {name} is enqueued"
-
-
-async def pause(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    reason = form.text("reason")
-    if reason is None:
-        raise TimingError("Say why: whoever finds it paused will want to know.")
-    until = _until(form.text("until"), zone_of(desk.request))
-    await desk.schedules.pause(name, reason, until, tenant=tenant)
-    return f"Schedule {name} is paused"
-
-
-async def resume(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    is_catching_up = form.get("catch_up") == "1"
-    await desk.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
-    return f"Schedule {name} goes on"
-
-
-async def enable(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    await desk.schedules.enable(name, form.text("reason"), tenant=tenant)
-    return f"Schedule {name} is enabled"
-
-
-async def disable(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    await desk.schedules.disable(name, form.text("reason"), tenant=tenant)
-    return f"Schedule {name} is disabled"
-
-
-async def reschedule(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    at = _until(form.text("until"), zone_of(desk.request))
-    if at is None:
-        raise TimingError("Say when: in 2h, or 2026-11-02 08:00.")
-    await desk.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
-    return f"The next time of {name} is moved"
-
-
-async def delete(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    is_cancelling = form.get("cancel_waiting") == "1"
-    await desk.schedules.delete(
-        name, tenant=tenant, cancel_waiting=is_cancelling, reason=form.text("reason")
-    )
-    return f"Schedule {name} is deleted"
-
-
-def _until(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:
-    """`2h` from now, or an instant, by the viewer's clocks if it names no zone."""
-    if text is None:
-        return None
-    if (span := read_span(text)) is not None:
-        return span
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise TimingError(f"{text!r} is no time: write 2h, or 2026-11-02 08:00+01:00") from None
-    return at if at.tzinfo else at.replace(tzinfo=viewer)
-
-
-VERBS = {
-    "trigger": trigger,
-    "pause": pause,
-    "resume": resume,
-    "enable": enable,
-    "disable": disable,
-    "reschedule": reschedule,
-    "delete": delete,
-}
-routes = [Route("/schedules/{name}", show_schedule)]
-for _verb, _act in VERBS.items():
-    routes += [
-        Route(f"/schedules/{{name}}/{_verb}", asking(_verb)),
-        Route(f"/schedules/{{name}}/{_verb}", acting(_verb, _act), methods=["POST"]),
+    zone = zone_named(schedule.timezone)
+    rows = [
+        LedgerRow(
+            it,
+            reason_of(it),
+            words.day(it.nominal_at, zone),
+            words.wall(it.nominal_at, zone),
+            words.day(it.through_at, zone),
+        )
+        for it in found.items
     ]
+    older = None if found.cursor is None else write_cursor(kind, *found.cursor)
+    return Ledger(
+        rows=rows,
+        part=part,
+        paths={"all": _at(schedule)} | {one: _at(schedule, ledger=one) for one in _PARTS},
+        first=_at(schedule, ledger=part) if cursor else None,
+        older=None if older is None else _at(schedule, ledger=part, cursor=older),
+    )
+
+
+def _at(schedule: ScheduleInfo, **query: str | None) -> str:
+    """This page with another part of the ledger in sight."""
+    path = path_of(schedule.name, schedule.tenant)
+    pairs = {key: value for key, value in query.items() if value is not None}
+    mark = "&" if "?" in path else "?"
+    return f"{path}{mark}{urlencode(pairs)}#ledger" if pairs else f"{path}#ledger"
+
+
+_VERBS = {
+    "created": "created it",
+    "enabled": "enabled it",
+    "disabled": "disabled it",
+    "paused": "paused it",
+    "resumed": "resumed it",
+    "rescheduled": "moved the next time",
+    "deleted": "deleted one of this name",
+}
+
+
+def _edit(schedule: ScheduleInfo, one: ScheduleEdit) -> EditRow:
+    changes = [
+        (label_of(it.field), value_of(it.field, it.before), value_of(it.field, it.after))
+        for it in one.changes
+    ]
+    count = len(changes)
+    verb = one.action.removeprefix("schedule.")
+    said = _VERBS.get(verb) or f"changed {count} thing{'' if count == 1 else 's'}"
+    revert = path_of(schedule.name, schedule.tenant, f"revert/{one.id}")
+    return EditRow(one, said, changes, revert if one.can_revert else None)
+
+
+routes = [Route("/schedules/{name}", show_schedule)]

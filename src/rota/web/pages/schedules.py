@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import ClassVar, get_args
 from urllib.parse import quote, urlencode
 
@@ -12,23 +13,48 @@ from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor, write_cursor
 from rota.errors import FilterError
-from rota.model.list_filters import ScheduleOrder
+from rota.model.list_filters import ScheduleFilters, ScheduleOrder
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip
 from rota.web.context import Page
 from rota.web.desk import WebDesk
 
 STATES = ("active", "pending", "paused", "disabled", "parked", "finished")
-ORDERS = get_args(ScheduleOrder)
+ORDERS = dict(
+    zip(
+        get_args(ScheduleOrder),
+        ("name", "next time", "last run", "newest", "last changed"),
+        strict=True,
+    )
+)
 PAGE_SIZE = 50
+_NEEDS = "those that need attention"
+
+
+VERBS = (
+    "trigger", "pause", "resume", "enable", "disable", "reschedule", "delete", "edit", "backfill",
+    "revert", "duplicate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
     schedule: ScheduleInfo
     path: str
-    trigger_path: str
+    paths: dict[str, str]
     strip: Strip
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A state, how many of those that fit the filter are in it, and its list; `attention` is of
+    those that need somebody, whatever their state."""
+
+    state: str | None
+    path: str
+    count: int
+    attention: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +64,7 @@ class SchedulesPage(Page):
 
     schedules: list[ScheduleRow]
     query: ScheduleQuery
+    tabs: list[Tab]
     next: str | None
 
     @property
@@ -50,29 +77,48 @@ class ScheduleQuery:
     """What the address asks for."""
 
     state: str | None = None
+    attention: bool = False
     job: str | None = None
+    queue: str | None = None
     tag: str | None = None
     tenant: str | None = None
+    text: str | None = None
+    calendar: str | None = None
     order: str = "name"
     system: bool = False
     cursor: str | None = None
 
     @property
-    def states(self) -> tuple[str, ...]:
-        return STATES
-
-    @property
-    def orders(self) -> tuple[str, ...]:
+    def orders(self) -> dict[str, str]:
         return ORDERS
 
     @property
-    def is_narrowed(self) -> bool:
-        return any((self.state, self.job, self.tag, self.tenant))
+    def filters(self) -> ScheduleFilters:
+        return {
+            "job": self.job, "queue": self.queue, "tag": self.tag, "tenant": self.tenant,
+            "text": self.text, "calendar": self.calendar, "system": self.system,
+        }  # fmt: skip
+
+    @property
+    def tokens(self) -> list[tuple[str, str, str]]:
+        """What narrows the list, and the way without it."""
+        given = {
+            "state": self.state, "text": self.text, "job": self.job, "queue": self.queue,
+            "tag": self.tag, "tenant": self.tenant, "calendar": self.calendar,
+        }  # fmt: skip
+        found = [
+            (key, value or "none", self.path(**{key: None}))
+            for key, value in given.items()
+            if value is not None
+        ]
+        return [*found, *([("only", _NEEDS, self.path(attention=None))] if self.attention else [])]
 
     def path(self, **changes: str | bool | None) -> str:
         """The same with some of it changed; another list begins at its beginning."""
         given = {
-            "state": self.state, "job": self.job, "tag": self.tag, "tenant": self.tenant,
+            "state": self.state, "attention": "1" if self.attention else None, "job": self.job,
+            "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "text": self.text,
+            "calendar": self.calendar,
             "order": None if self.order == "name" else self.order,
             "system": "1" if self.system else None,
         } | changes  # fmt: skip
@@ -85,33 +131,65 @@ def path_of(name: str, tenant: str, verb: str = "") -> str:
     return f"{path}?{urlencode({'tenant': tenant})}" if tenant else path
 
 
+def paths_of(one: ScheduleInfo) -> dict[str, str]:
+    return {verb: path_of(one.name, one.tenant, verb) for verb in VERBS}
+
+
+def state_of(one: ScheduleInfo, now: datetime) -> str:
+    """`late` where its time has passed by more than counts as on time, and nothing was decided."""
+    due = one.next_run_at
+    if one.state != "active" or due is None:
+        return one.state
+    return "late" if due < now - timedelta(seconds=max(one.grace_seconds, 15)) else one.state
+
+
 async def list_schedules(request: Request) -> Response:
     desk = WebDesk(request)
     query = _read(request)
     kind = f"schedules {query.order}"
     types: tuple[type, type] = (str, str) if query.order == "name" else (float, int)
+    wanted: ScheduleFilters = {
+        **query.filters, "state": query.state, "attention": query.attention,
+    }  # fmt: skip
     found = await desk.schedules.page(
         order=query.order,  # type: ignore[arg-type]
         cursor=read_cursor(kind, query.cursor, *types),
         limit=PAGE_SIZE,
-        state=query.state,
-        job=query.job,
-        tag=query.tag,
-        tenant=query.tenant,
-        system=query.system,
+        **wanted,
     )
+    counts = await desk.schedules.counts(**query.filters)
+    attention: ScheduleFilters = {**query.filters, "attention": True}
+    needy = await desk.schedules.counts(**attention)
+    now = await desk.now()
     strips = await desk.schedules.strips([one.id for one in found.items])
     rows = [
         ScheduleRow(
             one,
             path_of(one.name, one.tenant),
-            path_of(one.name, one.tenant, "trigger"),
+            paths_of(one),
             strips.get(one.id, Strip()),
+            state_of(one, now),
         )
         for one in found.items
     ]
     onward = None if found.cursor is None else query.path(cursor=write_cursor(kind, *found.cursor))
-    return await desk.show(SchedulesPage(rows, query, onward))
+    return await desk.show(
+        SchedulesPage(rows, query, _tabs(query, counts, sum(needy.values())), onward)
+    )
+
+
+def _tabs(query: ScheduleQuery, counts: dict[str, int], needy: int) -> list[Tab]:
+    """Of states that nothing is in, only the common ones and the one that is shown."""
+    attention = Tab(None, query.path(state=None, attention="1"), needy, attention=True)
+    return [
+        Tab(None, query.path(state=None, attention=None), sum(counts.values())),
+        *([attention] if needy or query.attention else []),
+        *(
+            Tab(state, query.path(state=state, attention=None), counts.get(state, 0))
+            for state in STATES
+            if counts.get(state) or state in ("active", "paused", query.state)
+        ),
+    ]
 
 
 def _read(request: Request) -> ScheduleQuery:
@@ -123,9 +201,13 @@ def _read(request: Request) -> ScheduleQuery:
         raise FilterError(f"{state!r} is no state", hint=f"there are {', '.join(STATES)}")
     return ScheduleQuery(
         state=state,
+        attention=given.get("attention") == "1",
         job=given.get("job") or None,
+        queue=given.get("queue") or None,
         tag=given.get("tag") or None,
         tenant=given.get("tenant"),
+        text=given.get("text", "").strip() or None,
+        calendar=given.get("calendar") or None,
         order=order,
         system=given.get("system") == "1",
         cursor=given.get("cursor"),

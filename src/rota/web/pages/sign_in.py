@@ -13,7 +13,7 @@ from rota.api.errors import ProblemError
 from rota.web.desk import THEME, WebState
 from rota.web.forms import inside, read_form
 from rota.web.render import render_alone
-from rota.web.session import CSRF, SECONDS, SESSION, delete_cookie, new_csrf, set_cookie
+from rota.web.session import CSRF, SECONDS, SESSION, delete_cookie, mask, new_csrf, set_cookie
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def _show(request: Request, wanted: str, error: str | None = None, status: int =
     state = _state(request)
     csrf = request.cookies.get(CSRF) or new_csrf()
     theme = request.cookies.get(THEME, "")
-    page = SignInPage(_root(request), theme, state.app.name, csrf, wanted, error)
+    page = SignInPage(_root(request), theme, state.app.name, mask(csrf), wanted, error)
     response = HTMLResponse(render_alone(page), status)
     set_cookie(response, request, CSRF, csrf)
     return response

@@ -1,5 +1,6 @@
-/* Rota's dashboard. Every page can be read and used without this file: it keeps pages live, opens
-   questions as dialogs, and answers keys. No inline script anywhere, so the CSP can stay strict. */
+/* Rota's dashboard. Every page can be read and used without scripts: this one tells times, opens
+   questions as dialogs, and answers keys; live.js keeps pages live. No inline script anywhere, so
+   the CSP can stay strict. */
 "use strict";
 
 const root = document.body.dataset.root;
@@ -41,93 +42,29 @@ function tellTimes() {
   }
 }
 
-/* ---------------------------------------------------------------- live parts */
-
-/* A part (data-part) says which topics concern it. It is renewed in place, and never under the hand:
-   not while something is selected, open or being read. */
-const live = { held: false, waiting: 0, timer: null, due: new Set() };
-
-function isBusy() {
-  return (
-    live.held ||
-    document.querySelector("dialog[open], details.menu[open], [data-row] input:checked") !== null ||
-    !getSelection().isCollapsed ||
-    (document.activeElement !== null && document.activeElement.matches("main input, main textarea, main select"))
-  );
-}
-
-function heard(news) {
-  const topics = news.split(",");
-  for (const part of all("[data-part]")) {
-    const own = (part.dataset.topics || "").split(",");
-    if (news === "resync" || own.some((topic) => topics.includes(topic))) live.due.add(part.id);
-  }
-  if (live.due.size && live.timer === null) live.timer = setTimeout(renew, 400);
-}
-
-function renew() {
-  live.timer = null;
-  if (document.hidden) return;
-  if (isBusy()) {
-    live.waiting += 1;
-    live.timer = setTimeout(renew, 1000);
-    return tellLive();
-  }
-  live.waiting = 0;
-  for (const id of live.due) {
-    const part = document.getElementById(id);
-    if (part) {
-      htmx.ajax("GET", location.pathname + location.search, {
-        target: part, swap: "outerHTML", headers: { "X-Rota-Part": part.dataset.part },
-      });
-    }
-  }
-  live.due.clear();
-  tellLive();
-}
-
-function tellLive(state) {
-  for (const bar of all("[data-live]")) {
-    const text = bar.querySelector("[data-live-text]");
-    const held = state === "away" || live.held || live.waiting > 0;
-    bar.hidden = false;
-    bar.classList.toggle("held", held);
-    text.textContent =
-      state === "away" ? "Not live: the server does not answer" :
-      live.held ? "Held" :
-      live.waiting > 0 ? "Held while you are busy here" : "Live";
-  }
-}
-
-/* One stream a browser: whoever holds the lock listens and tells the other tabs. */
-function listen() {
-  const channel = new BroadcastChannel("rota-live");
-  channel.onmessage = (message) => heard(message.data);
-  const open = () =>
-    new Promise((done) => {
-      const stream = new EventSource(`${root}/live`);
-      stream.onopen = () => tellLive();
-      stream.onerror = () => tellLive("away");
-      stream.onmessage = (message) => { heard(message.data); channel.postMessage(message.data); };
-      document.addEventListener("visibilitychange", () => { if (document.hidden) { stream.close(); done(); } }, { once: true });
-    });
-  const take = () => (navigator.locks ? navigator.locks.request("rota-live", open) : open());
-  const whileSeen = () => { if (!document.hidden) take().then(() => { if (!document.hidden) whileSeen(); }); };
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) { heard("resync"); whileSeen(); } });
-  whileSeen();
-  tellLive();
-}
-
 /* ---------------------------------------------------------------- dialogs, copies, toasts */
 
-async function ask(link) {
+function ask(link) {
+  return askAt(link.getAttribute("href"));
+}
+
+/* A question comes into a dialog. What cannot be asked is told by a page of its own. */
+async function askAt(address) {
   const dialog = document.getElementById("dialog");
-  await htmx.ajax("GET", link.getAttribute("href"), {
-    target: dialog, swap: "innerHTML", headers: { "X-Rota-Part": "question" },
-  });
-  dialog.showModal();
-  const first = dialog.querySelector("[autofocus], .input, .btn.primary");
-  if (first) first.focus();
+  const slow = setTimeout(() => { dialog.replaceChildren(skeleton()); dialog.showModal(); }, 300);
+  const answer = await fetch(address, { headers: { "X-Rota-Part": "question", "HX-Request": "true" } }).catch(() => null);
+  clearTimeout(slow);
+  if (!answer?.ok) return location.assign(address);
+  htmx.swap(dialog, await answer.text(), { swapStyle: "innerHTML" });
+  if (!dialog.open) dialog.showModal();
+  dialog.querySelector("[autofocus], .input, .btn.primary")?.focus();
+}
+
+function skeleton() {
+  const one = document.createElement("div");
+  one.className = "skel";
+  one.setAttribute("aria-label", "Loading");
+  return one;
 }
 
 document.addEventListener("click", (event) => {
@@ -147,6 +84,14 @@ document.addEventListener("click", (event) => {
   }
 });
 
+/* A menu opens to the left of its button, or to the right where it would leave the screen. */
+document.addEventListener("toggle", (event) => {
+  const pop = event.target.matches?.("details.menu[open]") && event.target.querySelector(".pop");
+  if (!pop) return;
+  pop.classList.remove("to-right");
+  pop.classList.toggle("to-right", pop.getBoundingClientRect().left < 0);
+}, true);
+
 function toast(text) {
   const one = document.createElement("div");
   one.className = "toast";
@@ -158,7 +103,7 @@ function toast(text) {
 
 /* ---------------------------------------------------------------- keys */
 
-const GO = { o: "/", r: "/runs", s: "/schedules", l: "/logs", h: "/system", j: "/jobs", q: "/queues", w: "/workers", e: "/errors" };
+const GO = { o: "/", r: "/runs", s: "/schedules", l: "/logs", h: "/doctor", j: "/jobs", q: "/queues", w: "/workers", e: "/errors" };
 let before = "";
 
 function move(step) {
@@ -171,17 +116,40 @@ function move(step) {
   next.querySelector("a")?.focus({ preventScroll: true });
 }
 
+/* A verb is a link of the row that the cursor is on, or else of the page. */
+const VERBS = { r: ["retry"], c: ["cancel"], e: ["edit"] };
+function act(verbs, row) {
+  const place = row ?? document.querySelector("main");
+  const link = all("a[href]", place).find((one) => verbs.some((verb) => new URL(one.href).pathname.endsWith(`/${verb}`)));
+  link?.click();
+  return Boolean(link);
+}
+
+function selectUpTo(row) {
+  const rows = all("[data-row]");
+  const at = rows.indexOf(row);
+  const last = rows.findLastIndex((one, n) => n < at && one.querySelector("input:checked"));
+  for (const one of rows.slice(Math.max(0, last), at + 1)) {
+    const box = one.querySelector("input[type=checkbox]");
+    if (box && !box.checked) box.click();
+  }
+}
+
+/* Where letters are typed they are no keys. A dialog that was closed a moment ago may have the focus still. */
 function key(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   const pressed = event.key;
   const row = document.querySelector(".cursor");
   if (before === "g" && GO[pressed]) location.assign(root + GO[pressed]);
   else if (pressed === "j") move(1);
   else if (pressed === "k") move(-1);
   else if (pressed === "/") document.querySelector("[data-filter], [type=search]")?.focus();
-  else if (pressed === ".") { live.held = !live.held; tellLive(); if (!live.held) heard("resync"); }
-  else if (pressed === "Enter" && row) row.querySelector("a")?.click();
+  else if (pressed === ".") hold();
+  else if (pressed === "?") ask(Object.assign(document.createElement("a"), { href: `${root}/keys` }));
+  else if (pressed === "Enter" && row && document.activeElement === document.body) row.querySelector("a")?.click();
   else if (pressed === "x" && row) row.querySelector("input[type=checkbox]")?.click();
+  else if (pressed === "X" && row) selectUpTo(row);
+  else if (VERBS[pressed] && act(VERBS[pressed], row)) { /* a question is open now */ }
   else if (pressed === "y" && row?.dataset.id) navigator.clipboard.writeText(row.dataset.id).then(() => toast("Copied"));
   else if (pressed === "Escape") { all("[data-row] input:checked").forEach((box) => box.click()); getSelection().empty(); }
   else { before = pressed; return; }
@@ -189,9 +157,16 @@ function key(event) {
   event.preventDefault();
 }
 
+/* On a narrow screen the navigation scrolls sideways: to where one is. */
+function showSection() {
+  const nav = document.getElementById("nav");
+  const here = nav?.querySelector("[aria-current]");
+  if (here) nav.scrollLeft = here.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
+}
+
 document.addEventListener("keydown", key);
+showSection();
 keepZone();
 tellTimes();
 setInterval(tellTimes, 1000);
 for (const one of all("[data-toast]")) setTimeout(() => one.remove(), 5000);
-if (document.querySelector("[data-part]")) listen();

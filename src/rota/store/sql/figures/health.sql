@@ -1,7 +1,11 @@
 -- How workers and schedules stand. A worker is silent when its lease ran out and nobody has declared it lost yet.
-SELECT w.live, w.draining, w.stopping, w.stuck, w.failing, w.silent, w.lost, w.slots, w.heartbeat_seconds,
+SELECT w.live, w.draining, w.stopping, w.stuck, w.failing, w.silent, w.asleep, w.lost, w.slots, w.heartbeat_seconds, w.memory_bytes, w.memory_most_bytes, w.cpu_cores,
        s.active AS schedules_active, s.paused AS schedules_paused, s.parked AS schedules_parked, s.overdue_seconds,
-       (SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM rota.duplicates d) AS duplicates
+       (SELECT CASE WHEN d.is_called THEN d.last_value ELSE 0 END FROM rota.duplicates d) AS duplicates,
+       (SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END FROM rota.event_ids e) AS events,
+       (SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END FROM rota.event_starts e) AS event_starts,
+       (SELECT CASE WHEN h.is_called THEN h.last_value ELSE 0 END FROM rota.hook_refused h) AS hook_refusals,
+       (SELECT count(*) FROM rota.queues q WHERE rota.queue_is_paused(q)) AS queues_paused
 FROM (
     SELECT count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
                               AND trouble IS NULL AND drain_requested_at IS NULL) AS live,
@@ -12,11 +16,15 @@ FROM (
            count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
                               AND trouble IS NOT NULL) AS failing,
            count(*) FILTER (WHERE state IN ('live', 'stopping') AND lease_expires_at <= clock_timestamp()) AS silent,
+           count(*) FILTER (WHERE rota.is_asleep(w)) AS asleep,
            count(*) FILTER (WHERE state = 'lost' AND ended_at > clock_timestamp() - interval '1 hour') AS lost,
            coalesce(sum(concurrency) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp()), 0)::bigint AS slots,
            extract(epoch FROM clock_timestamp() - min(heartbeat_at) FILTER (WHERE state IN ('live', 'stopping')))::double precision
-               AS heartbeat_seconds
-    FROM rota.workers
+               AS heartbeat_seconds,
+           sum(memory_bytes) FILTER (WHERE state IN ('live', 'stopping'))::bigint AS memory_bytes,
+           max(memory_bytes) FILTER (WHERE state IN ('live', 'stopping')) AS memory_most_bytes,
+           sum(cpu_cores) FILTER (WHERE state IN ('live', 'stopping'))::double precision AS cpu_cores
+    FROM rota.workers w
 ) w, (
     SELECT count(*) FILTER (WHERE is_ticking AND paused_at IS NULL) AS active, count(*) FILTER (WHERE paused_at IS NOT NULL) AS paused,
            count(*) FILTER (WHERE parked_at IS NOT NULL) AS parked,

@@ -11,6 +11,9 @@ FROM (
 WHERE (%(job)s::text IS NULL OR l.job = %(job)s::text)
   AND (%(levels)s::text[] IS NULL OR l.level = ANY (%(levels)s::text[]))
   AND (%(tenant)s::text IS NULL OR l.tenant = %(tenant)s::text)
+  AND (%(worker)s::bigint IS NULL OR l.worker = %(worker)s::bigint)
+  AND (%(queue)s::text IS NULL OR l.job = ANY (%(sole)s::text[])
+       OR (l.job = ANY (%(mixed)s::text[]) AND EXISTS (SELECT FROM rota.runs r WHERE r.id = l.run_id AND r.queue = %(queue)s::text)))
   AND (%(attempt)s::integer IS NULL OR l.attempt = %(attempt)s::integer)
   AND (%(hints)s::text[] = '{}' OR lower(l.message || ' ' || coalesce(l.fields::text, '')) LIKE ALL (%(hints)s::text[]))
   AND (%(query)s::text IS NULL

@@ -17,17 +17,19 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
        (SELECT count(*) FROM rota.workers w
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
           AND w.drain_requested_at IS NULL AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
-       coalesce(q.is_paused, false) AS is_paused, q.paused_at, q.paused_by, q.pause_reason, coalesce(q.version, 1) AS version,
+       q.name IS NOT NULL AS is_paused, q.paused_at, q.paused_by, q.pause_reason, q.paused_until, coalesce(v.version, 1) AS version,
        jsonb_build_array(p.place, n.name) AS place
 FROM named n
 LEFT JOIN open o ON o.queue = n.name
-LEFT JOIN rota.queues q ON q.name = n.name
+LEFT JOIN rota.queues v ON v.name = n.name
+-- A pause that is over is none, whoever has written that down.
+LEFT JOIN rota.queues q ON q.name = n.name AND rota.queue_is_paused(q)
 CROSS JOIN LATERAL (
     -- By when the oldest came, not by its age: that is another one at the next page.
     SELECT CASE %(order)s::text WHEN 'longest' THEN -coalesce(o.queued, 0) WHEN 'oldest' THEN coalesce(extract(epoch FROM o.oldest_at), 1e300)
                 ELSE 0 END::double precision AS place) p
 WHERE CASE WHEN %(name)s::text IS NULL THEN n.name <> 'rota' || '.system' ELSE n.name = %(name)s::text END
-  AND (%(paused)s::boolean IS NULL OR coalesce(q.is_paused, false) = %(paused)s::boolean)
+  AND (%(paused)s::boolean IS NULL OR (q.name IS NOT NULL) = %(paused)s::boolean)
   AND (%(after)s::jsonb IS NULL
        OR (p.place, n.name) > ((%(after)s::jsonb ->> 0)::double precision, %(after)s::jsonb ->> 1))
 ORDER BY p.place, n.name LIMIT %(limit)s::integer

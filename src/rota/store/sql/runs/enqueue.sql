@@ -16,5 +16,5 @@ SELECT run_id, is_duplicate FROM rota.enqueue_run(
     backoff => %(backoff)s::text::jsonb,
     tags => %(tags)s::text[],
     metadata => %(metadata)s::text::jsonb,
-    triggered_by => NULL,
+    triggered_by => %(triggered_by)s::text::jsonb,
     validated_by => %(validated_by)s::integer)

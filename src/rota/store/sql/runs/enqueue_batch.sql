@@ -13,5 +13,5 @@ SELECT run_id, false AS is_duplicate FROM unnest(rota.enqueue_batch(
     backoff => %(backoff)s::text::jsonb,
     tags => %(tags)s::text[],
     metadata => %(metadata)s::text::jsonb,
-    triggered_by => NULL,
+    triggered_by => %(triggered_by)s::text::jsonb,
     validated_by => %(validated_by)s::integer)) AS run_id

@@ -21,5 +21,5 @@ SELECT run_id, is_duplicate FROM rota.enqueue_many(
     backoffs => %(backoff)s::text[]::jsonb[],
     tags => %(tags)s::text[]::jsonb[],
     metadatas => %(metadata)s::text[]::jsonb[],
-    triggered_by => NULL,
+    triggered_by => %(triggered_by)s::text::jsonb,
     validated_by => %(validated_by)s::integer[])

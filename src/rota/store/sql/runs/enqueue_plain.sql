@@ -1,6 +1,8 @@
--- The common case, without options: three parameters instead of seventeen.
-SELECT run_id, is_duplicate FROM rota.enqueue_run(
+-- The common case: no option but a queue or a priority.
+SELECT rota.enqueue_plain(
     job => %(job)s::text,
     payload => %(payload)s::text::jsonb,
-    triggered_by => NULL,
-    validated_by => %(validated_by)s::integer)
+    queue => %(queue)s::text,
+    priority => %(priority)s::integer,
+    triggered_by => %(triggered_by)s::text::jsonb,
+    validated_by => %(validated_by)s::integer) AS run_id, false AS is_duplicate

@@ -2,12 +2,14 @@
 -- backoff here: the run is tried again at once, by another process, or ends. It is counted here, too: the process
 -- that would is about to end.
 WITH run AS MATERIALIZED (
-    SELECT o.id, o.attempt, o.job, o.queue, o.attempts_used + 1 >= o.max_attempts AS is_last,
+    SELECT o.id, o.attempt, o.job, o.queue, o.tenant, o.attempts_used + 1 >= o.max_attempts AS is_last,
            format('attempt exceeded its timeout of %%s s', %(timeout)s::real) AS error
     FROM rota.open_runs o
     WHERE o.id = %(id)s::bigint AND o.attempt = %(attempt)s::integer AND o.worker = %(worker)s::bigint
 )
-SELECT rota.count_attempt(r.job, r.queue, 'timed_out', %(timeout)s::real * 1000) FROM run r
+SELECT rota.count_attempt(r.job, r.queue, 'timed_out', %(timeout)s::real * 1000),
+       rota.log_failure(r.id, r.attempt, %(worker)s::bigint, r.job, r.tenant, 'AttemptTimeout', r.error)
+FROM run r
 WHERE CASE WHEN r.is_last
     THEN (SELECT count(*) FROM rota.finish_runs(
             %(worker)s::bigint, ARRAY[r.id], ARRAY[r.attempt], ARRAY[(%(timeout)s::real * 1000)::real], NULL, ARRAY['failed'], ARRAY['timed_out'],

@@ -1,13 +1,17 @@
 -- The ledger of one schedule (or of those that had a name), the newest first. `place` is where each row stands: the next page
--- begins after it.
+-- begins after it. Each ledger is read in the order of its index: one that ticks every second has millions of rows.
 SELECT o.schedule, o.nominal_at, o.through_at, o.count, o.decision, o.reason, o.decided_at, o.decided_by, o.enqueued_at, o.run_id,
        o.backfill_run_id, o.state, o.success, o.duration_ms, o.lateness_ms, o.error, o.is_moved, o.details,
        jsonb_build_array(o.nominal_at, o.schedule_id) AS place
-FROM rota.occurrences o
-WHERE o.schedule_id = ANY (%(ids)s::bigint[])
-  AND (%(before)s::timestamptz IS NULL OR o.nominal_at < %(before)s::timestamptz)
-  AND (%(since)s::timestamptz IS NULL OR o.through_at >= %(since)s::timestamptz)
-  AND (%(decision)s::text IS NULL OR o.decision = %(decision)s::text)
-  AND (%(after)s::jsonb IS NULL
-       OR (o.nominal_at, o.schedule_id) < ((%(after)s::jsonb ->> 0)::timestamptz, (%(after)s::jsonb ->> 1)::bigint))
+FROM unnest(%(ids)s::bigint[]) AS i (id) CROSS JOIN LATERAL (
+    SELECT * FROM rota.occurrences o
+    WHERE o.schedule_id = i.id
+      AND (%(before)s::timestamptz IS NULL OR o.nominal_at < %(before)s::timestamptz)
+      AND (%(since)s::timestamptz IS NULL OR o.through_at >= %(since)s::timestamptz)
+      AND (%(decision)s::text IS NULL OR o.decision = %(decision)s::text)
+      AND (%(after)s::jsonb IS NULL OR o.nominal_at <= (%(after)s::jsonb ->> 0)::timestamptz)
+      AND (%(after)s::jsonb IS NULL
+           OR (o.nominal_at, o.schedule_id) < ((%(after)s::jsonb ->> 0)::timestamptz, (%(after)s::jsonb ->> 1)::bigint))
+    ORDER BY o.nominal_at DESC LIMIT %(limit)s::integer
+) o
 ORDER BY o.nominal_at DESC, o.schedule_id DESC LIMIT %(limit)s::integer

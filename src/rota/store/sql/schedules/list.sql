@@ -10,13 +10,6 @@ SELECT s.id, s.tenant, s.name, s.job, v.state, s.description, s.tags, s.metadata
        s.last_success_at, v.total_runs, v.success_rate_percent, v.avg_duration_ms, v.max_duration_ms, v.max_duration_ms_7d,
        jsonb_build_array(s.tenant, s.name) AS place
 FROM rota.schedules s JOIN rota.schedule_status v ON v.schedule_id = s.id
-WHERE (%(ids)s::bigint[] IS NULL OR s.id = ANY (%(ids)s::bigint[]))
-  AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
-  AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
-  AND (%(job)s::text IS NULL OR s.job = %(job)s::text)
-  AND (%(tag)s::text IS NULL OR s.tags @> ARRAY[%(tag)s::text])
-  AND (%(state)s::text IS NULL OR v.state = %(state)s::text)
-  AND (%(system)s::boolean OR NOT s.is_system)
-  AND NOT EXISTS (SELECT FROM jsonb_each_text(%(metadata)s::jsonb) m WHERE s.metadata ->> m.key IS DISTINCT FROM m.value)
+{schedules/fitting}
   AND (%(after)s::jsonb IS NULL OR (s.tenant, s.name) > (%(after)s::jsonb ->> 0, %(after)s::jsonb ->> 1))
 ORDER BY s.tenant, s.name LIMIT %(limit)s::integer

@@ -1,1 +1,1 @@
-SELECT drain_requested_at IS NOT NULL, is_to_stop FROM rota.workers WHERE id = %(worker)s::bigint
+SELECT drain_requested_at IS NOT NULL, is_to_stop, is_to_hurry FROM rota.workers WHERE id = %(worker)s::bigint

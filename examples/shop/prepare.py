@@ -1,0 +1,85 @@
+"""Before the shop opens: its tables, its SQL jobs, its schedules, and some days of history.
+
+Everything here is harmless to repeat; a history is made only where Rota has not run anything yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import history
+from app import CUSTOMERS, app, import_prices, open_shop, send_newsletter, start_sale
+
+import rota
+
+HERE = Path(__file__).parent
+HOLIDAYS = {
+    "timezone": "Europe/Berlin",
+    "weekends": True,
+    "holidays": ["2026-12-25", "2026-12-26", "2027-01-01", "2027-12-25", "2027-12-26"],
+}
+
+
+async def main() -> None:
+    server = app.config.server
+    print(f"dashboard: http://{server.host}:{server.port}, in a few seconds", flush=True)
+    app.migrate()
+    async with app, app.database.connection() as conn:
+        is_new = await _is_new(conn)
+        for name in ("schema.sql", "sql_jobs.sql"):
+            await conn.execute((HERE / name).read_text())
+        if is_new:
+            await _plan()
+            await history.make(app, conn)
+            await _leave_work()
+        run = await open_shop.options(key="shop").enqueue()
+        print(f"the shop opens with run {run.id}" + (" (already open)" * run.is_duplicate))
+
+
+async def _is_new(conn: Any) -> bool:
+    cursor = await conn.execute("SELECT NOT EXISTS (SELECT FROM rota.runs)")
+    (is_new,) = await cursor.fetchone()
+    return bool(is_new)
+
+
+async def _plan() -> None:
+    """What needs a calendar or a date: such schedules are not part of the code."""
+    now = await app.clock.now()
+    grace = app.schedules.by("grace")
+    await app.calendars.by("grace").create("shop-days", HOLIDAYS, "When the shop is open.")
+    await grace.create(
+        "newsletter",
+        send_newsletter.name,
+        cron="30 8 * * *",
+        timezone="America/New_York",
+        calendar="shop-days",
+        payload={"to": "everybody"},
+        description="On days when somebody can answer.",
+        tags=["marketing"],
+    )
+    await grace.create(
+        "spring-sale", start_sale.name, at=now + timedelta(days=2), payload={"percent": 25}
+    )
+    await grace.create(
+        "autumn-prices", import_prices.name, cron="0 6 * * 1", payload={"feed": "autumn"}
+    )
+    await grace.pause("autumn-prices", "the supplier has no autumn list yet")
+
+
+async def _leave_work() -> None:
+    """A report that is under way, and what needs somebody: a paused queue, and what waits in it."""
+    await app.schedules.by("grace").trigger("sales-so-far", reason="for the meeting")
+    await app.queues.by("grace").pause("newsletter", "the mail provider is down, back at noon")
+    await app.enqueue_many(
+        send_newsletter.options(tenant="north").call(to=name) for name in CUSTOMERS
+    )
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except rota.RotaError as error:
+        raise SystemExit(f"the shop cannot open: {error}") from None

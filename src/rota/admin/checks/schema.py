@@ -1,0 +1,29 @@
+"""The schema: whether it is the one that this release was written for."""
+
+from __future__ import annotations
+
+from rota.model.finding import Finding
+from rota.store.migrate import latest
+from rota.store.plans import Ask, Plan
+
+
+def check() -> Plan[list[Finding]]:
+    (row,) = yield Ask("doctor/schema", {})
+    return [judged(row["number"] or 0, latest())]
+
+
+def judged(installed: int, known: int) -> Finding:
+    if installed < known:
+        return Finding(
+            "schema", "bad", "The schema is older than this release", figure=f"{installed:04}",
+            limit=f"{known:04}", detail="Workers of this release do not start.",
+            advice="apply what is missing; the release before it goes on working meanwhile.",
+            commands=["rota migrate"],
+        )  # fmt: skip
+    if installed > known:
+        return Finding(
+            "schema", "warn", "The schema is newer than this release", figure=f"{installed:04}",
+            limit=f"{known:04}", detail="It still serves this release; the next one may not.",
+            advice="upgrade Rota in this environment.",
+        )  # fmt: skip
+    return Finding("schema", "ok", "The schema fits this release", figure=f"{installed:04}")

@@ -1,0 +1,24 @@
+"""Times that people give: an instant, or so long from now by the database's clock."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from rota.errors import TimingError
+from rota.model.instants import SUPPORTED, is_instant
+from rota.store.clock import read_clock
+from rota.store.plans import Plan
+from rota.timing.nominal import in_utc
+
+
+def read_instant(at: datetime | timedelta, what: str) -> Plan[datetime]:
+    """TimingError if nobody can hold it, or if it has no zone."""
+    if isinstance(at, timedelta):
+        try:
+            at = (yield from read_clock()) + at
+        except OverflowError:
+            raise TimingError(f"{what} is not in {SUPPORTED}") from None
+    found = in_utc(at, what)
+    if not is_instant(at):
+        raise TimingError(f"{what} {at.isoformat()} is not in {SUPPORTED}")
+    return found

@@ -1,0 +1,110 @@
+"""What one can do with limits."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict, Unpack
+
+from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.scope import Scope
+from rota.errors import LimitError
+from rota.model.limit import LimitDetails, LimitInfo, LimitKind, LimitOrder, NextAfter, OnFull
+from rota.model.list_filters import LimitFilters
+from rota.model.page import Page
+from rota.store import limits
+from rota.store.plans import Plan
+
+Found = list[LimitInfo]
+
+
+class LimitChanges(TypedDict, total=False):
+    """What a limit says; of one that there is, what is not named stays. None takes a value away:
+    no key, any queue, any job, any schedule."""
+
+    kind: LimitKind
+    cap: int
+    period_seconds: float | None
+    burst: int | None
+    cost: str | None
+    next_after: NextAfter | None
+    on_full: OnFull
+    queue: str | None
+    jobs: list[str] | None
+    schedule: str | None
+    key: str | None
+
+
+class LimitCommands(Face):
+    scope = Scope(takes=frozenset({"list", "page", "get", "set", "remove", "unblock"}))
+
+    @command
+    def list(self, *, order: LimitOrder = "name", **filters: Unpack[LimitFilters]) -> Plan[Found]:
+        """Every limit with how it stands: by `name`, the `fullest` first, or that with the
+        `longest` line. Filters: `tenant`, `kind`, `job`, `queue`."""
+        return limits.list_limits(order=order, **filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: LimitOrder = "name",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[LimitFilters],
+    ) -> Plan[Page[LimitInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return limits.page_limits(order=order, cursor=cursor, limit=limit, **filters)
+
+    @command
+    def get(self, name: str, tenant: str = "") -> Plan[LimitDetails]:
+        """One limit with its counters, who has a place and who waits; LimitNotFound if there is
+        none."""
+        return limits.read_limit(name, tenant)
+
+    @command
+    def set(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        reason: str | None = None,
+        **changes: Unpack[LimitChanges],
+    ) -> Plan[LimitInfo]:
+        """Make a limit, or change what is named of one that there is:
+        `app.limits.set("mail", queue="mail", cap=5)`. It holds at once: what runs goes on, and
+        nothing new starts until there is room."""
+        known = LimitChanges.__annotations__
+        odd: list[Any] = [field for field in changes if field not in known]
+        if odd:
+            raise LimitError(f"a limit has no {odd[0]}", hint=f"it has {', '.join(known)}")
+        return limits.set_limit(name, changes, tenant=tenant, reason=reason, actor=self.actor)
+
+    @command
+    def remove(self, name: str, *, tenant: str = "", reason: str | None = None) -> Plan[str]:
+        """What waits for it goes on: `removed`. Of a limit that the code declares, an operator's
+        values go and the code's hold again: `reset`."""
+        return limits.remove_limit(name, tenant=tenant, reason=reason, actor=self.actor)
+
+    @command
+    def unblock(
+        self,
+        name: str,
+        value: str | None = None,
+        *,
+        tenant: str = "",
+        reason: str | None = None,
+    ) -> Plan[int]:
+        """A sequence that waits for the success of a run that failed goes on without it; with a
+        value, only that counter. Answers how many did."""
+        return limits.unblock_limit(name, value, tenant=tenant, reason=reason, actor=self.actor)
+
+
+class Limits(LimitCommands, AsyncFace):
+    """`app.limits`"""
+
+    @property
+    def sync(self) -> SyncLimits:
+        return SyncLimits(self.database, self.actor).of_tenant(self.tenant)
+
+
+class SyncLimits(LimitCommands, SyncFace):
+    """`app.limits.sync`"""

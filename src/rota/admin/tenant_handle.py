@@ -1,0 +1,201 @@
+"""`app.tenant("acme")`: the application as one of its tenants sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, ParamSpec, Protocol, Unpack
+
+from rota.admin.audit import Audit
+from rota.admin.bulk_actions import BulkActions
+from rota.admin.calendars import Calendars
+from rota.admin.clock import Clock
+from rota.admin.events import Events
+from rota.admin.jobs import Jobs
+from rota.admin.limits import Limits
+from rota.admin.logs import Logs
+from rota.admin.queues import Queues
+from rota.admin.runs import Runs
+from rota.admin.schedules import Schedules
+from rota.admin.tenants import Tenants
+from rota.admin.why import Why
+from rota.admin.workers import Workers
+from rota.errors import PayloadError
+from rota.jobs.batch import Call
+from rota.jobs.decorator import BoundJob
+from rota.jobs.emit import Emitter, Started
+from rota.jobs.enqueue import Enqueuer
+from rota.jobs.handle import Run
+from rota.jobs.options import KeyKeep
+from rota.jobs.schedule_options import ScheduleArguments
+from rota.model.tenant import TenantInfo, TenantSettings, TenantStats
+
+P = ParamSpec("P")
+
+
+class Faces(Protocol):
+    """What an application has, of which a handle takes its part."""
+
+    runs: Runs
+    bulk: BulkActions
+    schedules: Schedules
+    logs: Logs
+    events: Events
+    limits: Limits
+    audit: Audit
+    why: Why
+    tenants: Tenants
+    jobs: Jobs
+    queues: Queues
+    workers: Workers
+    calendars: Calendars
+    clock: Clock
+
+    @property
+    def _enqueuer(self) -> Enqueuer: ...
+    @property
+    def _emitter(self) -> Emitter: ...
+
+    def schedule(
+        self,
+        name: str,
+        job: BoundJob[...] | str,
+        *,
+        tenant: str = "",
+        **arguments: Unpack[ScheduleArguments],
+    ) -> None: ...
+
+    def unschedule(self, name: str, *, tenant: str = "") -> None: ...
+
+
+class Tenant:
+    """Enqueues, emits and schedules for one tenant; `runs`, `bulk`, `schedules`, `logs`, `events`,
+    `limits`, `audit` and `why` show and act on what is its own, and another tenant's run by its id
+    is not found. `jobs`, `queues`, `workers`, `calendars` and `clock` are the application's."""
+
+    def __init__(self, name: str, app: Faces) -> None:
+        self.name = name
+        self.runs = app.runs.of_tenant(name)
+        self.bulk = app.bulk.of_tenant(name)
+        self.schedules = app.schedules.of_tenant(name)
+        self.logs = app.logs.of_tenant(name)
+        self.events = app.events.of_tenant(name)
+        self.limits = app.limits.of_tenant(name)
+        self.audit = app.audit.of_tenant(name)
+        self.why = app.why.of_tenant(name)
+        self.jobs, self.queues, self.workers = app.jobs, app.queues, app.workers
+        self.calendars, self.clock = app.calendars, app.clock
+        self._tenants = app.tenants
+        self._enqueuer, self._emitter = app._enqueuer, app._emitter
+        self._schedule, self._unschedule = app.schedule, app.unschedule
+
+    def __repr__(self) -> str:
+        return f"<Tenant {self.name}>"
+
+    # Enqueueing.
+
+    async def enqueue(self, job: BoundJob[P], /, *args: P.args, **kwargs: P.kwargs) -> Run:
+        """One run for this tenant: `await acme.enqueue(send, user_id=7)`; with options,
+        `await acme.enqueue(send.options(delay=60), user_id=7)`."""
+        return await self._enqueuer.send(self._own(job.call(*args, **kwargs)))
+
+    def enqueue_sync(self, job: BoundJob[P], /, *args: P.args, **kwargs: P.kwargs) -> Run:
+        return self._enqueuer.send_sync(self._own(job.call(*args, **kwargs)))
+
+    async def enqueue_many(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+        """As `app.enqueue_many`, for this tenant."""
+        return await self._enqueuer.send_many([*map(self._own, calls)], connection)
+
+    def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+        return self._enqueuer.send_many_sync([*map(self._own, calls)], connection)
+
+    async def emit(
+        self,
+        event: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        key_keep: KeyKeep = None,
+        key_period: float | timedelta | None = None,
+        hook: str | None = None,
+        connection: Any = None,
+    ) -> Started:
+        """As `app.emit`, for this tenant."""
+        return await self._emitter.send(
+            event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
+            key_period=key_period, hook=hook,
+        )  # fmt: skip
+
+    def emit_sync(
+        self,
+        event: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        key_keep: KeyKeep = None,
+        key_period: float | timedelta | None = None,
+        hook: str | None = None,
+        connection: Any = None,
+    ) -> Started:
+        return self._emitter.send_sync(
+            event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
+            key_period=key_period, hook=hook,
+        )  # fmt: skip
+
+    # Schedules.
+
+    def schedule(
+        self, name: str, job: BoundJob[...] | str, **arguments: Unpack[ScheduleArguments]
+    ) -> None:
+        """As `app.schedule`, for this tenant: other tenants may have a schedule of that name."""
+        self._schedule(name, job, tenant=self.name, **arguments)
+
+    def unschedule(self, name: str) -> None:
+        self._unschedule(name, tenant=self.name)
+
+    # The tenant itself.
+
+    async def get(self) -> TenantInfo:
+        """Its settings and counts; TenantNotFound while nothing is known of it."""
+        return await self._tenants.get(self.name)
+
+    def get_sync(self) -> TenantInfo:
+        return self._tenants.sync.get(self.name)
+
+    async def stats(self) -> TenantStats:
+        return await self._tenants.stats(self.name)
+
+    def stats_sync(self) -> TenantStats:
+        return self._tenants.sync.stats(self.name)
+
+    async def set(
+        self, reason: str | None = None, **settings: Unpack[TenantSettings]
+    ) -> TenantInfo:
+        return await self._tenants.set(self.name, reason, **settings)
+
+    def set_sync(self, reason: str | None = None, **settings: Unpack[TenantSettings]) -> TenantInfo:
+        return self._tenants.sync.set(self.name, reason, **settings)
+
+    async def pause(
+        self, reason: str | None = None, until: datetime | timedelta | None = None
+    ) -> int:
+        return await self._tenants.pause(self.name, reason, until)
+
+    def pause_sync(
+        self, reason: str | None = None, until: datetime | timedelta | None = None
+    ) -> int:
+        return self._tenants.sync.pause(self.name, reason, until)
+
+    async def resume(self, reason: str | None = None) -> int:
+        return await self._tenants.resume(self.name, reason)
+
+    def resume_sync(self, reason: str | None = None) -> int:
+        return self._tenants.sync.resume(self.name, reason)
+
+    def _own(self, call: Call) -> Call:
+        whose = call.options.tenant
+        if whose not in (None, "", self.name):
+            raise PayloadError(
+                f'job "{call.job}": this is the handle of tenant {self.name!r}, not of {whose!r}'
+            )
+        return call._replace(options=call.options.merge({"tenant": self.name}))

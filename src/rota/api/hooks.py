@@ -1,0 +1,182 @@
+"""Webhooks: `POST /hooks/NAME`. The signature is the only thing that lets a request in.
+
+They stand before the check of the token, and read their body themselves: its bytes are what was
+signed. A refusal is recorded and counted, without what the request said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rota.api.addresses import Addresses
+from rota.api.auth import path_of
+from rota.api.errors import ProblemError
+from rota.api.limits import RateLimit
+from rota.config.hooks import Hook
+from rota.errors import PayloadError
+from rota.model.json_bounds import check_bounds
+from rota.model.signatures import find_fault
+
+if TYPE_CHECKING:
+    from rota.app import App
+
+PREFIX = "/hooks/"
+UNKNOWN = "(unknown)"
+_BODY_SECONDS = 30.0
+_ODD = re.compile(r"[^\w.:-]+")
+_KINDS = {"github": "x-github-event"}
+_DELIVERIES = {"github": "x-github-delivery"}
+# What is said to the sender; the reason itself is for the operator.
+_UNSIGNED = "the signature is missing, wrong or too old"
+_ANSWERS = {
+    "unknown_hook": (404, "not_found", "there is no such webhook"),
+    "no_signature": (401, "unauthorized", _UNSIGNED),
+    "bad_signature": (401, "unauthorized", _UNSIGNED),
+    "stale": (401, "unauthorized", _UNSIGNED),
+    "too_large": (413, "body_too_large", "the body is too large"),
+    "not_json": (422, "invalid", "the body is not JSON that can be kept"),
+}
+
+
+class Hooks:
+    """Takes what is meant for a webhook; lets everything else pass."""
+
+    def __init__(self, app: ASGIApp, *, owner: App) -> None:
+        server = owner.config.server
+        self._app = app
+        self._hooks = owner.config.hooks
+        self._events = owner.events.within(server.statement_seconds)
+        self._failures = RateLimit(server.failures_per_second)
+        self._addresses = Addresses(server.trusted_proxies)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not path_of(scope).startswith(PREFIX):
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] != "POST":
+            raise ProblemError(
+                405, "method_not_allowed", "a webhook takes POST", headers={"Allow": "POST"}
+            )
+        answer = await self._take(scope, receive)
+        await JSONResponse(answer)(scope, receive, send)
+
+    async def _take(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        hook = self._hooks.get(path_of(scope).removeprefix(PREFIX))
+        if hook is None:
+            await self._refuse(scope, UNKNOWN, "unknown_hook")
+        body = await _read(receive, hook.body_bytes)
+        if body is None:
+            await self._refuse(scope, hook.name, "too_large")
+        headers = dict(Headers(scope=scope).items())
+        if fault := find_fault(hook.signed, headers, body, time.time()):
+            await self._refuse(scope, hook.name, fault)
+        try:
+            said = _parse(body)
+        except ValueError:
+            await self._refuse(scope, hook.name, "not_json")
+        if hook.scheme == "slack" and said_of(said, "type") == "url_verification":
+            return {"challenge": said_of(said, "challenge")}
+        return await self._emit(scope, hook, headers, body, said)
+
+    async def _emit(
+        self, scope: Scope, hook: Hook, headers: Mapping[str, str], body: bytes, said: Any
+    ) -> dict[str, Any]:
+        kind = kind_of(hook, headers, said)
+        delivery = delivery_of(hook, headers, said)
+        key = delivery or f"sha256:{hashlib.sha256(_signed_part(hook, headers) + body).hexdigest()}"
+        payload = {"hook": hook.name, "type": kind, "delivery": delivery, "body": said}
+        try:
+            found = await self._events.receive(
+                hook.event.replace("{type}", kind)[:200], payload, tenant=hook.tenant,
+                key=key[:400], key_period=hook.key_seconds, source={"webhook": hook.name},
+            )  # fmt: skip
+        except PayloadError:
+            await self._refuse(scope, hook.name, "not_json")
+        return {"event_id": found.event_id, "is_duplicate": found.is_duplicate}
+
+    async def _refuse(self, scope: Scope, hook: str, reason: str) -> NoReturn:
+        """Who fails too often is turned away before anything is written."""
+        address = self._addresses.of(scope)
+        self._failures.take(address)
+        await self._events.refuse(hook, reason, address)
+        status, code, detail = _ANSWERS[reason]
+        headers = {"Connection": "close"} if reason == "too_large" else None
+        raise ProblemError(status, code, detail, headers=headers)
+
+
+async def _read(receive: Receive, most: int) -> bytes | None:
+    """None if it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ProblemError(400, "malformed", "the body did not come whole")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    return None
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise ProblemError(
+            408,
+            "request_timeout",
+            "the body did not arrive in time",
+            headers={"Connection": "close"},
+        ) from None
+
+
+def _parse(body: bytes) -> Any:
+    """ValueError if it is not JSON, or none that a payload can hold."""
+    try:
+        check_bounds(body)
+        found = json.loads(body, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("too deep") from None
+    if "\\u0000" in json.dumps(found):
+        raise ValueError("a text holds a NUL character")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"JSON has no {name}")
+
+
+def said_of(said: Any, *path: str) -> str | None:
+    """A text inside the body, if there is one."""
+    for name in path:
+        said = said.get(name) if isinstance(said, Mapping) else None
+    return said if isinstance(said, str) and said else None
+
+
+def kind_of(hook: Hook, headers: Mapping[str, str], said: Any) -> str:
+    """What the sender calls it, as part of a name."""
+    header = headers.get(_KINDS.get(hook.scheme, hook.type_header.lower()))
+    inner = said_of(said, "event", "type") if hook.scheme == "slack" else None
+    word = inner or header or said_of(said, "type") or "received"
+    return _ODD.sub("_", word)[:100]
+
+
+def delivery_of(hook: Hook, headers: Mapping[str, str], said: Any) -> str | None:
+    """The sender's number of this delivery."""
+    if hook.scheme in ("stripe", "slack"):
+        return said_of(said, "id" if hook.scheme == "stripe" else "event_id")
+    return headers.get(_DELIVERIES.get(hook.scheme, hook.delivery_header.lower())) or None
+
+
+def _signed_part(hook: Hook, headers: Mapping[str, str]) -> bytes:
+    """Two requests with the same body are two deliveries if their times differ."""
+    return headers.get((hook.timestamp_header or "").lower(), "").encode()

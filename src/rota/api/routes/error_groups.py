@@ -1,0 +1,94 @@
+"""Failures by kind: look, handle, reopen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+
+from rota.api.pages import error_page
+from rota.api.routing import router
+from rota.api.schemas import error_groups as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Instant, Limit, read_cursor
+from rota.api.state import AtDesk
+from rota.model.error_group import ErrorOrder
+
+routes = router("errors")
+
+GroupId = Annotated[str, Path(min_length=1, max_length=40, description="The id of a group.")]
+DAY = timedelta(days=1)
+
+
+@routes.get("/errors", response_model=schemas.ErrorGroupPage, operation_id="list_errors")
+async def list_errors(
+    desk: AtDesk,
+    standing: Annotated[
+        list[schemas.Standing] | None, Query(description="In this standing; may be repeated.")
+    ] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    text: Annotated[
+        str | None,
+        Query(min_length=1, max_length=400, description="With this in type, message or place."),
+    ] = None,
+    since: Annotated[
+        Instant | None, Query(description="That happened since then; counted from there.")
+    ] = None,
+    system: Annotated[bool, Query(description="Those of Rota's housekeeping, too.")] = False,
+    order: Annotated[
+        ErrorOrder,
+        Query(description="What comes first: seen last, most failures, seen first most lately."),
+    ] = "last",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Groups of failures of one type, place and message. Without `since` the last day is
+    counted."""
+    kind = f"errors {order}"
+    found = await desk.errors.page(
+        standings=tuple(standing) if standing else None, job=job, text=text, system=system,
+        since=since, order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
+    )  # fmt: skip
+    return error_page(kind, found)
+
+
+@routes.get(
+    "/errors/{group}",
+    response_model=schemas.ErrorDetailsView,
+    operation_id="get_error",
+    responses=problems(404),
+)
+async def get_error(
+    desk: AtDesk,
+    group: GroupId,
+    since: Annotated[
+        Instant | None, Query(description="Counted from there; left out: the last day.")
+    ] = None,
+) -> Any:
+    """One group with the traceback of its last failure, and what its runs have in common."""
+    return await desk.errors.get(group, since=since or DAY)
+
+
+@routes.post(
+    "/errors/{group}/handle",
+    response_model=schemas.ErrorDetailsView,
+    operation_id="handle_error",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def handle_error(desk: AtDesk, group: GroupId, body: schemas.Handling | None = None) -> Any:
+    """Somebody has seen to it: it and its runs need no attention until it happens again."""
+    await desk.errors.handle(group, body.reason if body else None)
+    return await desk.errors.get(group)
+
+
+@routes.post(
+    "/errors/{group}/reopen",
+    response_model=schemas.ErrorDetailsView,
+    operation_id="reopen_error",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def reopen_error(desk: AtDesk, group: GroupId, body: schemas.Handling | None = None) -> Any:
+    """It was handled, and is not any more."""
+    await desk.errors.reopen(group, body.reason if body else None)
+    return await desk.errors.get(group)

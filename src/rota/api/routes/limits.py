@@ -1,0 +1,107 @@
+"""Limits: look, set, remove, let a sequence go on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+
+from rota.api.pages import page_of
+from rota.api.routing import router
+from rota.api.schemas import limits as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Cursor, Limit, read_cursor
+from rota.api.state import AtDesk
+from rota.model.limit import LimitKind, LimitOrder
+
+routes = router("limits")
+LimitName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a limit.")]
+Tenant = Annotated[
+    str, Query(max_length=200, description="Whose limit it is; empty: that of all tenants.")
+]
+
+
+@routes.get("/limits", response_model=schemas.LimitPage, operation_id="list_limits")
+async def list_limits(
+    desk: AtDesk,
+    tenant: Annotated[
+        str | None, Query(max_length=200, description="Only limits of this tenant.")
+    ] = None,
+    kind: Annotated[LimitKind | None, Query(description="Only limits of this kind.")] = None,
+    job: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Only those of this job.")
+    ] = None,
+    queue: Annotated[
+        str | None, Query(min_length=1, max_length=100, description="Only those of this queue.")
+    ] = None,
+    order: Annotated[
+        LimitOrder, Query(description="By name; or the fullest, or the longest line, first.")
+    ] = "name",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Any:
+    """Limits with how they stand, by name or as `order` says."""
+    label = f"limits {order}"
+    place = read_cursor(label, cursor, float, str, str)
+    found = await desk.limits.page(
+        tenant=tenant, kind=kind, job=job, queue=queue, order=order, cursor=place, limit=limit
+    )
+    return page_of(label, found)
+
+
+@routes.get(
+    "/limits/{name}",
+    response_model=schemas.LimitDetailsView,
+    operation_id="get_limit",
+    responses=problems(404),
+)
+async def get_limit(desk: AtDesk, name: LimitName, tenant: Tenant = "") -> Any:
+    """One limit with its counters, who has a place and who waits."""
+    return await desk.limits.get(name, tenant)
+
+
+@routes.put(
+    "/limits/{name}",
+    response_model=schemas.LimitView,
+    operation_id="set_limit",
+    responses=problems(409, *WITH_BODY),
+)
+async def set_limit(
+    desk: AtDesk, name: LimitName, body: schemas.SetLimit, tenant: Tenant = ""
+) -> Any:
+    """Make a limit, or change what the body names of one that there is. It holds at once: what runs
+    goes on, and nothing new starts until there is room."""
+    changes = body.model_dump(exclude_unset=True, exclude={"reason"})
+    return await desk.limits.set(name, tenant=tenant, reason=body.reason, **changes)
+
+
+@routes.delete(
+    "/limits/{name}",
+    response_model=schemas.LimitAnswer,
+    operation_id="remove_limit",
+    responses=problems(404, 409),
+)
+async def remove_limit(
+    desk: AtDesk,
+    name: LimitName,
+    tenant: Tenant = "",
+    reason: Annotated[str | None, Query(max_length=1000, description="For the audit.")] = None,
+) -> Any:
+    """Remove a limit: what waits for it goes on. Of one that the code declares, only an operator's
+    values go."""
+    return {"answer": await desk.limits.remove(name, tenant=tenant, reason=reason)}
+
+
+@routes.post(
+    "/limits/{name}/unblock",
+    response_model=schemas.Unblocked,
+    operation_id="unblock_limit",
+    responses=problems(404, 409, *WITH_BODY),
+)
+async def unblock_limit(
+    desk: AtDesk, name: LimitName, body: schemas.UnblockLimit | None = None, tenant: Tenant = ""
+) -> Any:
+    """Let a sequence go on that waits for the success of a run which has failed."""
+    given = body or schemas.UnblockLimit.model_construct(value=None, reason=None)
+    freed = await desk.limits.unblock(name, given.value, tenant=tenant, reason=given.reason)
+    return {"unblocked": freed}

@@ -1,0 +1,37 @@
+"""One action on runs that are named: each is decided for itself, and told in the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.routing import router
+from rota.api.schemas import bulk as schemas
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.state import AtDesk
+
+routes = router("runs")
+_BATCH: Any = {"response_model": schemas.BulkResultView, "responses": problems(*WITH_BODY)}
+
+
+@routes.post("/runs/cancel", operation_id="cancel_runs", **_BATCH)
+async def cancel_runs(desk: AtDesk, body: schemas.BatchRequest) -> Any:
+    """Cancel these runs."""
+    return await desk.runs.cancel_many(body.ids, dry_run=body.dry_run, reason=body.reason)
+
+
+@routes.post("/runs/retry", operation_id="retry_runs", **_BATCH)
+async def retry_runs(desk: AtDesk, body: schemas.BatchRetrial) -> Any:
+    """Put these failed or cancelled runs back to work."""
+    return await desk.runs.retry_many(
+        body.ids,
+        payload=body.payload,
+        delay=body.delay_seconds,
+        dry_run=body.dry_run,
+        reason=body.reason,
+    )
+
+
+@routes.post("/runs/delete", operation_id="delete_runs", **_BATCH)
+async def delete_runs(desk: AtDesk, body: schemas.BatchRequest) -> Any:
+    """Remove these ended runs with attempts and log lines."""
+    return await desk.runs.delete_many(body.ids, dry_run=body.dry_run, reason=body.reason)

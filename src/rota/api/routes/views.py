@@ -1,0 +1,47 @@
+"""Views: filters of the list of runs that have a name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+
+from rota.api.routing import router
+from rota.api.schemas import run_views as schemas
+from rota.api.schemas.fleet import Removed
+from rota.api.schemas.problem import WITH_BODY, problems
+from rota.api.schemas.values import Why
+from rota.api.state import AtDesk
+
+routes = router("views")
+ViewName = Annotated[str, Path(min_length=1, max_length=100, description="The name of a view.")]
+
+
+@routes.get("/views", response_model=schemas.RunViewList, operation_id="list_views")
+async def list_views(desk: AtDesk) -> Any:
+    """Filters of the list of runs that have a name."""
+    return {"items": await desk.views.list()}
+
+
+@routes.put(
+    "/views/{name}",
+    response_model=schemas.RunViewList,
+    operation_id="put_view",
+    responses=problems(*WITH_BODY),
+)
+async def put_view(desk: AtDesk, name: ViewName, body: schemas.NewRunView) -> Any:
+    """Keep a filter under this name; one that has it is replaced."""
+    await desk.views.save(name, body.query, body.reason)
+    return {"items": await desk.views.list()}
+
+
+@routes.delete(
+    "/views/{name}",
+    response_model=Removed,
+    operation_id="delete_view",
+    responses=problems(404),
+)
+async def delete_view(desk: AtDesk, name: ViewName, reason: Why = None) -> Any:
+    """Forget a view. The runs stay."""
+    await desk.views.delete(name, reason)
+    return {"name": name}

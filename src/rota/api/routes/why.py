@@ -1,0 +1,36 @@
+"""Why something does not run, or did what it did."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from rota.api.routing import router
+from rota.api.schemas.problem import problems
+from rota.api.schemas.why import WhyView
+from rota.api.state import AtDesk
+from rota.model.why import Kind
+
+routes = router("why")
+
+
+@routes.get("/why", response_model=WhyView, operation_id="why", responses=problems(404))
+async def why(
+    desk: AtDesk,
+    subject: Annotated[
+        str,
+        Query(min_length=1, max_length=200, description="A run's number, or a name."),
+    ],
+    kind: Annotated[
+        Kind | None,
+        Query(
+            description="Which of them is meant; else a number is a run, and a name a schedule, "
+            "else a job, else a queue."
+        ),
+    ] = None,
+    tenant: Annotated[str, Query(max_length=200, description="Whose schedule it is.")] = "",
+) -> Any:
+    """The reasons why a run, a schedule, a job or a queue does not run, or did what it did: in
+    order, in plain words, with the command that would change each."""
+    return await desk.why(subject, kind=kind, tenant=tenant)

@@ -1,0 +1,61 @@
+"""What needs somebody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.schemas.views import view
+from rota.model.attention import Attention, KindCount, Need
+
+_NEED: dict[str, Any] = {
+    "kind": "paused_queue", "state": "paused", "subject": "queue", "name": "mail", "noun": "Queue",
+    "says": "is paused: 12 runs wait, the oldest for 2 h 14 min",
+    "reason": "by grace: “provider is down”", "since": "2026-03-08T07:45:00Z", "tenant": "",
+    "figures": {"waiting": 12, "oldest_seconds": 8040.0}, "command": "rota queues resume mail",
+}  # fmt: skip
+_KIND: dict[str, Any] = {
+    "kind": "paused_queue", "subject": "queue", "state": "paused", "count": 1,
+}  # fmt: skip
+
+NeedView = view(
+    Need,
+    "Need",
+    {
+        "kind": "Which kind of thing: `failing_job`, `paused_queue`, …",
+        "state": "How it stands, in one word: `failed`, `paused`, `late`, `lost`, `warn`, …",
+        "subject": "What it is about: `job`, `queue`, `schedule`, `run`, `worker` or `limit`.",
+        "name": "Its name, of a run its id.",
+        "noun": "How the sentence begins, before the name.",
+        "says": "How it goes on, with the numbers and what is usual.",
+        "reason": "Why, or the last error; null where nobody knows.",
+        "since": "Since when.",
+        "tenant": "Of this tenant; empty for none.",
+        "figures": "The numbers of the sentence.",
+        "command": "What one types to change it, or to look closer.",
+    },
+    _NEED,
+)
+KindView = view(
+    KindCount,
+    "KindCount",
+    {
+        "kind": "Which kind of thing.",
+        "subject": "What it is about.",
+        "state": "How it stands.",
+        "count": "How many there are, listed or not.",
+    },
+    _KIND,
+)
+AttentionView = view(
+    Attention,
+    "Attention",
+    {
+        "at": "Now, by the database's clock.",
+        "total": "How many things need somebody.",
+        "needs": "The first of each kind, the worst kind first.",
+        "kinds": "How many there are of each kind.",
+    },
+    {"at": "2026-03-08T09:59:30Z", "total": 1, "needs": [_NEED], "kinds": [_KIND]},
+    needs=list[NeedView],  # type: ignore[valid-type]
+    kinds=list[KindView],  # type: ignore[valid-type]
+)

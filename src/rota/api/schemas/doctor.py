@@ -1,0 +1,51 @@
+"""How the installation stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.schemas.views import view
+from rota.model.finding import Finding, Report
+
+_FINDING: dict[str, Any] = {
+    "check": "oldest_transaction", "verdict": "bad",
+    "title": "A transaction has been open for 3 h 41 min", "figure": "3 h 41 min",
+    "limit": "5 min",
+    "detail": "Process 31007, user bi_export: idle in transaction. Dead rows cannot be removed "
+    "while it lives: claims and lists become slower.",
+    "advice": "ask its owner to end it, or end it yourself; then give that role a limit.",
+    "commands": ["psql -c 'select pg_terminate_backend(31007)'"],
+}  # fmt: skip
+
+FindingView = view(
+    Finding,
+    "Finding",
+    {
+        "check": "Which check found it.",
+        "verdict": "`ok`, `warn` or `bad`.",
+        "title": "What is so.",
+        "figure": "What was measured.",
+        "limit": "What it should not pass; null where there is no limit.",
+        "detail": "What it costs; null where all is well.",
+        "advice": "What to do about it; null where all is well.",
+        "commands": "What to type.",
+    },
+    _FINDING,
+)
+ReportView = view(
+    Report,
+    "Report",
+    {
+        "at": "Now, by the database's clock.",
+        "took_ms": "How long the checks took.",
+        "bad": "How many findings need action.",
+        "warn": "How many are worth a look.",
+        "ok": "How many are fine.",
+        "findings": "All of them, the worst first.",
+    },
+    {
+        "at": "2026-03-08T09:59:30Z", "took_ms": 12.0, "bad": 1, "warn": 0, "ok": 18,
+        "findings": [_FINDING],
+    },
+    findings=list[FindingView],  # type: ignore[valid-type]
+)  # fmt: skip

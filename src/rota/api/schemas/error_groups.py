@@ -1,0 +1,106 @@
+"""Failures by kind."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from rota.api.schemas.values import Reason
+from rota.api.schemas.views import Body, examples, page, view
+from rota.model.error_group import ErrorDetails, ErrorGroup, Share, Trait
+
+Standing = Literal["new", "back", "known", "handled", "quiet"]
+_AT = "2026-03-08T09:00:00Z"
+_EXAMPLE: dict[str, Any] = {
+    "id": "5f1c09a2be41", "error_type": "ConnectionError", "error": "503 from the supplier",
+    "file": "shop/app.py", "line": 122, "function": "call_supplier", "jobs": ["call_supplier"],
+    "standing": "back", "first_seen_at": "2026-02-01T09:00:00Z", "last_seen_at": _AT,
+    "failures": 1592, "runs": 398, "recent_failures": 12, "recent_runs": 3, "share": 0.4,
+    "counts": [0, 4, 8], "last_run_id": 42, "returned_at": None, "quiet_since": None,
+    "handled_at": "2026-03-01T09:00:00Z", "handled_by": "api:ada",
+    "handled_reason": "the supplier knows",
+}  # fmt: skip
+
+ErrorGroupView = view(
+    ErrorGroup,
+    "ErrorGroup",
+    {
+        "id": "The same for the same kind of failure, on every machine.",
+        "error_type": "Class of the exception.",
+        "error": "The last message.",
+        "file": "Where in the application's code; null: nowhere.",
+        "line": "Of the last one.",
+        "function": "Where in the application's code.",
+        "jobs": "Whose failures they are.",
+        "standing": "`new` for a day, then `known`; `handled`; `back` if it happened after that "
+        "or after a week without; `quiet` after a week without.",
+        "first_seen_at": "When it happened first.",
+        "last_seen_at": "When it happened last.",
+        "failures": "How often it happened.",
+        "runs": "How many runs failed for good with it.",
+        "recent_failures": "How often in the range.",
+        "recent_runs": "How many runs in the range.",
+        "share": "Of all failures in the range, 0 to 1.",
+        "counts": "Failures in equal steps of the range, the last one up to now.",
+        "last_run_id": "The run that had it last.",
+        "returned_at": "When it last happened after a week without.",
+        "quiet_since": "When it had happened before that.",
+        "handled_at": "When somebody last handled it.",
+        "handled_by": "Who.",
+        "handled_reason": "Why.",
+    },
+    _EXAMPLE,
+    standing=Standing,
+)
+ErrorGroupPage = page(
+    ErrorGroupView,
+    standings=(
+        dict[str, int],
+        Field(description="How many groups of the filter there are, by standing."),
+    ),
+    since=(datetime, Field(description="Where the range begins that is counted.")),
+    failures=(int, Field(description="All failures of the filter in the range.")),
+)
+ShareView = view(
+    Share,
+    "Share",
+    {"value": "Of the field.", "runs": "How many of the runs have it."},
+    {"value": "lamp", "runs": 311},
+)
+TraitView = view(
+    Trait,
+    "Trait",
+    {"name": "`job`, `worker` or `payload.<field>`.", "shares": "The commonest values."},
+    {"name": "payload.product", "shares": [{"value": "lamp", "runs": 311}]},
+    shares=list[ShareView],  # type: ignore[valid-type]
+)
+ErrorDetailsView = view(
+    ErrorDetails,
+    "ErrorDetails",
+    {
+        "group": "The group.",
+        "since": "Where the range begins that is counted.",
+        "traceback": "Of the last failure that has one.",
+        "traits": "What its last failed runs have in common.",
+        "looked_at": "How many of them were looked at.",
+    },
+    {
+        "group": _EXAMPLE,
+        "since": _AT,
+        "traceback": "Traceback (most recent call last): …",
+        "traits": [{"name": "payload.product", "shares": [{"value": "lamp", "runs": 311}]}],
+        "looked_at": 398,
+    },
+    group=ErrorGroupView,
+    traits=list[TraitView],  # type: ignore[valid-type]
+)
+
+
+class Handling(Body):
+    """Why."""
+
+    model_config = examples({"reason": "the supplier knows"})
+
+    reason: Reason = None

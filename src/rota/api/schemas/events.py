@@ -1,0 +1,202 @@
+"""Events of the business, as the API shows and takes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rota.api.schemas.runs import Enqueued
+from rota.api.schemas.values import BIGGEST_ID, Instant, KeySeconds, Payload, Reason
+from rota.api.schemas.views import Body, examples, page, view
+from rota.model.event import BindingInfo, EventInfo
+from rota.model.watch import Refusal, Replayed, WatchInfo
+
+_AT = "2026-03-08T09:00:00Z"
+_EVENT: dict[str, Any] = {
+    "tenant": "", "name": "order.paid", "id": 7, "at": _AT, "payload": {"order_id": 7},
+    "key": "order-7", "actor": "ada", "role": "shop", "source": {"hook": "django"},
+    "metadata": None, "duplicate_of": None, "outcome": "started",
+    "deliveries": [{"job": "send_receipt", "run": 42}, {"job": "book", "skipped": "filter"}],
+}  # fmt: skip
+EventView = view(
+    EventInfo,
+    "Event",
+    {
+        "tenant": "Whose it is.",
+        "name": "Its name.",
+        "id": "Its number.",
+        "at": "When it was emitted.",
+        "payload": "What the jobs were called with.",
+        "key": "What it was de-duplicated by.",
+        "actor": "The application's user, if it said so.",
+        "role": "The role of the database that emitted it.",
+        "source": "Where it came from: a table, a hook, a webhook, a run.",
+        "metadata": "What its runs carry along.",
+        "duplicate_of": "The event with this key that came first.",
+        "deliveries": "One for each job that was bound to it: its run, or why it has none.",
+        "outcome": "started, unbound (no job was bound), filtered or duplicate.",
+    },
+    _EVENT,
+)
+EventPage = page(EventView)
+
+BindingView = view(
+    BindingInfo,
+    "Binding",
+    {
+        "pattern": "A name, or a pattern with `*` for any characters.",
+        "job": "The job that is bound to it.",
+        "is_pattern": "Whether it has a `*`.",
+        "filter": "What payloads must fit; null: all do.",
+        "is_enabled": "Whether the job is enabled; if not, its runs wait.",
+    },
+    {
+        "pattern": "order.*",
+        "job": "send_receipt",
+        "is_pattern": True,
+        "filter": {"status": "paid"},
+        "is_enabled": True,
+    },
+)
+
+
+class NewEvent(Body):
+    """A fact that starts the jobs bound to it."""
+
+    model_config = examples({"event": "order.paid", "payload": {"order_id": 7}, "key": "order-7"})
+
+    event: str = Field(min_length=1, max_length=200, description="Its name.")
+    payload: Payload = Field(default_factory=dict, description="What the jobs are called with.")
+    tenant: str = Field(default="", max_length=200, description="Whose it is.")
+    key: str | None = Field(
+        default=None, min_length=1, max_length=400, description="One run for each job and key."
+    )
+    key_seconds: KeySeconds = Field(default=None, description="How long the key outlives its runs.")
+    period_seconds: Annotated[float, Field(ge=0.001, le=3_153_600_000)] | None = Field(
+        default=None, description="Instead: one event for the key in this time, whatever it starts."
+    )
+    hook: str | None = Field(
+        default=None, min_length=1, max_length=200, description="What part of a program sends it."
+    )
+
+
+class Emitted(Body):
+    """What the event has started."""
+
+    model_config = examples(
+        {"event_id": 7, "runs": [{"run_id": 42, "job": "send_receipt", "is_duplicate": False}]}
+    )
+
+    event_id: int = Field(description="The number under which it is kept.")
+    runs: list[Enqueued] = Field(description="One for each job that is bound to it.")
+
+
+WatchView = view(
+    WatchInfo,
+    "Watch",
+    {
+        "id": "Its number.",
+        "tenant": "Whose its events are, unless a column says.",
+        "table_name": "The table, as it was called when the watch began.",
+        "event": "Its events are called so, with the operation after a dot.",
+        "operations": "Which of insert, update and delete count.",
+        "update_of": "An update counts if one of these columns changed; null: always.",
+        "columns": "Which columns are told; null: all.",
+        "condition": "Which rows count; null: all.",
+        "tenant_column": "The column that says whose a row is.",
+        "created_at": "When it began.",
+        "created_by": "Who began it.",
+        "drift": "Where the database differs from what was installed.",
+    },
+    {
+        "id": 1, "tenant": "", "table_name": "public.orders", "event": "orders",
+        "operations": ["insert", "update"], "update_of": ["status"], "columns": None,
+        "condition": "new.total > 100", "tenant_column": None, "created_at": _AT,
+        "created_by": "cli:ada", "drift": [],
+    },
+)  # fmt: skip
+
+ReplayedView = view(
+    Replayed,
+    "Replayed",
+    {
+        "events": "How many match.",
+        "started": "How many runs were started, or would be.",
+        "delivered_before": "How many the job got before.",
+        "filtered": "How many do not fit the job's filters.",
+        "held": "How many another transaction holds; try those again.",
+        "is_dry_run": "Whether they were only counted.",
+    },
+    {
+        "events": 12, "started": 9, "delivered_before": 2, "filtered": 1, "held": 0,
+        "is_dry_run": True,
+    },
+)  # fmt: skip
+
+RefusalView = view(
+    Refusal,
+    "Refusal",
+    {
+        "hook": "The webhook.",
+        "reason": "Why it was refused.",
+        "address": "Where it came from.",
+        "minute": "In which minute.",
+        "refusals": "How many in it.",
+        "last_at": "When the last of them came.",
+    },
+    {
+        "hook": "stripe", "reason": "signature", "address": "192.0.2.7", "minute": _AT,
+        "refusals": 3, "last_at": _AT,
+    },
+)  # fmt: skip
+
+_Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ReplayRequest(Body):
+    """Which events a job gets, either by name or by id."""
+
+    model_config = examples({"job": "send_receipt", "event": "order.*", "dry_run": True})
+
+    job: _Text = Field(description="Which gets them.")
+    event: _Text | None = Field(default=None, description="A name, or a pattern: order.*")
+    ids: list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None = Field(
+        default=None, min_length=1, max_length=1000, description="These."
+    )
+    since: Instant | None = Field(default=None, description="At this time or later.")
+    until: Instant | None = Field(default=None, description="Before this time.")
+    tenant: str | None = Field(default=None, max_length=200, description="Of this tenant.")
+    again: bool = Field(default=False, description="Also those that the job got before.")
+    dry_run: bool = Field(default=False, description="Only count.")
+    reason: Reason = None
+
+
+class NewWatch(Body):
+    """A table whose rows become events."""
+
+    model_config = examples(
+        {"table": "shop.orders", "on": "insert,update[status]", "when": "new.total > 100"}
+    )
+
+    table: _Text = Field(description="With its schema, quoted as in SQL.")
+    on: str = Field(
+        default="insert,update,delete", max_length=2000, description="What counts, as one text."
+    )
+    when: str | None = Field(
+        default=None, min_length=1, max_length=10_000, description="Which rows: a SQL expression."
+    )
+    columns: list[_Text] | None = Field(
+        default=None, min_length=1, max_length=1600, description="Only these are told."
+    )
+    event: _Text | None = Field(default=None, description="Instead of the table's name.")
+    tenant: str = Field(default="", max_length=200, description="Whose the events are.")
+    tenant_column: _Text | None = Field(default=None, description="Which says whose a row is.")
+
+
+class Unwatched(Body):
+    """What was taken away."""
+
+    model_config = examples({"ids": [1]})
+
+    ids: list[int] = Field(description="The numbers of the watches.")

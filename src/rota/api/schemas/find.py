@@ -1,0 +1,27 @@
+"""What a search by name or id has found."""
+
+from __future__ import annotations
+
+from rota.api.schemas.views import view
+from rota.model.hit import Hit
+
+HitView = view(
+    Hit,
+    "Hit",
+    {
+        "kind": "run, schedule, job, queue or worker.",
+        "name": "What it is asked for by: the id of a run or a worker, else its name.",
+        "tenant": "Whose it is.",
+        "text": "How people know it.",
+        "detail": "The job of a run or a schedule, the queue of a job, the host of a worker.",
+        "state": "How it stands.",
+    },
+    {
+        "kind": "run",
+        "name": "42",
+        "tenant": "",
+        "text": "42, key order-17",
+        "detail": "send_welcome",
+        "state": "succeeded",
+    },
+)

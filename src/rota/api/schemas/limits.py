@@ -1,0 +1,182 @@
+"""Limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from rota.api.schemas.values import Reason
+from rota.api.schemas.views import Body, examples, page, view
+from rota.model.limit import (
+    MOST,
+    LimitDetails,
+    LimitInfo,
+    LimitKey,
+    LimitKind,
+    LimitRun,
+    NextAfter,
+    OnFull,
+)
+
+_AT = "2026-03-08T09:00:00Z"
+EXAMPLE: dict[str, Any] = {
+    "name": "per-customer",
+    "tenant": "",
+    "kind": "concurrency",
+    "cap": 5,
+    "period_seconds": None,
+    "burst": None,
+    "cost": None,
+    "next_after": None,
+    "on_full": "wait",
+    "queue": None,
+    "jobs": ["sync_orders"],
+    "schedule": None,
+    "key": "customer:{customer_id}",
+    "in_use": 12,
+    "waiting": 340,
+    "keys": 3,
+    "full": 2,
+    "admitted": 48210,
+    "is_declared": True,
+    "is_edited": False,
+    "updated_at": _AT,
+    "updated_by": "code:shop.jobs",
+}
+_KEY: dict[str, Any] = {
+    "value": "customer:7", "in_use": 5, "waiting": 338, "wait_until": None, "blocked_by": None,
+}  # fmt: skip
+_RUN: dict[str, Any] = {
+    **{"id": 4711, "job": "sync_orders", "queue": "default", "state": "running"},
+    **{"value": "customer:7", "since": _AT, "worker": 3},
+}
+LimitView = view(
+    LimitInfo,
+    "Limit",
+    {
+        "name": "Its name.",
+        "tenant": "Whose runs it holds; empty: those of all tenants, together.",
+        "kind": "So many at once, so many in a period, or one after the other.",
+        "cap": "How many.",
+        "period_seconds": "Of a rate: in how many seconds.",
+        "burst": "Of a rate: at most so many at one moment.",
+        "cost": "Of a rate: the field of the payload that says what a run counts for.",
+        "next_after": "Of a sequence: whether the next needs the success of the one before.",
+        "on_full": "What becomes of a run that finds it full.",
+        "queue": "Only runs of this queue.",
+        "jobs": "Only runs of these jobs.",
+        "schedule": "Only runs of this schedule.",
+        "key": "A counter for each value of this template.",
+        "in_use": "Runs that have a place, over all counters.",
+        "waiting": "Runs that wait for one; ten thousand at most are counted.",
+        "keys": "How many counters there are.",
+        "full": "How many of those are full.",
+        "admitted": "How many runs it has let through since its counters were made.",
+        "is_declared": "Whether the code declares it.",
+        "is_edited": "Whether an operator's values hold instead of the code's.",
+        "updated_at": "When it was changed last.",
+        "updated_by": "By whom.",
+    },
+    EXAMPLE,
+)
+LimitPage = page(LimitView)
+LimitKeyView = view(
+    LimitKey,
+    "LimitKey",
+    {
+        "value": "The value of the key; empty without one.",
+        "in_use": "Runs that have a place.",
+        "waiting": "Runs that wait for one; a thousand at most are counted.",
+        "wait_until": "Of a rate that is used up: when there is room again.",
+        "blocked_by": "Of a sequence: the failed run whose success it waits for.",
+    },
+    _KEY,
+)
+LimitRunView = view(
+    LimitRun,
+    "LimitRun",
+    {
+        "id": "The run.",
+        "job": "Its job.",
+        "queue": "Its queue.",
+        "state": "Its state.",
+        "value": "Under which value of the key.",
+        "since": "Since when it runs or waits.",
+        "worker": "Which worker has it.",
+    },
+    _RUN,
+)
+LimitDetailsView = view(
+    LimitDetails,
+    "LimitDetails",
+    {
+        "limit": "The limit.",
+        "keys": "Its counters, those that somebody waits for first; a hundred at most.",
+        "holders": "Runs that have a place, the oldest first; a hundred at most.",
+        "waiters": "Runs that wait for one, in order; a hundred at most.",
+    },
+    {"limit": EXAMPLE, "keys": [_KEY], "holders": [_RUN], "waiters": [_RUN]},
+    limit=LimitView,
+    keys=list[LimitKeyView],  # type: ignore[valid-type]
+    holders=list[LimitRunView],  # type: ignore[valid-type]
+    waiters=list[LimitRunView],  # type: ignore[valid-type]
+)
+
+
+class SetLimit(Body):
+    """What is not named stays as it is; null takes a value away."""
+
+    model_config = examples({"queue": "mail", "cap": 5, "reason": "the provider asked for it"})
+
+    kind: LimitKind | None = Field(None, description="What it counts; `concurrency` if new.")
+    cap: int | None = Field(None, ge=0, le=MOST, description="How many. 0: nothing starts.")
+    period_seconds: float | None = Field(
+        None, ge=0.01, le=31_536_000, description="Of a rate: in how many seconds."
+    )
+    burst: int | None = Field(
+        None, ge=1, le=MOST, description="Of a rate: at most so many at one moment."
+    )
+    cost: str | None = Field(
+        None, min_length=1, max_length=100, description="Of a rate: the payload's field for it."
+    )
+    next_after: NextAfter | None = Field(None, description="Of a sequence: `success` or `end`.")
+    on_full: OnFull | None = Field(None, description="What becomes of a run that finds it full.")
+    queue: str | None = Field(
+        None, min_length=1, max_length=100, description="Only runs of this queue."
+    )
+    jobs: list[str] | None = Field(
+        None, min_length=1, max_length=1000, description="Only runs of these jobs."
+    )
+    schedule: str | None = Field(
+        None, min_length=1, max_length=200, description="Only runs of this schedule."
+    )
+    key: str | None = Field(
+        None, min_length=1, max_length=200, description="A counter for each value of this template."
+    )
+    reason: Reason = None
+
+
+class UnblockLimit(Body):
+    model_config = examples({"value": "order:7", "reason": "mended by hand"})
+
+    value: str | None = Field(
+        None, max_length=300, description="Only the counter of this value; null: all of them."
+    )
+    reason: Reason = None
+
+
+class LimitAnswer(Body):
+    """What was done."""
+
+    model_config = examples({"answer": "removed"})
+
+    answer: str = Field(description="`removed`, or `reset`: the code's values hold again.")
+
+
+class Unblocked(Body):
+    """How many counters go on."""
+
+    model_config = examples({"unblocked": 1})
+
+    unblocked: int = Field(description="How many counters go on.")

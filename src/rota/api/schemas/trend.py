@@ -1,0 +1,58 @@
+"""Figures over time, beside those of the day before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota.api.schemas.views import view
+from rota.model.trend import Curve, Trend
+
+_CURVE: dict[str, Any] = {
+    "succeeded": [117, 120], "failed": [3, 0], "p50_ms": [61.0, 58.0], "p95_ms": [240.0, 220.0],
+    "p99_ms": [410.0, 390.0], "pickup_p50_ms": [4.1, 3.9], "pickup_p95_ms": [84.0, 61.0],
+    "pickup_p99_ms": [212.0, 180.0], "queued": [3, 0], "running": [2, 1],
+    "oldest_seconds": [1.7, 0.0],
+}  # fmt: skip
+
+CurveView = view(
+    Curve,
+    "Curve",
+    {
+        "succeeded": "Attempts that succeeded in each step.",
+        "failed": "Attempts that failed, timed out or were lost.",
+        "p50_ms": "Half of the attempts took no longer; null where none ended.",
+        "p95_ms": "95 of 100 took no longer.",
+        "p99_ms": "99 of 100 took no longer.",
+        "pickup_p50_ms": "From due to claimed: half took no longer; null where nobody measured.",
+        "pickup_p95_ms": "95 of 100 took no longer.",
+        "pickup_p99_ms": "99 of 100 took no longer.",
+        "queued": "What waited at the end of the step; null where nobody counted, or of a job.",
+        "running": "What ran then.",
+        "oldest_seconds": "The longest that a run had waited in the step.",
+    },
+    _CURVE,
+)
+TrendView = view(
+    Trend,
+    "Trend",
+    {
+        "at": "Now, by the database's clock.",
+        "since": "When the first step begins.",
+        "step_seconds": "How long a step is.",
+        "steps": "How many there are.",
+        "last_seconds": "How much of the last one is over.",
+        "now": "The values, one for each step.",
+        "before": "The same, a day earlier.",
+        "queued": "What waits at this moment.",
+        "running": "What runs at this moment.",
+        "oldest_seconds": "How long the oldest waits that a worker may take.",
+        "oldest_queue": "In which queue.",
+    },
+    {
+        "at": "2026-03-08T09:59:30Z", "since": "2026-03-08T09:58:00Z", "step_seconds": 60,
+        "steps": 2, "last_seconds": 30.0, "now": _CURVE, "before": _CURVE, "queued": 3,
+        "running": 2, "oldest_seconds": 1.7, "oldest_queue": "mail",
+    },
+    now=CurveView,
+    before=CurveView,
+)  # fmt: skip

@@ -1,0 +1,105 @@
+"""`rota bulk`: actions on all runs of a filter. `rota runs retry --job …` starts one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import values
+from rota.cli.bulk_pages import HEADERS, facts_of, row
+from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.output import facts, print_json, remark, say, table
+from rota.cli.session import actor, administer
+from rota.cli.watch import watched
+
+if TYPE_CHECKING:
+    from rota.model.bulk_action import BulkAction
+
+commands = typer.Typer(
+    name="bulk", help="Bulk actions: what is done to all runs of a filter.", no_args_is_help=True
+)
+Id = Annotated[int, typer.Argument(metavar="ID")]
+STATES = ("running", "paused", "stopped", "finished")
+
+
+@commands.command("list")
+@watched
+def list_actions(
+    ctx: typer.Context,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help=", ".join(STATES))
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """Bulk actions, the newest first."""
+    with administer(ctx) as app:
+        wanted = values.choice(state, STATES, "--state")
+        found = app.bulk.sync.page(state=wanted, limit=limit)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found.items)
+    elif found.items:
+        table(HEADERS, [row(one, now, absolute) for one in found.items])
+    else:
+        remark("no bulk actions")
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, action_id: Id, json: Json = False) -> None:
+    """One bulk action: what it does to which runs, how far it is, what went wrong."""
+    with administer(ctx) as app:
+        found = app.bulk.sync.get(action_id)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    else:
+        facts(facts_of(found, now))
+
+
+@commands.command("pause")
+def pause(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
+    """Hold it after the batch that is under way."""
+    with administer(ctx) as app:
+        _tell(app.bulk.by(actor()).sync.pause(action_id, reason), "is paused", json)
+
+
+@commands.command("resume")
+def resume(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
+    """Let it go on where it was."""
+    with administer(ctx) as app:
+        _tell(app.bulk.by(actor()).sync.resume(action_id, reason), "goes on", json)
+
+
+@commands.command("stop")
+def stop(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
+    """End it for good; what was done stays done."""
+    with administer(ctx) as app:
+        _tell(app.bulk.by(actor()).sync.stop(action_id, reason), "is stopped", json)
+
+
+@commands.command("throttle")
+def throttle(
+    ctx: typer.Context,
+    action_id: Id,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=1_000_000, metavar="N", help="Runs a second. Else no limit."),
+    ] = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """At most so many runs a second from now on; without `--rate`, as fast as it goes."""
+    with administer(ctx) as app:
+        told = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
+    _tell(told, "has no limit" if rate is None else f"does at most {rate:g} runs a second", json)
+
+
+def _tell(action: BulkAction, what: str, is_json: bool) -> None:
+    if is_json:
+        print_json(action)
+    else:
+        say(f"bulk action {action.id} {what}; {action.done} runs are done")

@@ -1,0 +1,116 @@
+"""Webhooks that come in: `[hooks.NAME]` of the file, their secrets also from the environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rota.errors import ConfigError, UnknownOption
+from rota.model.signatures import Scheme, Signed
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+_EVENT = re.compile(r"[^\s*]{1,150}")
+_SCHEMES = ("stripe", "github", "slack", "hmac")
+PREFIX = "ROTA_HOOK_"
+DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """One webhook: how its sender signs, and what its requests become.
+
+    `event` is the name of the event; `{type}` stands for what the sender calls it. `secret` may be
+    several, while they are changed. `key_seconds` is how long a delivery is known again.
+    """
+
+    name: str
+    scheme: Scheme
+    secret: tuple[str, ...] = field(default=(), repr=False)
+    event: str = ""
+    tenant: str = ""
+    tolerance_seconds: float = 300.0
+    key_seconds: float = 3.0 * DAY
+    body_bytes: int = 262_144
+    header: str = "X-Signature"
+    timestamp_header: str | None = None
+    delivery_header: str = "X-Delivery-Id"
+    type_header: str = "X-Event-Type"
+
+    @property
+    def signed(self) -> Signed:
+        return Signed(
+            self.scheme, self.secret, self.header, self.timestamp_header, self.tolerance_seconds
+        )
+
+
+def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Hook]:
+    """ConfigError names the hook and what is wrong with it, never a secret."""
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"hooks is a section of webhooks: write [hooks.NAME] ({where})")
+    found = {name: _read(name, table, env, where) for name, table in data.items()}
+    known = {variable_of(name) for name in found}
+    for variable in env:
+        if variable.startswith(PREFIX) and variable not in known and env[variable].strip():
+            raise UnknownOption(
+                f"the environment variable {variable} belongs to no webhook",
+                hint=f"[hooks.NAME] declares one; there are {', '.join(found) or 'none'}",
+            )
+    return found
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of its secret."""
+    return f"{PREFIX}{name.upper().replace('-', '_')}_SECRET"
+
+
+def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Hook:
+    place = f"[hooks.{name}] ({where})"
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{place}: a name has a-z, 0-9, - and _, and begins with none of these")
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{place} is a table: scheme, secret, event …")
+    known = [one.name for one in fields(Hook) if one.name != "name"]
+    for key in table:
+        if key not in known:
+            raise UnknownOption(f"{place} has no {key}", hint=f"it has {', '.join(known)}")
+    given = dict(table) | {"name": name, "secret": _secrets(table.get("secret"), env, name, place)}
+    given["event"] = table.get("event") or f"{name}.{{type}}"
+    try:
+        hook: Hook = TypeAdapter(Hook).validate_python(given)
+    except ValidationError as error:
+        field_name = str(error.errors()[0]["loc"][0])
+        hint = f"schemes are {', '.join(_SCHEMES)}" if field_name == "scheme" else None
+        raise ConfigError(
+            f"{place}: {field_name} is missing or not what it must be", hint=hint
+        ) from None
+    _check(hook, place)
+    return hook
+
+
+def _secrets(given: Any, env: Mapping[str, str], name: str, place: str) -> tuple[str, ...]:
+    variable = variable_of(name)
+    if text := env.get(variable, "").strip():
+        given = [one.strip() for one in text.split(",")]
+    listed = [given] if isinstance(given, str) else given
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise ConfigError(f"{place} has no secret", hint=f"set {variable}, or secret in the file")
+    if not listed or any(len(one) < 8 for one in listed):
+        raise ConfigError(f"{place}: a secret has at least 8 characters")
+    return tuple(listed)
+
+
+def _check(hook: Hook, place: str) -> None:
+    if not _EVENT.fullmatch(hook.event.replace("{type}", "type")):
+        raise ConfigError(f"{place}: event has 1 to 150 characters, no spaces and no *")
+    if len(hook.tenant) > 200:
+        raise ConfigError(f"{place}: tenant has at most 200 characters")
+    for name, least, most in (
+        ("tolerance_seconds", 1, DAY), ("key_seconds", 1, 3_153_600_000),
+        ("body_bytes", 1024, 64 * 1024 * 1024),
+    ):  # fmt: skip
+        if not least <= getattr(hook, name) <= most:
+            raise ConfigError(f"{place}: {name} must be from {least} to {most}")

@@ -1,0 +1,96 @@
+"""The end of a run, written inside the transaction of its effects.
+
+Written once, for async and sync and for every driver: a generator yields statements, or seconds to
+wait, and is sent their rows or thrown their errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from rota.errors import LeaseLost
+from rota.executors.lending import Statement
+from rota.model.run import Claim
+from rota.store.errors import find_sqlstate, is_missing_partition
+from rota.store.statements import Statements
+
+Rows = list[Any]
+Steps = Generator[Statement | float, Rows, None]
+
+_LOCKED = "55P03"
+_LOCKED_PAUSE = 0.05
+
+
+def finish(
+    statements: Statements, claim: Claim, worker: int, ms: float, result: str | None
+) -> Statement:
+    """A success."""
+    return statements.get("runs/finish"), {
+        "worker": worker,
+        "ids": [claim.id],
+        "attempts": [claim.attempt],
+        "durations": [ms],
+        "results": [result],
+    }
+
+
+def write(statements: Statements, end: Statement, claim: Claim, seconds: float) -> Steps:
+    """The fence, last: a lock from the start would keep cancel and rescue waiting. LeaseLost: the
+    run is somebody else's, nothing may stay. What can pass is waited for, as the work is done. The
+    place to go back to is marked (`session/mark`)."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            rows = yield end
+        except Exception as error:
+            found = find_sqlstate(error)
+            is_locked = found is not None and found.sqlstate == _LOCKED
+            if time.monotonic() > deadline or not (is_locked or is_missing_partition(found)):
+                raise
+        else:
+            if not rows or rows[0][0] != 1:
+                raise LeaseLost(f"run {claim.id} belongs to another worker by now")
+            return
+        yield statements.get("session/back_to_mark"), {}
+        yield _LOCKED_PAUSE if is_locked else (statements.get("upkeep/partitions"), {})
+
+
+async def carry_out(steps: Steps, fetch: Callable[..., Awaitable[Rows]]) -> None:
+    try:
+        step = next(steps)
+        while True:
+            try:
+                rows = await (_pause(step) if isinstance(step, float) else fetch(*step))
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(rows)
+    except StopIteration:
+        return
+
+
+def carry_out_sync(steps: Steps, fetch: Callable[..., Rows]) -> None:
+    try:
+        step = next(steps)
+        while True:
+            try:
+                rows = _pause_sync(step) if isinstance(step, float) else fetch(*step)
+            except Exception as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(rows)
+    except StopIteration:
+        return
+
+
+async def _pause(seconds: float) -> Rows:
+    await asyncio.sleep(seconds)
+    return []
+
+
+def _pause_sync(seconds: float) -> Rows:
+    time.sleep(seconds)
+    return []

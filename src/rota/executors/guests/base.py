@@ -1,0 +1,144 @@
+"""Users' own connections as the way of a handler: what all kinds of them have in common.
+
+The session stays the user's: what is set for the run is set for the transaction only, and nothing
+of it is reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rota.errors import JobError
+from rota.executors.ending import Rows, carry_out, carry_out_sync
+from rota.executors.ending import Steps as Steps
+from rota.executors.lending import Lending
+from rota.executors.own import check_same
+from rota.store.connection import shut
+from rota.store.identity import Identity
+from rota.store.statements import Statements
+
+
+class Terms:
+    """What is said on a user's connection, before the handler's statements and after them."""
+
+    def __init__(self, statements: Statements, lending: Lending, identity: Identity) -> None:
+        self.identity = identity
+        self._statements = statements
+        self._lending = lending
+        self._moment: Any = None
+        self._database = ""
+        self.is_strict = False
+
+    def begin(self) -> Steps:
+        names = {"name": self._lending.name, "idle": self._lending.idle}
+        rows = yield self._statements.get("session/join"), names
+        self._moment = rows[0][-1]
+        schema = self._statements.schema
+        rows = yield self._statements.get("session/whose"), {"schema": schema}
+        moment, self._database, may_finish, role, self.is_strict = rows[0]
+        if moment != self._moment:
+            raise JobError(
+                "this connection commits each statement by itself, so no transaction can be held",
+                hint="take autocommit off for the engine, or pass another one",
+            )
+        self._may_finish, self._role = may_finish, role
+
+    def check(self, identity: str) -> bool:
+        """Whether it is Rota's own database; JobError if its role cannot end runs there."""
+        if self._database != identity:
+            return False
+        if not self._may_finish:
+            schema = self._statements.schema
+            raise JobError(
+                f"role {self._role} of this connection may not end runs in schema {schema}",
+                hint="give it the rights of a worker's role",
+            )
+        return True
+
+    def end(self) -> Steps:
+        yield self._statements.get("session/settle"), {}
+        rows = yield self._statements.get("session/leave"), {"idle": self._lending.idle}
+        check_same(self._moment, rows[0][-1])
+        yield self._statements.get("session/mark"), {}
+
+
+def elsewhere(schema: str) -> JobError:
+    return JobError(
+        "this connection is to another database than Rota's, so what is written there cannot "
+        "commit together with the completion of its run",
+        hint=f"pass a pool, engine, session or connection of the database that has schema {schema}",
+    )
+
+
+class AsyncGuest:
+    """One kind of source: how it is opened, spoken to, committed and closed."""
+
+    def __init__(self, source: Any, terms: Terms) -> None:
+        self.source = source
+        self._terms = terms
+
+    async def begin(self) -> None:
+        await self.open()
+        await carry_out(self._terms.begin(), self.fetch)
+        identity = self._terms.identity
+        if not self._terms.check(await identity.get()) and not self._terms.check(
+            await identity.get(is_new=True)  # the server may have been started again
+        ):
+            raise elsewhere(identity.schema)
+
+    @property
+    def is_strict(self) -> bool:
+        return self._terms.is_strict
+
+    async def settle(self) -> None:
+        await self.flush()
+        await carry_out(self._terms.end(), self.fetch)
+
+    async def open(self) -> None:
+        raise NotImplementedError
+
+    async def flush(self) -> None:
+        """Send what an ORM has not sent yet."""
+
+    async def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
+        raise NotImplementedError
+
+
+class Guest:
+    """The same for handlers in a thread or a process."""
+
+    def __init__(self, source: Any, terms: Terms) -> None:
+        self.source = source
+        self._terms = terms
+        self.driver: Any = None
+
+    def begin(self) -> None:
+        self.open()
+        carry_out_sync(self._terms.begin(), self.fetch)
+        identity = self._terms.identity
+        if not self._terms.check(identity.get_sync()) and not self._terms.check(
+            identity.get_sync(is_new=True)
+        ):
+            raise elsewhere(identity.schema)
+
+    @property
+    def is_strict(self) -> bool:
+        return self._terms.is_strict
+
+    def settle(self) -> None:
+        self.flush()
+        carry_out_sync(self._terms.end(), self.fetch)
+
+    def open(self) -> None:
+        """And remember the driver's connection."""
+        raise NotImplementedError
+
+    def flush(self) -> None: ...
+
+    def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        if self.driver is not None:
+            shut(self.driver)

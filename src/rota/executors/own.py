@@ -1,0 +1,219 @@
+"""Rota's own sessions as the way of a handler into the database: taken from those that are kept,
+given back as they came."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg import AsyncClientCursor, ClientCursor
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
+from psycopg.rows import tuple_row
+
+from rota.errors import JobError
+from rota.executors.ending import Rows
+from rota.executors.lending import Lending
+from rota.store.connection import AsyncLink, Link, shut
+from rota.store.kept import KeptSessions
+from rota.store.lent import AsyncLentConnection, LentConnection, detach
+from rota.store.statements import Statements
+
+_OPENED = TransactionStatus.INTRANS
+_UNDONE = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+# What nothing of users' code is part of is answered at once, or the session is given up.
+_SOON = 10.0
+# Deferred triggers may take their time.
+_LONG = 86_400.0
+
+
+class OwnAsync:
+    """For handlers that are coroutines."""
+
+    is_strict = False  # its sessions say READ COMMITTED
+
+    def __init__(self, sessions: KeptSessions, statements: Statements, lending: Lending) -> None:
+        self._sessions = sessions
+        self._statements = statements
+        self._lending = lending
+        self._conn: AsyncLentConnection | None = None
+        self._link: AsyncLink | None = None
+        self._moment: Any = None
+
+    async def begin(self) -> None:
+        try:
+            await self._open(await self._sessions.get())
+        except psycopg.OperationalError:
+            # One that rested may have ended, or hang, without a word.
+            await self._open(await self._sessions.get(is_new=True))
+
+    async def _open(self, handle: PGconn) -> None:
+        link = AsyncLink(handle)
+        link.answer_seconds = _SOON
+        try:
+            await link.set_autocommit(True)
+            self._moment = (await _last(link, self._lending.open()))[-1]
+        except BaseException:
+            self._sessions.drop(detach(link))
+            raise
+        self._conn = AsyncLentConnection(detach(link))
+        self._conn.prepare_threshold = None
+
+    @asynccontextmanager
+    async def block(self) -> AsyncIterator[AsyncLentConnection]:
+        assert self._conn is not None
+        async with self._conn.transaction():
+            yield self._conn
+
+    async def settle(self) -> None:
+        """From here on it is ours again."""
+        assert self._conn is not None
+        async with self._conn.lock:
+            self._link = link = AsyncLink(detach(self._conn))
+        check_open(link.pgconn)
+        link.answer_seconds = _LONG
+        check_same(self._moment, (await _last(link, self._lending.end()))[0])
+        del link.answer_seconds
+
+    async def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
+        assert self._link is not None
+        async with self._link.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(sql.encode(), parameters or None)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def commit(self) -> None:
+        await self.fetch(self._statements.get("session/commit"), {})
+
+    async def close(self) -> None:
+        link, self._link = self._link, None
+        conn, self._conn = self._conn, None
+        if link is None and conn is not None:
+            link = AsyncLink(detach(conn))
+        if link is None:
+            return
+        link.answer_seconds = _SOON
+        try:
+            if link.pgconn.transaction_status in _UNDONE:
+                with suppress(psycopg.Error):
+                    await link.execute(self._statements.get("session/rollback").encode())
+        finally:
+            self._sessions.put(detach(link))
+
+
+class OwnSync:
+    """For handlers in a thread or a process."""
+
+    is_strict = False
+
+    def __init__(self, sessions: KeptSessions, statements: Statements, lending: Lending) -> None:
+        self._sessions = sessions
+        self._statements = statements
+        self._lending = lending
+        self._conn: LentConnection | None = None
+        self._link: Link | None = None
+        self._moment: Any = None
+
+    def begin(self) -> None:
+        try:
+            self._open(self._sessions.get_sync())
+        except psycopg.OperationalError:
+            self._open(self._sessions.get_sync(is_new=True))
+
+    def _open(self, handle: PGconn) -> None:
+        link = Link(handle)
+        link.answer_seconds = _SOON
+        try:
+            link.autocommit = True
+            self._moment = _last_sync(link, self._lending.open())[-1]
+        except BaseException:
+            self._sessions.drop(detach(link))
+            raise
+        self._conn = LentConnection(detach(link))
+        self._conn.prepare_threshold = None
+
+    @contextmanager
+    def block(self) -> Iterator[LentConnection]:
+        assert self._conn is not None
+        with self._conn.transaction():
+            yield self._conn
+
+    def settle(self) -> None:
+        assert self._conn is not None
+        with self._conn.lock:
+            self._link = link = Link(detach(self._conn))
+        check_open(link.pgconn)
+        link.answer_seconds = _LONG
+        check_same(self._moment, _last_sync(link, self._lending.end())[0])
+        del link.answer_seconds
+
+    def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
+        assert self._link is not None
+        with self._link.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(sql.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def commit(self) -> None:
+        self.fetch(self._statements.get("session/commit"), {})
+
+    def close(self) -> None:
+        link, self._link = self._link, None
+        conn, self._conn = self._conn, None
+        if link is None and conn is not None:
+            link = Link(detach(conn))
+        if link is None:
+            return
+        link.answer_seconds = _SOON
+        try:
+            if link.pgconn.transaction_status in _UNDONE:
+                with suppress(psycopg.Error):
+                    link.execute(self._statements.get("session/rollback").encode())
+        finally:
+            self._sessions.put(detach(link))
+
+    def abandon(self) -> None:
+        """Its thread was left behind, and may be using it: whatever it does, it fails."""
+        conn = self._link or self._conn
+        if conn is not None:
+            shut(conn)
+
+
+def check_open(handle: PGconn) -> None:
+    status = TransactionStatus(handle.transaction_status)
+    if status != _OPENED:
+        raise JobError(
+            f"the transaction of this attempt cannot be committed, it is {status.name}: "
+            "the handler has ended it, left an error in it, or a statement under way"
+        )
+
+
+def check_same(begun: Any, now: Any) -> None:
+    """What a handler commits by itself is without the fence, and without the completion."""
+    if begun != now:
+        raise JobError(
+            "the handler has ended the transaction of this attempt by itself, so what it wrote "
+            "may have been committed without its completion",
+            hint="leave COMMIT and ROLLBACK to Rota: return, or raise",
+        )
+
+
+async def _last(link: AsyncLink, statement: tuple[str, dict[str, Any]]) -> Any:
+    """The row of the last of several statements that has one."""
+    cursor, row = AsyncClientCursor(link, row_factory=tuple_row), None
+    await cursor.execute(statement[0].encode(), statement[1])
+    while True:
+        if cursor.description:
+            row = await cursor.fetchone()
+        if not cursor.nextset():
+            return row
+
+
+def _last_sync(link: Link, statement: tuple[str, dict[str, Any]]) -> Any:
+    cursor, row = ClientCursor(link, row_factory=tuple_row), None
+    cursor.execute(statement[0].encode(), statement[1])
+    while True:
+        if cursor.description:
+            row = cursor.fetchone()
+        if not cursor.nextset():
+            return row

@@ -1,0 +1,112 @@
+"""What a job's code may say about how much of it runs: `@app.job(limits=[rota.concurrency(5)])`.
+
+Declarations are checked here and stored when the application starts. From then on they are rows of
+`rota.limits` that operators may change; what they touched stays theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from rota.errors import JobError
+from rota.jobs.values import YEAR, check_duration, check_number, check_text
+from rota.model.limit import MOST, NextAfter, OnFull
+
+_TEMPLATE = re.compile(r"(?:[^{}]|\{[A-Za-z_][A-Za-z0-9_.]*\})+")
+_RATE_ON_FULL = ("wait", "skip", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLimit:
+    """A checked declaration, as columns of `rota.limits`; name None: made from the job's."""
+
+    kind: Literal["concurrency", "rate", "sequence"]
+    cap: int
+    name: str | None = None
+    key: str | None = None
+    on_full: OnFull = "wait"
+    period_seconds: float | None = None
+    burst: int | None = None
+    cost: str | None = None
+    next_after: NextAfter | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        columns = {field: getattr(self, field) for field in self.__slots__}
+        return {name: value for name, value in columns.items() if value is not None}
+
+
+def concurrency(
+    cap: int, *, key: str | None = None, on_full: OnFull = "wait", name: str | None = None
+) -> DeclaredLimit:
+    """At most so many at once, over all workers; with a key, for each of its values:
+    `rota.concurrency(5, key="customer:{customer_id}")`. Jobs that name one limit share it."""
+    return _declare("concurrency", cap, key, on_full, name)
+
+
+def rate(
+    cap: int,
+    per: float | timedelta,
+    *,
+    burst: int | None = None,
+    cost: str | None = None,
+    key: str | None = None,
+    on_full: OnFull = "wait",
+    name: str | None = None,
+) -> DeclaredLimit:
+    """At most so many starts in any period of `per` seconds, `burst` of them at one moment. `cost`
+    is the field of the payload that says how many a run counts for."""
+    made = _declare("rate", cap, key, on_full, name)
+    try:
+        if cost is not None:
+            check_text("cost", cost, most=100)
+        if burst is not None:
+            check_number("burst", burst, 1, max(cap, 1))
+        period = check_duration("per", per, least=0.01, most=YEAR)
+    except ValueError as error:
+        raise JobError(f"limit: {error}") from None
+    return replace(made, period_seconds=period, burst=burst, cost=cost)
+
+
+def sequence(
+    key: str | None = None,
+    *,
+    after: NextAfter = "end",
+    on_full: OnFull = "wait",
+    name: str | None = None,
+) -> DeclaredLimit:
+    """One after the other, in the order of their enqueues; with a key, for each of its values. The
+    next one starts after the `end` of the one before, or only after its `success`."""
+    if after not in get_args(NextAfter):
+        raise JobError(f"limit: after must be one of {', '.join(get_args(NextAfter))}: {after!r}")
+    return replace(_declare("sequence", 1, key, on_full, name), next_after=after)
+
+
+def _declare(kind: Any, cap: int, key: str | None, on_full: Any, name: str | None) -> DeclaredLimit:
+    choices = _RATE_ON_FULL if kind == "rate" else get_args(OnFull)
+    try:
+        check_number("cap", cap, 0, MOST)
+        if name is not None:
+            check_text("name", name, most=200)
+        if key is not None and not _TEMPLATE.fullmatch(check_text("key", key, most=200)):
+            raise ValueError(f'key {key!r} is no template; it is one like "customer:{{id}}"')
+        if on_full not in choices:
+            raise ValueError(f"on_full must be one of {', '.join(choices)}, not {on_full!r}")
+    except ValueError as error:
+        raise JobError(f"limit: {error}") from None
+    return DeclaredLimit(kind, cap, name, key, on_full)
+
+
+def name_limits(job: str, declared: Iterable[DeclaredLimit]) -> list[dict[str, Any]]:
+    """As the database reads them. Two without a name must differ in what they count."""
+    named: dict[str, dict[str, Any]] = {}
+    for one in declared:
+        key = "" if one.key is None else "/" + one.key.replace("{", "").replace("}", "")
+        name = one.name or f"{job}/{one.kind}{key}"[:200]
+        if name in named:
+            raise JobError(f'job "{job}" declares limit "{name}" twice; give one of them a name')
+        named[name] = one.to_json() | {"name": name}
+    return [named[name] for name in sorted(named)]

@@ -1,0 +1,42 @@
+"""What a job is bound to, with a filter: `@app.job(events=[rota.on("order.*", where={…})])`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota.errors import JobError, PayloadError
+from rota.jobs.values import check_event, check_filter
+
+
+@dataclass(frozen=True, slots=True)
+class On:
+    """A name or a pattern, and the filter that a payload must fit; {}: every payload does."""
+
+    event: str
+    where: Mapping[str, Any]
+
+
+def on(event: str, *, where: Mapping[str, Any] | None = None) -> On:
+    """`rota.on("order.*", where={"status": "paid", "total": {">=": 100}})`. A `*` stands for any
+    characters. Values must be in the payload; an object with `=`, `!=`, `<`, `<=`, `>`, `>=`,
+    `in`, `not_in` or `exists` compares."""
+    try:
+        return On(check_event("event", event), check_filter(where or {}))
+    except (ValueError, PayloadError) as error:
+        raise JobError(f"rota.on: {error}") from None
+
+
+def bindings(name: str, value: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Names and patterns, each once, and the filters of those that have one."""
+    given = (value,) if isinstance(value, str | On) else value
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ValueError(f"{name} must be a list of names, not {value!r}")
+    found: dict[str, Mapping[str, Any]] = {}
+    for one in given:
+        event, where = (one.event, one.where) if isinstance(one, On) else (one, {})
+        event = check_event(f"each of {name}", event)
+        if found.setdefault(event, where) != where:
+            raise ValueError(f'{name} names "{event}" twice, with different filters')
+    return tuple(found), {event: dict(where) for event, where in found.items() if where}

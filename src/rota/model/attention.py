@@ -1,0 +1,119 @@
+"""What needs somebody: things as they should not be, each with what is usual for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+LEAST_SLOW_SECONDS = 60.0
+# So many attempts make a p99 that one can compare with; fewer only the longest of them.
+_ENOUGH, _FEW = 20, 3
+_CLEAN_MINUTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that needs somebody, as a sentence: `noun`, `name`, `says`.
+
+    `state` is the word and picture of how it stands, `subject` what kind of thing it is, `figures`
+    the numbers of the sentence, `command` what one types to change it or to look closer.
+    """
+
+    kind: str
+    state: str
+    subject: str
+    name: str
+    noun: str
+    says: str
+    reason: str | None = None
+    since: datetime | None = None
+    tenant: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return " ".join(part for part in (self.noun, self.name, self.says) if part)
+
+    @property
+    def substance(self) -> tuple[object, ...]:
+        """What of it is news when it changes: how long it has been so is not."""
+        counts = [(name, it) for name, it in self.figures.items() if not isinstance(it, float)]
+        return (self.kind, self.name, self.tenant, self.state, self.since, self.reason, counts)
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """How many there are of one kind, whether they are listed or not."""
+
+    kind: str
+    subject: str
+    state: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Everything that needs somebody, the worst first; of each kind only the first few are
+    listed, and `total` counts them all."""
+
+    at: datetime
+    total: int
+    needs: list[Need]
+    kinds: list[KindCount]
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """Of one job: what ended well and badly in it."""
+
+    at: datetime
+    good: int
+    bad: int
+
+
+def is_unusual(bad: int, good: int, usual_bad: float, usual_good: float) -> bool:
+    """Whether so many failures are news. `usual_…` are of an hour, on average; all that a job does
+    fails: always."""
+    if bad == 0:
+        return False
+    if good == 0:
+        return True
+    usual_share = usual_bad / (usual_bad + usual_good) if usual_bad + usual_good else 0.0
+    expected = usual_share * (bad + good)
+    if bad >= 2 and bad >= good:
+        return bad > 2 * expected
+    return bad > 3 * expected and bad > expected + 4 * math.sqrt(expected + 1)
+
+
+def began(minutes: Sequence[Minute]) -> datetime | None:
+    """Since when a job has been failing: its first bad minute after it last went well, which takes
+    a few minutes in a row with work and without a failure."""
+    first: datetime | None = None
+    clean = 0
+    for minute in minutes:
+        if minute.bad:
+            first = first or minute.at
+            clean = 0
+        elif minute.good:
+            clean += 1
+            if clean >= _CLEAN_MINUTES:
+                first = None
+    return first
+
+
+def is_slow(seconds: float, attempts: int, p99: float | None, longest: float) -> bool:
+    """Whether a run that goes on for so long is longer than usual; where nothing is usual yet, no
+    run is."""
+    if seconds < LEAST_SLOW_SECONDS or attempts < _FEW:
+        return False
+    if attempts < _ENOUGH or p99 is None:
+        return seconds > 3 * longest
+    return seconds > max(2 * p99, 1.2 * longest)
+
+
+def ago(now: datetime, seconds: float | None) -> datetime | None:
+    return None if seconds is None else now - timedelta(seconds=seconds)

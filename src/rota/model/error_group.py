@@ -1,0 +1,107 @@
+"""Failures of one kind: what, where, how often, and whether somebody has seen to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypedDict
+
+Standing = Literal["new", "back", "known", "handled", "quiet"]
+ErrorOrder = Literal["last", "most", "first"]
+STANDINGS: tuple[Standing, ...] = ("new", "back", "known", "handled", "quiet")
+# What somebody should look at.
+OPEN: tuple[Standing, ...] = ("new", "back", "known")
+
+
+class ErrorFilters(TypedDict, total=False):
+    """`text` is part of the type, the message or the place."""
+
+    standings: tuple[Standing, ...] | None
+    job: str | None
+    text: str | None
+    system: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Failures of one type at one place with one message, but for ids and numbers.
+
+    `standing` is `new` for a day, then `known`; `handled` once somebody has said so; `back` if it
+    happened after that, or again after a week without; `quiet` after a week without. `failures`
+    and `runs` (those that ended as failed) count all that happened, `recent_…` and `counts` only
+    the range that was asked for: `counts` by equal steps, the last one up to now.
+    """
+
+    id: str
+    error_type: str
+    error: str
+    file: str | None
+    line: int | None
+    function: str | None
+    jobs: list[str]
+    standing: Standing
+    first_seen_at: datetime
+    last_seen_at: datetime
+    failures: int
+    runs: int
+    recent_failures: int
+    recent_runs: int
+    share: float
+    counts: list[int]
+    last_run_id: int
+    returned_at: datetime | None
+    quiet_since: datetime | None
+    handled_at: datetime | None
+    handled_by: str | None
+    handled_reason: str | None
+
+    @property
+    def place(self) -> str | None:
+        """`app.py:122`"""
+        if self.file is None:
+            return None
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.standing in OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage:
+    """Part of a list. `standings` counts the groups of the same filter by their standing, whichever
+    of them the list shows; `since` is where the range begins that is counted."""
+
+    groups: list[ErrorGroup]
+    cursor: tuple[object, ...] | None
+    standings: dict[str, int]
+    since: datetime
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of the runs that were looked at have this value."""
+
+    value: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """What runs of a group have in common: `name` is `job`, `worker` or `payload.<field>`."""
+
+    name: str
+    shares: list[Share]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDetails:
+    """A group, the traceback of its last failure, and what the last `looked_at` failed runs have in
+    common."""
+
+    group: ErrorGroup
+    since: datetime
+    traceback: str | None
+    traits: list[Trait]
+    looked_at: int

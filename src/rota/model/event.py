@@ -1,0 +1,102 @@
+"""Events as a reader sees them: what came, from where, and what it started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypedDict
+
+Outcome = Literal["started", "unbound", "filtered", "duplicate"]
+
+
+class EventFilters(TypedDict, total=False):
+    """What `app.events.list` takes, for type checkers. `name` may have a `*` for any characters;
+    `text` is part of the payload; a timedelta counts back from now."""
+
+    name: str | None
+    tenant: str | None
+    job: str | None
+    key: str | None
+    outcome: Outcome | None
+    text: str | None
+    since: datetime | timedelta | None
+    until: datetime | timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventInfo:
+    """One row of `rota.events`: a fact, and what it started.
+
+    `deliveries` has an object for each job that was bound to it: `job` with `run` (`is_duplicate`
+    if it was there already, `is_disabled` if it waits for its job), or with `skipped` and why.
+    `outcome` sums that up; `unbound`: no job was bound to it.
+    """
+
+    tenant: str
+    name: str
+    id: int
+    at: datetime
+    payload: Any
+    key: str | None
+    actor: str | None
+    role: str | None
+    source: Any
+    metadata: Any
+    duplicate_of: int | None
+    deliveries: Any
+    outcome: str
+
+    @property
+    def told(self) -> list[Delivery]:
+        """One for each job; whatever plain SQL wrote there must not keep anybody from reading."""
+        given = self.deliveries if isinstance(self.deliveries, list) else []
+        return [Delivery.of(one) for one in given if isinstance(one, Mapping)]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What one job got of an event."""
+
+    job: str
+    run: int | None
+    word: str
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Delivery:
+        run = given.get("run")
+        number = run if isinstance(run, int) and not isinstance(run, bool) else None
+        return cls(str(given.get("job")), number, _word(given, number))
+
+
+def _word(given: Mapping[str, Any], run: int | None) -> str:
+    if run is None:
+        return "its filter did not fit" if given.get("skipped") == "filter" else "skipped"
+    if given.get("is_duplicate"):
+        return "was there already: the key was held"
+    if by := given.get("replayed_by"):
+        return f"replayed by {by}"
+    return "waits: the job was disabled" if given.get("is_disabled") else "started"
+
+
+@dataclass(frozen=True, slots=True)
+class BindingInfo:
+    """A job and what it is bound to: a name or a pattern, with the filter that payloads must
+    fit."""
+
+    pattern: str
+    job: str
+    is_pattern: bool
+    filter: Any
+    is_enabled: bool
+
+
+def where_from(source: Any) -> str:
+    """`update of public.orders`, `hook django`, `run 7`, `webhook stripe`; empty: a plain emit."""
+    said = source if isinstance(source, Mapping) else {}
+    if said.get("table"):
+        return f"{said.get('operation', 'change')} of {said['table']}"
+    for word in ("webhook", "hook", "run"):
+        if said.get(word) is not None:
+            return f"{word} {said[word]}"
+    return ""

@@ -1,0 +1,105 @@
+"""A limit as a reader sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+LimitKind = Literal["concurrency", "rate", "sequence"]
+OnFull = Literal["wait", "skip", "replace", "cancel_running"]
+NextAfter = Literal["success", "end"]
+LimitOrder = Literal["name", "fullest", "longest"]
+MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LimitInfo:
+    """How many runs may start, of what, and how it stands.
+
+    Without a key there is one counter; with one, a counter for each value. `in_use` and `waiting`
+    are over all of them; `keys` is how many values have a counter, `full` how many of those are
+    full. `waiting` stops counting at ten thousand.
+    """
+
+    name: str
+    tenant: str
+    kind: LimitKind
+    cap: int
+    period_seconds: float | None
+    burst: int | None
+    cost: str | None
+    next_after: NextAfter | None
+    on_full: OnFull
+    queue: str | None
+    jobs: list[str] | None
+    schedule: str | None
+    key: str | None
+    in_use: int
+    waiting: int
+    keys: int
+    full: int
+    admitted: int
+    is_declared: bool
+    is_edited: bool
+    updated_at: datetime
+    updated_by: str
+
+    @property
+    def scope(self) -> str:
+        """What it holds, in words."""
+        parts = [
+            f"jobs {', '.join(self.jobs)}" if self.jobs and len(self.jobs) > 1 else "",
+            f"job {self.jobs[0]}" if self.jobs and len(self.jobs) == 1 else "",
+            f"queue {self.queue}" if self.queue else "",
+            f"schedule {self.schedule}" if self.schedule else "",
+            f"tenant {self.tenant}" if self.tenant else "",
+        ]
+        return ", ".join(part for part in parts if part) or "all runs"
+
+    @property
+    def rule(self) -> str:
+        """How many, in words."""
+        each = f" for each {self.key}" if self.key else ""
+        if self.kind == "sequence":
+            after = "the success" if self.next_after == "success" else "the end"
+            return f"one after {after} of the other{each}"
+        if self.kind == "concurrency":
+            return f"{self.cap:,} at once{each}"
+        burst = f", {self.burst:,} at one moment" if self.burst else ""
+        return f"{self.cap:,} in {self.period_seconds:g} s{burst}{each}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKey:
+    """One counter. `wait_until`: when a rate has room again. `blocked_by`: the failed run whose
+    success a sequence waits for."""
+
+    value: str
+    in_use: int
+    waiting: int
+    wait_until: datetime | None
+    blocked_by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRun:
+    """A run that has a place, or waits for one."""
+
+    id: int
+    job: str
+    queue: str
+    state: str
+    value: str
+    since: datetime
+    worker: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitDetails:
+    """A limit, its fullest counters, who has a place and who waits; a hundred of each at most."""
+
+    limit: LimitInfo
+    keys: list[LimitKey]
+    holders: list[LimitRun]
+    waiters: list[LimitRun]

@@ -1,0 +1,16 @@
+"""A filter of the list of runs that has a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """`query` is the filter as the address of the list says it: `state=failed&since=24h`."""
+
+    name: str
+    query: str
+    created_by: str
+    created_at: datetime

@@ -1,0 +1,147 @@
+"""A tenant as a reader sees it, and the one rule for its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Literal, TypedDict
+
+LONGEST_NAME = 200
+TenantOrder = Literal["name", "waiting", "failed"]
+_CONTROLS = frozenset(map(chr, [*range(32), 127]))
+
+
+def tenant_fault(name: str) -> str | None:
+    """What is wrong with the name of a tenant, in words; the database's `rota.tenant_fault`."""
+    if not 1 <= len(name) <= LONGEST_NAME:
+        return f"has 1 to {LONGEST_NAME} characters"
+    if not _CONTROLS.isdisjoint(name):
+        return "holds no control characters"
+    if "/" in name:
+        return "holds no slash"
+    return "neither begins nor ends with a space" if name != name.strip(" ") else None
+
+
+def split_name(name: str) -> tuple[str | None, str]:
+    """`acme/sync` is the schedule `sync` of tenant `acme`; without a slash, or with nothing that
+    can be a tenant before it, all of it is the name."""
+    tenant, slash, rest = name.partition("/")
+    return (tenant, rest) if slash and rest and tenant_fault(tenant) is None else (None, name)
+
+
+class TenantSettings(TypedDict, total=False):
+    """What may differ from the defaults; None is the default. `weight` is its share of the workers
+    beside other tenants; what it may have waiting, enqueue a day (runs, and bytes of payloads), and
+    after how many days its ended runs go, where that is sooner than they would."""
+
+    weight: float | None
+    max_waiting: int | None
+    max_runs_per_day: int | None
+    max_bytes_per_day: int | None
+    retention_days: int | None
+    failed_retention_days: int | None
+    description: str | None
+    metadata: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantInfo:
+    """Its settings, which are the defaults unless it `has_settings`, and what it has.
+
+    `held` runs are part of `queued`. The counts of open runs are `counted_seconds` old. `today` is
+    the day in UTC; `enqueued_today` and `bytes_today` are kept of tenants with a quota by the day.
+    """
+
+    name: str
+    has_settings: bool
+    weight: float
+    max_waiting: int | None
+    max_runs_per_day: int | None
+    max_bytes_per_day: int | None
+    retention_days: int | None
+    failed_retention_days: int | None
+    is_paused: bool
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    paused_until: datetime | None
+    description: str
+    metadata: dict[str, Any]
+    version: int
+    schedules: int
+    blocked: int
+    scheduled: int
+    queued: int
+    held: int
+    running: int
+    oldest_seconds: float | None
+    counted_seconds: float
+    enqueued_today: int
+    bytes_today: int
+    succeeded_today: int
+    failed_today: int
+
+    @property
+    def waiting(self) -> int:
+        return self.blocked + self.scheduled + self.queued
+
+
+@dataclass(frozen=True, slots=True)
+class TenantDay:
+    """How the attempts of a tenant ended on a day (UTC), how long they took together, and what was
+    enqueued, where a quota asks for it. `other`: cancelled or snoozed."""
+
+    day: date
+    enqueued: int
+    bytes: int
+    succeeded: int
+    failed: int
+    other: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TenantStats:
+    """What a tenant has and did: open runs by state, the last days, the newest first, and how its
+    `recent` runs, the last thousand at most that have ended, went."""
+
+    tenant: TenantInfo
+    days: list[TenantDay]
+    recent: int
+    recent_failed: int
+    median_seconds: float | None
+    p95_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantAmount:
+    """What a deletion would find; log lines are not counted."""
+
+    schedules: int
+    open_runs: int
+    running: int
+    ended_runs: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRemoval:
+    """What was deleted, by table. Not `is_done`: the time was up, and there is more."""
+
+    name: str
+    is_done: bool
+    removed: dict[str, int]
+
+    @property
+    def rows(self) -> int:
+        return sum(self.removed.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TenantArchive:
+    """An archive that was written: where, and how many rows of each table are in it."""
+
+    name: str
+    path: str
+    rows: dict[str, int]

@@ -1,0 +1,99 @@
+"""Figures over time, beside those of the day before: what charts draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from rota.errors import PayloadError
+
+# How far back, and how long a step is then; each divides a day, so that yesterday's lie below.
+STEPS: dict[int, int] = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A value for each step, in their order; None where nobody knows.
+
+    Counts are of attempts that ended in the step. Quantiles are estimates from buckets: of how long
+    attempts took, and of how long the first run of each claim had waited. `queued` and `running`
+    are as counted last in the step, `oldest_seconds` is the longest wait that was seen in it.
+    """
+
+    succeeded: list[int]
+    failed: list[int]
+    p50_ms: list[float | None]
+    p95_ms: list[float | None]
+    p99_ms: list[float | None]
+    pickup_p50_ms: list[float | None]
+    pickup_p95_ms: list[float | None]
+    pickup_p99_ms: list[float | None]
+    queued: list[int | None]
+    running: list[int | None]
+    oldest_seconds: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """`steps` of `step_seconds` each from `since` on; the last one has just begun (`last_seconds`
+    of it are over). `before` is the same a day earlier.
+
+    `queued`, `running`, `oldest_seconds` and `oldest_queue` are of this moment.
+    """
+
+    at: datetime
+    since: datetime
+    step_seconds: int
+    steps: int
+    last_seconds: float
+    now: Curve
+    before: Curve
+    queued: int
+    running: int
+    oldest_seconds: float | None
+    oldest_queue: str | None
+
+    def per_minute(self, counts: list[int]) -> list[float]:
+        """Of counts in steps; the last one by what is over of it, at least a half: a few seconds
+        say little of a minute."""
+        whole = self.step_seconds / 60
+        rates = [count / whole for count in counts]
+        if rates:
+            rates[-1] = counts[-1] / (max(self.last_seconds, self.step_seconds / 2) / 60)
+        return rates
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Which steps: whole ones, the last of which holds this moment."""
+
+    since: datetime
+    until: datetime
+    seconds: int
+
+    @property
+    def count(self) -> int:
+        return int((self.until - self.since).total_seconds()) // self.seconds
+
+    @property
+    def unit(self) -> str:
+        return "hour" if self.seconds % 3600 == 0 else "minute"
+
+    def place(self, at: datetime) -> int:
+        return int((at - self.since).total_seconds()) // self.seconds
+
+    def earlier(self, by: timedelta) -> Steps:
+        return Steps(self.since - by, self.until - by, self.seconds)
+
+
+def steps_of(span: timedelta, now: datetime) -> Steps:
+    """PayloadError for a span that no chart has."""
+    seconds = STEPS.get(round(span.total_seconds()))
+    if seconds is None:
+        raise PayloadError(
+            f"a trend over {span.total_seconds():g} s", hint="ask for 1 h, 6 h, 24 h or 7 d"
+        )
+    begun = int(now.timestamp()) // seconds * seconds
+    until = datetime.fromtimestamp(begun + seconds, UTC)
+    return Steps(until - span, until, seconds)

@@ -1,0 +1,94 @@
+"""Tables that are watched: what was asked for, and where it no longer holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+OPERATIONS = ("insert", "update", "delete")
+_PART = re.compile(r"\s*([a-z]+)\s*(?:\[([^\]]*)\])?\s*(?:,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchInfo:
+    """One watch of a table: its rows become events named `event`, a dot and the operation.
+
+    `update_of`: an update counts if one of these columns changed. `columns`: only these are told.
+    `drift` has a sentence for each way in which the database differs from what was installed.
+    """
+
+    id: int
+    tenant: str
+    table_name: str
+    event: str
+    operations: list[str]
+    update_of: list[str] | None
+    columns: list[str] | None
+    condition: str | None
+    tenant_column: str | None
+    created_at: datetime
+    created_by: str
+    drift: list[str]
+
+    @property
+    def watched(self) -> str:
+        """`insert, update[status], delete`"""
+        changed = f"[{', '.join(self.update_of)}]" if self.update_of else ""
+        return ", ".join(f"{it}{changed if it == 'update' else ''}" for it in self.operations)
+
+
+def read_operations(text: str) -> tuple[list[str], list[str] | None]:
+    """`insert,update[status,total],delete`: operations, and the columns whose change counts.
+    ValueError if it is none."""
+    found: list[str] = []
+    columns: list[str] | None = None
+    place = 0
+    while place < len(text):
+        part = _PART.match(text, place)
+        if part is None or part[1] not in OPERATIONS or part[1] in found:
+            raise ValueError(f"{text!r} is not made of insert, update, update[columns] and delete")
+        if part[2] is not None:
+            if part[1] != "update":
+                raise ValueError(f"{part[1]} has no columns to compare; only update has")
+            columns = [one.strip() for one in part[2].split(",") if one.strip()]
+        found.append(part[1])
+        place = part.end()
+    if not found:
+        raise ValueError("say which: insert, update, update[columns], delete")
+    return found, columns
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay has done, or would do: of so many events that match, how many runs, and how
+    many were delivered before, did not fit the job's filters, or were held by another
+    transaction."""
+
+    events: int
+    started: int
+    delivered_before: int
+    filtered: int
+    held: int
+    is_dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of a delivery to a webhook: the event it is kept as, and whether it had come
+    before."""
+
+    event_id: int
+    is_duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What came to a webhook and was refused in a minute: why, from where and how often."""
+
+    hook: str
+    reason: str
+    address: str
+    minute: datetime
+    refusals: int
+    last_at: datetime

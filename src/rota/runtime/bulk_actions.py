@@ -1,0 +1,45 @@
+"""Carries out what operators do to all runs of a filter, batch by batch."""
+
+from __future__ import annotations
+
+from rota.errors import RotaError
+from rota.runtime.loop import Loop
+from rota.store import bulk_work
+from rota.store.pool import Database
+
+_PERIOD = 5.0
+_RESTING_SECONDS = 60.0
+
+
+class BulkActions(Loop):
+    """Every worker has one, and a lock on the action's row decides who works. Who has worked looks
+    again when the next batch is due; the others now and then, in case that one is gone."""
+
+    name = "bulk actions"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+
+    async def run_once(self) -> float:
+        """Batches of whatever is due, one after the other."""
+        has_worked = False
+        while await self._work():
+            has_worked = True
+            self.goes_on()
+        if not has_worked:
+            return self.pause(_PERIOD, _RESTING_SECONDS)
+        seconds = await self._database.run(bulk_work.due())
+        return _PERIOD if seconds is None else min(max(seconds, 0.0), _PERIOD)
+
+    async def _work(self) -> bool:
+        turn = bulk_work.Turn()
+        try:
+            return await self._database.run(bulk_work.work(turn))
+        except RotaError as error:
+            if turn.id is None:
+                raise
+            # Said where one looks for it; and the others go on.
+            self._log.warning("a bulk action failed, trying again", action=turn.id, error=error)
+            await self._database.run(bulk_work.note_fault(turn.id, str(error)))
+            return True

@@ -1,0 +1,82 @@
+"""What has to be done once, not by every process of a machine: promotion, ticks, rescue, upkeep.
+
+A worker of its own does it always, as any number of workers may. Of the workers of one supervisor
+one does it for all, and another one takes over when that one ends or stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from rota.runtime.loop import Loop
+
+
+class Duties:
+    """`named` are those of `loops` that can be asked for by a word. `scheduler` ticks: it rests
+    while the worker drains, too; None where it never does."""
+
+    def __init__(
+        self, loops: Sequence[Loop], named: Mapping[str, Loop], scheduler: Loop | None
+    ) -> None:
+        self._loops = list(loops)
+        self._named = named
+        self._scheduler = scheduler
+        self._running: set[Loop] = set()
+        self._is_started = False
+        self._may_tick = True
+        self._is_on = True
+        self._turn = asyncio.Lock()
+        self._changing: asyncio.Task[None] | None = None
+        # Gets a word for whoever has the duties that are not this worker's.
+        self.tell_other: Callable[[str], None] = lambda _: None
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether it, or whoever does it for it, ticks."""
+        return self._scheduler is not None and self._may_tick
+
+    def ask(self, word: str) -> None:
+        """Something is to be done at once, by whoever does it."""
+        if self._is_on:
+            self._named[word].wake()
+        else:
+            self.tell_other(word)
+
+    def called(self, word: str) -> None:
+        """The same, said to all workers."""
+        if word in self._named:
+            self._named[word].wake()
+
+    def take(self, is_on: bool) -> None:
+        """Whether they are this worker's. Returns at once: a loop may take a while to stop."""
+        if is_on != self._is_on:
+            self._is_on = is_on
+            self._changing = asyncio.get_running_loop().create_task(self._apply())
+
+    async def start(self) -> None:
+        self._is_started = True
+        await self._apply()
+
+    async def stop(self) -> None:
+        self._is_started = False
+        await self._apply()
+
+    async def let_tick(self, may_tick: bool) -> None:
+        self._may_tick = may_tick
+        await self._apply()
+
+    async def _apply(self) -> None:
+        async with self._turn:
+            wanted = self._wanted()
+            for loop in self._running - wanted:
+                await loop.stop()
+            for loop in wanted - self._running:
+                loop.start()
+            self._running = wanted
+
+    def _wanted(self) -> set[Loop]:
+        if not (self._is_started and self._is_on):
+            return set()
+        scheduler = {self._scheduler} if self._scheduler and self._may_tick else set()
+        return {*self._loops, *scheduler}

@@ -1,0 +1,94 @@
+"""Sleep, for databases that are paid by activity: a worker that has had nothing to do for a while
+lets go of its connections, and asks nothing until something is due or somebody wakes it
+(docs/decisions/0035-sleep.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Protocol
+
+from rota.runtime.tasks import end_task
+from rota.telemetry.logging import get_logger
+
+# What is due sooner is not worth it: signing off and on costs more than waiting.
+_SOON_SECONDS = 30.0
+
+
+class Sleepy(Protocol):
+    """A worker, as far as it sleeps."""
+
+    @property
+    def busy_at(self) -> float:
+        """When it last had something to do, by the monotonic clock."""
+
+    def may_sleep(self, is_drowsy: bool) -> bool:
+        """Says whether it has had nothing to do for long enough, and hears whether it may."""
+
+    async def quiet_seconds(self) -> float:
+        """For how long nothing will come that the database knows of."""
+
+    async def lie_down(self) -> float | None:
+        """Sign off and let go of everything; answers for how long. None: it got something to do."""
+
+    async def get_up(self) -> None:
+        """Register anew, and go on."""
+
+
+class Sleeper:
+    """`after`: seconds without work, None for a worker that never sleeps; `most`: the longest."""
+
+    def __init__(self, worker: Sleepy, *, after: float | None, most: float) -> None:
+        self._worker = worker
+        self._after = after
+        self._most = most
+        self._log = get_logger("worker")
+        self._task: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._awake_since = time.monotonic()
+        self.is_asleep = False
+
+    def look(self) -> None:
+        """Every so often, while it is awake."""
+        if self._after is None or self._task is not None:
+            return
+        idle = time.monotonic() - max(self._worker.busy_at, self._awake_since)
+        if self._worker.may_sleep(idle >= self._after):
+            self._task = asyncio.create_task(self._sleep(), name="rota sleep")
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """For good: it is not woken by that."""
+        self._after = None
+        await end_task(self._task)
+
+    async def _sleep(self) -> None:
+        try:
+            self._woken.clear()
+            if await self._worker.quiet_seconds() < min(self._after or 0.0, _SOON_SECONDS):
+                return
+            seconds = await self._worker.lie_down()
+            if seconds is not None:
+                await self._rest(seconds)
+                await self._worker.get_up()
+        except Exception as error:
+            # Awake is what it is then; the loops speak of a database that is away.
+            self._log.warning("could not fall asleep", error=error)
+        finally:
+            self._awake_since = time.monotonic()
+            self._task = None
+
+    async def _rest(self, seconds: float) -> None:
+        began, self.is_asleep = time.monotonic(), True
+        self._log.info("asleep", seconds=round(seconds), at_most=round(self._most))
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._woken.wait()
+        finally:
+            self.is_asleep = False
+        slept = round(time.monotonic() - began, 1)
+        self._log.info("awake", slept=slept, was_woken=self._woken.is_set())

@@ -1,0 +1,33 @@
+"""Holds what tenants that are paused may not start, and keeps the counts that quotas ask."""
+
+from __future__ import annotations
+
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+
+_BATCH = 1000
+_PERIOD = 5.0
+_RESTING_SECONDS = 60.0
+
+
+class TenantLoop(Loop):
+    """Every worker has one, and a lock decides who works. While a tenant is paused or has a quota
+    it looks every second; else now and then, in case that one has come whose call was lost."""
+
+    name = "tenants"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self._sql = database.statements.get("tenants/tend")
+
+    async def run_once(self) -> float:
+        """Batch after batch, each its own commit: of a million runs, too."""
+        while True:
+            async with self._database.connection(is_hurried=False) as conn:
+                cursor = await conn.execute(self._sql, {"limit": _BATCH})
+                moved, seconds = await cursor.fetchone() or (0, None)
+            self.goes_on()
+            if moved < _BATCH:
+                break
+        return self.pause(_PERIOD, _RESTING_SECONDS) if seconds is None else float(seconds)

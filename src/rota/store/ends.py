@@ -1,0 +1,151 @@
+"""Ends of attempts, as the statements that write them take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.model.outcome import Outcome
+
+# Run, attempt, duration in ms, and what becomes of it.
+Other = tuple[int, int, float, Outcome]
+
+# Ends that lie further apart than this are named one by one.
+_SPARSE = 3
+_NO_END = -1
+
+
+@dataclass(slots=True, eq=False)
+class Ends:
+    """Attempts that have ended and are not yet written, as the columns of their statements."""
+
+    ids: list[int] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
+    durations: list[float] = field(default_factory=list)
+    results: list[str | None] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
+    # Whether all that succeeded have neither key nor schedule, as far as is known.
+    is_plain: bool = True
+
+    def __len__(self) -> int:
+        return len(self.ids) + len(self.others)
+
+    def succeeded(
+        self,
+        run_id: int,
+        attempt: int,
+        duration_ms: float,
+        result: str | None,
+        is_plain: bool = False,
+    ) -> None:
+        if not is_plain:
+            self.is_plain = False
+        self.ids.append(run_id)
+        self.attempts.append(attempt)
+        self.durations.append(duration_ms)
+        self.results.append(result)
+
+    def add(self, later: Ends) -> None:
+        self.ids += later.ids
+        self.attempts += later.attempts
+        self.durations += later.durations
+        self.results += later.results
+        self.others += later.others
+        self.is_plain = self.is_plain and later.is_plain
+
+    def each(self) -> Iterator[Ends]:
+        """These ends one by one."""
+        for column in zip(self.ids, self.attempts, self.durations, self.results, strict=True):
+            single = Ends(is_plain=False)
+            single.succeeded(*column)
+            yield single
+        for other in self.others:
+            yield Ends(others=[other])
+
+    def refused(self, outcome: Outcome) -> Ends:
+        """The same single end with another outcome."""
+        (run_id,) = self.all_ids()
+        attempt = self.attempts[0] if self.ids else self.others[0][1]
+        duration = self.durations[0] if self.ids else self.others[0][2]
+        return Ends(others=[(run_id, attempt, duration, outcome)])
+
+    def all_ids(self) -> list[int]:
+        return self.ids + [run_id for run_id, *_ in self.others]
+
+    def only(self, wanted: set[int]) -> Ends:
+        """The part of these ends that is about the wanted runs, to be looked at one by one."""
+        rows = zip(self.ids, self.attempts, self.durations, self.results, strict=True)
+        part = Ends(others=[one for one in self.others if one[0] in wanted])
+        for run_id, attempt, duration, result in rows:
+            if run_id in wanted:
+                part.succeeded(run_id, attempt, duration, result)
+        return part
+
+    def span(self) -> dict[str, Any] | None:
+        """What `runs/finish_span` takes, where that says it all: plain runs of one attempt number,
+        close together, as a drain has them."""
+        if not self.is_plain or not self.ids:
+            return None
+        first, last = min(self.ids), max(self.ids)
+        attempt, width = self.attempts[0], last - first + 1
+        if width > _SPARSE * len(self.ids) or any(one != attempt for one in self.attempts):
+            return None
+        microseconds = [_NO_END] * width
+        for run_id, duration in zip(self.ids, self.durations, strict=True):
+            microseconds[run_id - first] = int(duration * 1000)
+        return {
+            "first_id": first,
+            "attempt": attempt,
+            "durations": array(microseconds),
+            "results": self._results_of(first, width),
+        }
+
+    def _results_of(self, first: int, width: int) -> list[str | None] | None:
+        if all(result is None for result in self.results):
+            return None
+        placed: list[str | None] = [None] * width
+        for run_id, result in zip(self.ids, self.results, strict=True):
+            placed[run_id - first] = result
+        return placed
+
+
+def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    """What `runs/end` takes; every outcome is an Ended."""
+    outcomes: list[Any] = [outcome for *_, outcome in rows]
+    return _columns(worker, rows) | {
+        "results": [outcome.result for outcome in outcomes],
+        "states": [outcome.state for outcome in outcomes],
+        "end_reasons": [outcome.end_reason for outcome in outcomes],
+    }
+
+
+def again_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    """What `runs/requeue` takes; every outcome is an Again."""
+    outcomes: list[Any] = [outcome for *_, outcome in rows]
+    return _columns(worker, rows) | {
+        "delays": [outcome.delay for outcome in outcomes],
+        "spent": [outcome.is_spent for outcome in outcomes],
+    }
+
+
+def _columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    failures = [outcome.failure for *_, outcome in rows]
+    return {
+        "worker": worker,
+        "ids": [row[0] for row in rows],
+        "attempts": [row[1] for row in rows],
+        "durations": [row[2] for row in rows],
+        "attempt_states": [outcome.attempt_state for *_, outcome in rows],
+        "messages": [outcome.message for *_, outcome in rows],
+        "error_types": [one and one.error_type for one in failures],
+        "errors": [one and one.error for one in failures],
+        "tracebacks": [one and one.traceback for one in failures],
+        "details": [outcome.details for *_, outcome in rows],
+    }
+
+
+def array(numbers: list[int] | list[float]) -> str:
+    """An array as Postgres reads it: a list's own text in other brackets, at a tenth of the cost
+    of the driver's walk over its elements."""
+    return f"{{{str(numbers)[1:-1]}}}"

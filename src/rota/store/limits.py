@@ -1,0 +1,88 @@
+"""Reading limits, changing and removing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Unpack
+
+from rota.errors import LimitNotFound
+from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitOrder, LimitRun
+from rota.model.list_filters import LimitFilters
+from rota.model.page import Page
+from rota.store.pages import check_filters, check_order, read_all, read_page
+from rota.store.plans import Ask, Plan
+
+
+def list_limits(*, order: str = "name", **filters: Unpack[LimitFilters]) -> Plan[list[LimitInfo]]:
+    order = check_order(order, LimitOrder)
+    return read_all("limits/list", _filters(filters), LimitInfo, order=order)
+
+
+def page_limits(
+    *, order: str, cursor: Sequence[Any] | None, limit: int, **filters: Unpack[LimitFilters]
+) -> Plan[Page[LimitInfo]]:
+    order, params = check_order(order, LimitOrder), _filters(filters)
+    return read_page("limits/list", params, LimitInfo, order=order, cursor=cursor, limit=limit)
+
+
+def _filters(given: LimitFilters, name: str | None = None) -> dict[str, Any]:
+    check_filters(given, LimitFilters, "limits")
+    named = {field: given.get(field) for field in LimitFilters.__annotations__}
+    return named | {"name": name}
+
+
+def find_limit(name: str, tenant: str = "") -> Plan[LimitInfo]:
+    found = yield from read_all("limits/list", _filters({"tenant": tenant}, name), LimitInfo)
+    if not found:
+        known = [limit.name for limit in (yield from list_limits(tenant=tenant))]
+        near = get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else "`rota limits list` shows those there are"
+        of = f' of tenant "{tenant}"' if tenant else ""
+        raise LimitNotFound(f'there is no limit "{name}"{of}', hint=hint)
+    return found[0]
+
+
+def read_limit(name: str, tenant: str = "") -> Plan[LimitDetails]:
+    limit = yield from find_limit(name, tenant)
+    params = {"name": name, "tenant": tenant}
+    keys = yield Ask("limits/keys", params)
+    holders = yield Ask("limits/holders", params)
+    waiters = yield Ask("limits/waiters", params)
+    return LimitDetails(
+        limit,
+        [LimitKey(**row) for row in keys],
+        [LimitRun(**row) for row in holders],
+        [LimitRun(**row) for row in waiters],
+    )
+
+
+def set_limit(
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    tenant: str,
+    reason: str | None,
+    actor: str | None,
+) -> Plan[LimitInfo]:
+    params = {"name": name, "changes": json.dumps(dict(changes)), "tenant": tenant}
+    yield Ask("limits/set", params | {"reason": reason, "actor": actor})
+    return (yield from find_limit(name, tenant))
+
+
+def remove_limit(name: str, *, tenant: str, reason: str | None, actor: str | None) -> Plan[str]:
+    """Answers 'removed', or 'reset' where the code's values hold again."""
+    yield from find_limit(name, tenant)
+    params = {"name": name, "tenant": tenant, "reason": reason, "actor": actor}
+    rows = yield Ask("limits/remove", params)
+    return str(rows[0]["answer"])
+
+
+def unblock_limit(
+    name: str, value: str | None, *, tenant: str, reason: str | None, actor: str | None
+) -> Plan[int]:
+    yield from find_limit(name, tenant)
+    params = {"name": name, "tenant": tenant, "reason": reason, "actor": actor, "value": value}
+    rows = yield Ask("limits/unblock", params)
+    return int(rows[0]["freed"])

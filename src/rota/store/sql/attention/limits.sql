@@ -1,0 +1,9 @@
+-- Sequences that stand still because a run has failed, and counters that differed from the runs within a day.
+SELECT l.name, l.tenant, 'blocked' AS what, count(*)::integer AS keys, min(s.blocked_by) AS run, 0 AS counted, 0 AS held, max(s.used_at) AS since
+FROM rota.limits l JOIN rota.limit_slots s ON s.tenant = l.tenant AND s.blocked_by IS NOT NULL AND s.key >= rota.first_key(l) AND s.key < rota.last_key(l)
+GROUP BY l.tenant, l.name
+UNION ALL
+SELECT coalesce(l.name, r.key), r.tenant, 'mended', count(*)::integer, NULL, max(r.counted), max(r.held), max(r.at)
+FROM rota.limit_repairs r LEFT JOIN rota.limits l ON l.id = substr(split_part(r.key, ':', 1), 2)::bigint
+WHERE r.at > rota.now() - interval '1 day' GROUP BY 1, 2
+ORDER BY 3, 1

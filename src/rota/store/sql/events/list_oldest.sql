@@ -1,0 +1,17 @@
+-- Events, the oldest first. A name is looked up by the key, what a pattern or a word narrows is looked through forwards.
+SELECT e.tenant, e.name, e.id, e.at, e.payload, e.key, e.actor, e.role, e.source, e.metadata, e.duplicate_of, coalesce(e.deliveries, '[]') AS deliveries,
+       rota.event_outcome(e.deliveries, e.duplicate_of) AS outcome, jsonb_build_array(e.id) AS place
+FROM rota.events e
+WHERE (%(id)s::bigint IS NULL OR e.id = %(id)s::bigint)
+  AND (%(tenant)s::text IS NULL OR e.tenant = %(tenant)s::text)
+  AND (%(name)s::text IS NULL OR e.name = %(name)s::text)
+  AND (%(pattern)s::text IS NULL OR e.name LIKE rota.like_event(%(pattern)s::text))
+  AND (%(key)s::text IS NULL OR e.key = %(key)s::text)
+  AND (%(job)s::text IS NULL OR e.deliveries @> jsonb_build_array(jsonb_build_object('job', %(job)s::text)))
+  AND (%(outcome)s::text IS NULL OR rota.event_outcome(e.deliveries, e.duplicate_of) = %(outcome)s::text)
+  AND (%(text)s::text IS NULL OR e.payload::text ILIKE %(text)s::text)
+  AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s::timestamptz)
+  AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s::timestamptz)
+  AND (%(after)s::jsonb IS NULL OR e.id > (%(after)s::jsonb ->> 0)::bigint)
+ORDER BY e.id
+LIMIT %(limit)s::integer

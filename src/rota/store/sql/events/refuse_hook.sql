@@ -1,0 +1,1 @@
+SELECT rota.refuse_hook(%(hook)s::text, %(reason)s::text, %(address)s::text)

@@ -1,0 +1,1 @@
+SELECT to_jsonb(l)::text FROM rota.logs l WHERE l.tenant = %(tenant)s::text

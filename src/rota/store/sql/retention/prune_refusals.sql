@@ -1,0 +1,1 @@
+SELECT rota.prune_refusals(%(before_at)s::timestamptz, %(limit)s::integer) AS removed

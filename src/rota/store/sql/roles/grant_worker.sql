@@ -1,0 +1,1 @@
+SELECT rota.grant_worker(%(role)s::text)

@@ -1,0 +1,6 @@
+-- Payload and result as text, with the digits that they have; beyond so many characters not all of it.
+SELECT left(p.payload, %(most)s::integer) AS payload, octet_length(p.payload) AS payload_bytes,
+       left(p.result, %(most)s::integer) AS result, octet_length(p.result) AS result_bytes
+FROM rota.runs r
+CROSS JOIN LATERAL (SELECT jsonb_pretty(r.payload) AS payload, jsonb_pretty(r.result) AS result) p
+WHERE r.id = %(id)s::bigint AND r.finished_at IS NOT DISTINCT FROM %(finished_at)s::timestamptz

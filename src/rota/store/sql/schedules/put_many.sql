@@ -1,0 +1,1 @@
+SELECT rota.put_schedules(%(tenants)s::text[], %(names)s::text[], %(places)s::integer[], %(documents)s::text[], actor => %(actor)s::text) AS written

@@ -1,0 +1,3 @@
+-- And give the session back.
+ROLLBACK;
+{session/reset}

@@ -1,0 +1,1 @@
+SELECT rota.resume_tenant(name => %(name)s::text, reason => %(reason)s::text, actor => %(actor)s::text) AS freed

@@ -1,0 +1,1 @@
+SELECT rota.fold_errors(%(limit)s::integer)

@@ -1,0 +1,1 @@
+SELECT rota.take_sample()

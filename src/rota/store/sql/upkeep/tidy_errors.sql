@@ -1,0 +1,1 @@
+SELECT rota.tidy_errors()

@@ -1,0 +1,1 @@
+DELETE FROM rota.waits WHERE run_id = ANY (%(ids)s::bigint[]) AND channel = %(channel)s::text

@@ -1,0 +1,1 @@
+SELECT rota.fall_asleep(%(worker)s::bigint, %(most)s::double precision, %(ticking)s::boolean)

@@ -1,0 +1,1 @@
+SELECT rota.pass_over_silent(for_worker => %(worker)s::bigint, in_queues => %(queues)s::text[])

@@ -1,0 +1,1 @@
+UPDATE rota.workers SET is_polling = true WHERE id = %(worker)s::bigint

@@ -1,0 +1,83 @@
+"""Reading tenants, and writing what differs from the defaults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from rota.errors import TenantNotFound
+from rota.model.page import Page
+from rota.model.tenant import TenantDay, TenantInfo, TenantOrder, TenantStats
+from rota.store.pages import check_order, like, read_all, read_page
+from rota.store.plans import Ask, Plan
+
+_DAYS = 31
+
+
+def _params(
+    name: str | None = None, paused: bool | None = None, text: str | None = None
+) -> dict[str, Any]:
+    return {"name": name, "paused": paused, "text": like(text) if text else None}
+
+
+def list_tenants(
+    *, order: str = "name", paused: bool | None = None, text: str | None = None
+) -> Plan[list[TenantInfo]]:
+    params = _params(paused=paused, text=text)
+    return read_all("tenants/list", params, TenantInfo, order=check_order(order, TenantOrder))
+
+
+def page_tenants(
+    *,
+    order: str,
+    cursor: Sequence[Any] | None,
+    limit: int,
+    paused: bool | None = None,
+    text: str | None = None,
+) -> Plan[Page[TenantInfo]]:
+    order, params = check_order(order, TenantOrder), _params(paused=paused, text=text)
+    return read_page("tenants/list", params, TenantInfo, order=order, cursor=cursor, limit=limit)
+
+
+def find_tenant(name: str) -> Plan[TenantInfo]:
+    found = yield from read_all("tenants/list", _params(name=name), TenantInfo)
+    if found:
+        return found[0]
+    near = get_close_matches(name, [one.name for one in (yield from list_tenants())], 1)
+    hint = f"did you mean {near[0]}?" if near else None
+    raise TenantNotFound(f'no run, schedule or setting names a tenant "{name}"', hint=hint)
+
+
+def set_tenant(
+    name: str, settings: Mapping[str, Any], *, reason: str | None, actor: str | None
+) -> Plan[None]:
+    params = {"name": name, "settings": json.dumps(settings), "reason": reason, "actor": actor}
+    yield Ask("tenants/set", params)
+
+
+def pause_tenant(
+    name: str, *, reason: str | None, until: datetime | None, actor: str | None
+) -> Plan[int]:
+    """How many runs were held at once; workers hold the others."""
+    params = {"name": name, "reason": reason, "until": until, "actor": actor}
+    (row,) = yield Ask("tenants/pause", params)
+    return int(row["held"])
+
+
+def resume_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[int]:
+    (row,) = yield Ask("tenants/resume", {"name": name, "reason": reason, "actor": actor})
+    return int(row["freed"])
+
+
+def remove_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
+    yield Ask("tenants/remove", {"name": name, "reason": reason, "actor": actor})
+
+
+def read_stats(name: str) -> Plan[TenantStats]:
+    tenant = yield from find_tenant(name)
+    days = yield Ask("tenants/days", {"name": name, "days": _DAYS})
+    (recent,) = yield Ask("tenants/recent", {"name": name})
+    return TenantStats(tenant, [TenantDay(**row) for row in days], **recent)

@@ -1,0 +1,30 @@
+"""Which run asks, when a handler enqueues or emits: what it started remembers it.
+
+A context variable, which tasks inherit and `asyncio.to_thread` copies.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+
+_run: ContextVar[int | None] = ContextVar("rota_run", default=None)
+
+
+def begin(run_id: int) -> Token[int | None]:
+    """From here on, in this context, this run asks."""
+    return _run.set(run_id)
+
+
+def end(token: Token[int | None]) -> None:
+    _run.reset(token)
+
+
+def run_id() -> int | None:
+    """Which run asks; None outside of any."""
+    return _run.get()
+
+
+def triggered_by() -> str | None:
+    """As the database keeps it; None outside of any run."""
+    asking = run_id()
+    return None if asking is None else f'{{"type": "code", "run": {asking}}}'

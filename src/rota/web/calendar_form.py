@@ -1,0 +1,105 @@
+"""A calendar as the texts of a form, and back. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota.errors import TimingError
+from rota.timing.windows import WEEKDAYS
+from rota.web import words
+from rota.web.forms import Form
+
+_DAILY = re.compile(r"(\d{1,2}:\d{2}(?::\d{2})?)\s*(?:-|–|to)\s*(\d{1,2}:\d{2}(?::\d{2})?)(.*)")
+_DATED = re.compile(r"(\d{4}-\S+)\s+(?:-|–|to)\s+(\d{4}-\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarDraft:
+    """`holidays` and `windows` have one a line."""
+
+    description: str = ""
+    timezone: str = "UTC"
+    holidays: str = ""
+    weekends: tuple[str, ...] = ()
+    windows: str = ""
+
+
+def read_calendar(form: Form) -> CalendarDraft:
+    return CalendarDraft(
+        description=form.get("description", "").strip(),
+        timezone=form.get("timezone", "").strip() or "UTC",
+        holidays=form.get("holidays", "").replace("\r\n", "\n").strip(),
+        weekends=tuple(day for day in WEEKDAYS if day in form.all("weekends")),
+        windows=form.get("windows", "").replace("\r\n", "\n").strip(),
+    )
+
+
+def definition_of(draft: CalendarDraft) -> dict[str, Any]:
+    """TimingError names the line that cannot be read; what the words mean, the calendar checks."""
+    return {
+        "timezone": draft.timezone,
+        "holidays": [one for one in re.split(r"[\s,]+", draft.holidays) if one],
+        "weekends": list(draft.weekends),
+        "windows": [_window(line.strip()) for line in draft.windows.splitlines() if line.strip()],
+    }
+
+
+def _window(line: str) -> dict[str, Any]:
+    if match := _DATED.fullmatch(line):
+        return {"from": match[1], "to": match[2]}
+    match = _DAILY.fullmatch(line)
+    if match is None:
+        raise TimingError(
+            f"window {line!r} cannot be read",
+            hint="write 22:00-02:00 FRI SAT, or 2026-03-01T00:00Z to 2026-03-02T00:00Z",
+        )
+    days = [one.upper() for one in re.split(r"[\s,]+", match[3]) if one]
+    hours = {"start": _padded(match[1]), "end": _padded(match[2])}
+    return hours | ({"weekdays": days} if days else {})
+
+
+def _padded(clock: str) -> str:
+    return clock if clock[1:2].isdecimal() else f"0{clock}"
+
+
+def draft_of(description: str, stored: object) -> CalendarDraft:
+    """What SQL has written may be anything; what is not to be read is left empty."""
+    given = stored if isinstance(stored, Mapping) else {}
+    weekends = given.get("weekends")
+    days = ["SAT", "SUN"] if weekends is True else weekends
+    return CalendarDraft(
+        description=description,
+        timezone=str(given.get("timezone") or "UTC"),
+        holidays="\n".join(map(str, _listed(given.get("holidays")))),
+        weekends=tuple(day for day in WEEKDAYS if day in _listed(days)),
+        windows="\n".join(_line(one) for one in _listed(given.get("windows"))),
+    )
+
+
+def _line(window: object) -> str:
+    if not isinstance(window, Mapping):
+        return str(window)
+    if "from" in window:
+        return f"{window['from']} to {window.get('to')}"
+    days = [str(one) for one in _listed(window.get("weekdays"))]
+    shown = "" if len(days) in (0, len(WEEKDAYS)) else " " + " ".join(days)
+    return f"{window.get('start')}-{window.get('end')}{shown}"
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def closed_words(stored: object) -> str:
+    """When it is closed, in a few words."""
+    draft = draft_of("", stored)
+    windows = len(draft.windows.splitlines())
+    parts = [
+        words.plural(len(draft.holidays.splitlines()), "holiday") if draft.holidays else "",
+        " ".join(day.capitalize() for day in draft.weekends),
+        words.plural(windows, "window") if windows else "",
+    ]
+    return ", ".join(part for part in parts if part) or "never"

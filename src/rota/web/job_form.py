@@ -1,0 +1,128 @@
+"""The settings of a job as a form has them: one text a field, and back. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rota.errors import PayloadError
+from rota.model.job import JobInfo
+from rota.web.forms import read_payload, read_span
+
+# What `app.jobs.update` calls them, by the name of the field in the form.
+FIELDS = (
+    "description", "queue", "priority", "max_attempts", "timeout", "backoff", "tags", "metadata",
+    "payload", "events", "event_filters", "log_level", "retention",
+)  # fmt: skip
+_COLUMNS = {"timeout": "timeout_seconds", "payload": "default_payload"}
+
+
+def texts_of(job: JobInfo) -> dict[str, str]:
+    """What each field holds now."""
+    return {name: _text(name, getattr(job, _COLUMNS.get(name, name))) for name in FIELDS}
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None or value in ([], {}):
+        return ""
+    if name == "timeout":
+        return f"{value:g}"
+    if name == "retention" and isinstance(value, Mapping):
+        return ", ".join(f"{key}={days}" for key, days in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def read_changes(
+    given: Mapping[str, str], before: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What differs from the form as it was shown, and what is wrong with it, by field."""
+    changes: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for name in FIELDS:
+        text = _plain(given.get(name, before[name]))
+        if text == _plain(before[name]):
+            continue
+        try:
+            changes[name] = _READERS[name](text)
+        except (ValueError, PayloadError) as error:
+            wrong[name] = str(error)
+    return changes, wrong
+
+
+def _plain(text: str) -> str:
+    """Forms end lines in their own way."""
+    return text.replace("\r\n", "\n").strip()
+
+
+def field_of(message: str) -> str | None:
+    """Which field a refusal speaks of: `job "send": priority must be …`."""
+    words = message.rpartition('": ')[2].removeprefix("each of ")
+    name = words.partition(" ")[0].rstrip(":")
+    return next((one for one in FIELDS if name in (one, _COLUMNS.get(one))), None)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text or 'Nothing'} is no whole number.") from None
+
+
+def _seconds(text: str) -> float | None:
+    """None for an empty field: no limit."""
+    if not text:
+        return None
+    if (span := read_span(text)) is not None:
+        return span.total_seconds()
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no duration: write 90s, 15min or 2h.") from None
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _backoff(text: str) -> Any:
+    return read_payload(text) if text.startswith("{") else text
+
+
+def _retention(text: str) -> dict[str, int] | None:
+    if not text:
+        return None
+    pairs = [part.partition("=") for part in _names(text)]
+    for name, _, number in pairs:
+        if not number.strip().isdigit():
+            raise ValueError(f"{name!r} has no number: write days=30, failed_days=90.")
+    return {name.strip(): int(number) for name, _, number in pairs}
+
+
+def _level(text: str) -> str | None:
+    return text or None
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    return read_payload(text) or {}
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "description": str,
+    "queue": str,
+    "priority": _number,
+    "max_attempts": _number,
+    "timeout": _seconds,
+    "backoff": _backoff,
+    "tags": _names,
+    "metadata": _metadata,
+    "payload": read_payload,
+    "events": _names,
+    "event_filters": _metadata,
+    "log_level": _level,
+    "retention": _retention,
+}

@@ -1,0 +1,115 @@
+"""A job's settings, retention and payload as people read them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota.config.settings import RetentionSettings
+from rota.model.job import JobInfo
+from rota.model.job_edits import Edit
+from rota.model.words import duration, number, plural
+
+LABELS = {
+    "description": "Description",
+    "queue": "Queue",
+    "priority": "Priority",
+    "max_attempts": "Attempts",
+    "timeout_seconds": "Timeout",
+    "backoff": "Wait before a retry",
+    "tags": "Tags",
+    "metadata": "Metadata",
+    "default_payload": "Default payload",
+    "events": "Events",
+    "event_filters": "Event filters",
+    "log_level": "Log level",
+    "retention": "Retention",
+}
+# What Python calls them.
+_ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
+
+
+_NONE = {
+    "timeout_seconds": "none: an attempt may take as long as it wants",
+    "backoff": "as configured",
+    "log_level": "as configured",
+    "retention": "as configured",
+}
+
+
+def said(field: str, value: Any) -> str:
+    """One setting in words."""
+    if value is None or value in ("", [], {}):
+        return _NONE.get(field, "none")
+    match field, value:
+        case "timeout_seconds", int() | float():
+            return duration(value)
+        case "backoff", Mapping():
+            return backoff_words(value)
+        case "priority", int():
+            return f"{value}, of 0 (first) to 9"
+        case "max_attempts", int():
+            return plural(value, "attempt")
+        case _, str():
+            return value
+        case _, list():
+            return ", ".join(map(str, value))
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def backoff_words(given: Mapping[str, Any]) -> str:
+    """`5 s, then twice as long each time, at most 5 min, up to 1 s at random`."""
+    try:
+        base, kind = duration(float(given.get("base_seconds", 5))), given.get("kind", "exponential")
+        words = {
+            "fixed": f"{base} each time",
+            "linear": f"{base}, and {base} more each time",
+            "exponential": f"{base}, then × {number(float(given.get('factor', 2)))} each time",
+        }[kind]
+        cap, jitter = float(given.get("cap_seconds", 300)), float(given.get("jitter_seconds", 1))
+    except (TypeError, ValueError, KeyError):
+        return json.dumps(dict(given), default=str)
+    most = f", at most {duration(cap)}" if kind != "fixed" else ""
+    return f"{words}{most}" + (f", and up to {duration(jitter)} at random" if jitter else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long one thing is kept, and who says so."""
+
+    what: str
+    how_long: str
+    is_own: bool
+
+
+def kept_of(job: JobInfo, usual: RetentionSettings) -> list[Kept]:
+    own: Any = job.retention if isinstance(job.retention, Mapping) else {}
+    failed = own.get("failed_days") or own.get("days")
+    lines = own.get("failed_log_days")
+    rows = [
+        _kept("Runs", own.get("days"), usual.run_days, own.get("count")),
+        _kept(
+            "Failed runs",
+            failed,
+            usual.failed_run_days or usual.run_days,
+            own.get("failed_count"),
+        ),
+        _kept("Log lines", own.get("log_days"), usual.log_days, own.get("log_count")),
+    ]
+    return [*rows, _kept("Lines of failed runs", lines, usual.log_days, None)] if lines else rows
+
+
+def _kept(what: str, days: Any, usual: int, count: Any) -> Kept:
+    words = plural(days if days is not None else usual, "day")
+    if count is not None:
+        words += f", at most the newest {number(count)}"
+    return Kept(what, words, days is not None or count is not None)
+
+
+def snippet(edits: list[Edit]) -> str:
+    """What to write into the code to have there what is set here."""
+    parts = [f"{_ARGUMENTS.get(it.field, it.field)}={it.stored!r}" for it in edits if it.is_drift]
+    return f"@app.job({', '.join(parts)})"

@@ -1,0 +1,126 @@
+"""What needs somebody, with the button that leads there. A new kind has a button, or looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from rota.model.attention import Attention, Need
+from rota.model.finding import Report
+from rota.model.words import plural
+from rota.web.context import NavItem
+
+_PLACES = {
+    "job": "/jobs", "queue": "/queues", "schedule": "/schedules", "run": "/runs",
+    "worker": "/workers", "limit": "/limits",
+}  # fmt: skip
+# In the navigation: the section, and the word for what is wrong there.
+_SECTIONS = {
+    "job": ("jobs", "failing"),
+    "queue": ("queues", "paused"),
+    "schedule": ("schedules", "late, missed or stopped"),
+    "run": ("runs", "slow"),
+    "worker": ("workers", "in trouble"),
+    "limit": ("limits", "stand still or were mended"),
+}
+_MANY = {
+    "failing_job": ("failing job", "failing jobs"),
+    "unserved_work": ("job without a worker", "jobs without a worker"),
+    "worker": ("worker in trouble", "workers in trouble"),
+    "paused_queue": ("paused queue", "paused queues"),
+    "parked_schedule": ("parked schedule", "parked schedules"),
+    "stopped_schedule": ("schedule paused by Rota", "schedules paused by Rota"),
+    "late_schedule": ("late schedule", "late schedules"),
+    "missed_schedule": ("missed schedule", "missed schedules"),
+    "slow_run": ("slow run", "slow runs"),
+    "limit": ("limit that stands still or was mended", "limits that stand still or were mended"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`path` is its page, `do` the button: its words, where it leads, and whether a question
+    follows."""
+
+    need: Need
+    path: str
+    button: str
+    to: str
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """Those of a kind that are not listed."""
+
+    state: str
+    text: str
+    path: str
+
+
+def rows(found: Attention) -> list[Row]:
+    return [_row(need) for need in found.needs]
+
+
+def more(found: Attention) -> list[More]:
+    listed: dict[str, int] = {}
+    for need in found.needs:
+        listed[need.kind] = listed.get(need.kind, 0) + 1
+    return [
+        More(
+            one.state,
+            plural(left, *_MANY.get(one.kind, (one.kind, one.kind))),
+            "/schedules?attention=1" if one.subject == "schedule" else _PLACES[one.subject],
+        )
+        for one in found.kinds
+        if (left := one.count - listed.get(one.kind, 0)) > 0
+    ]
+
+
+def path_of(need: Need) -> str:
+    place = _PLACES.get(need.subject, "/")
+    if need.subject == "worker":
+        worker = need.figures.get("worker")
+        return f"{place}/{worker}" if worker is not None else place
+    path = f"{place}/{quote(need.name, safe='')}"
+    return f"{path}?{urlencode({'tenant': need.tenant})}" if need.tenant else path
+
+
+def _row(need: Need) -> Row:
+    path = path_of(need)
+    bare, _, query = path.partition("?")
+    tail = f"?{query}" if query else ""
+    match need.kind:
+        case "failing_job":
+            return Row(need, path, "See errors", f"/errors?{urlencode({'job': need.name})}")
+        case "unserved_work" if need.subject == "job":
+            waiting = urlencode({"job": need.name, "state": "queued"})
+            return Row(need, path, "See what waits", f"/runs?{waiting}")
+        case "paused_queue":
+            return Row(need, path, "Resume…", f"{path}/resume", asks=True)
+        case "stopped_schedule":
+            return Row(need, path, "Resume…", f"{bare}/resume{tail}", asks=True)
+        case "missed_schedule":
+            return Row(need, path, "Backfill…", f"{bare}/backfill{tail}")
+        case "late_schedule" | "parked_schedule":
+            return Row(need, path, "Why?", path)
+    return Row(need, path, "Look", path)
+
+
+def alarm(
+    item: NavItem, found: Attention | None, report: Report | None
+) -> tuple[int, str, str] | None:
+    """What an entry of the navigation says beside its title."""
+    if item.key == "health":
+        count = report.bad + report.warn if report else 0
+        state = "failed" if report and report.bad else "warn"
+        return (count, state, "finding" if count == 1 else "findings") if count else None
+    if found is None or not found.total:
+        return None
+    if item.key == "overview":
+        word = "needs attention" if found.total == 1 else "need attention"
+        return found.total, found.kinds[0].state, word
+    kinds = [one for one in found.kinds if _SECTIONS.get(one.subject, ("",))[0] == item.key]
+    if not kinds:
+        return None
+    return sum(one.count for one in kinds), kinds[0].state, _SECTIONS[kinds[0].subject][1]

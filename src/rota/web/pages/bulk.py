@@ -1,0 +1,149 @@
+"""Bulk actions: how far each is, who started it, and what one can do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.schemas.values import read_cursor, write_cursor
+from rota.errors import FilterError
+from rota.model.audit import AuditEntry
+from rota.model.bulk_action import BulkAction
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.forms import read_form
+from rota.web.run_query import RunQuery
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+PAGE_SIZE = 50
+_KIND = "bulk"
+_SAID = {"pause": "is paused", "resume": "goes on", "stop": "is stopped"}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAction:
+    action: BulkAction
+    path: str
+    query: RunQuery
+
+    @classmethod
+    def of(cls, action: BulkAction) -> ShownAction:
+        return cls(action, f"/bulk/{action.id}", RunQuery.of(action.filter))
+
+
+@dataclass(frozen=True, slots=True)
+class BulkListPage(Page):
+    template: ClassVar[str] = "bulk/list.html"
+    section: ClassVar[str] = "runs"
+
+    actions: list[ShownAction]
+    is_first: bool
+    next: str | None
+
+    @property
+    def title(self) -> str:
+        return "Bulk actions"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkPage(Page):
+    template: ClassVar[str] = "bulk/one.html"
+    section: ClassVar[str] = "runs"
+
+    shown: ShownAction
+    deeds: list[AuditEntry]
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.shown.action.verb.capitalize()} runs, bulk action {self.shown.action.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkQuestion(Page):
+    template: ClassVar[str] = "bulk/question.html"
+    section: ClassVar[str] = "runs"
+
+    shown: ShownAction
+    verb: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb.capitalize()} bulk action {self.shown.action.id}"
+
+
+async def list_actions(request: Request) -> Response:
+    desk = WebDesk(request)
+    given = request.query_params.get("cursor")
+    found = await desk.bulk.page(limit=PAGE_SIZE, cursor=read_cursor(_KIND, given, int))
+    cursor = None if found.cursor is None else write_cursor(_KIND, found.cursor)
+    page = BulkListPage(
+        actions=[ShownAction.of(one) for one in found.items],
+        is_first=given is None,
+        next=None if cursor is None else f"/bulk?cursor={cursor}",
+    )
+    return await desk.show(page)
+
+
+async def show_action(request: Request) -> Response:
+    return await _show(WebDesk(request), request.path_params["id"])
+
+
+async def _show(desk: WebDesk, action_id: int, error: str | None = None) -> Response:
+    action = await desk.bulk.get(action_id)
+    deeds = await desk.audit.list(object_type="bulk", object_id=str(action_id), order="oldest")
+    page = BulkPage(ShownAction.of(action), deeds, error)
+    return await desk.show(page, status=422 if error else 200)
+
+
+def asking(verb: str) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        desk = WebDesk(request)
+        action = await desk.bulk.get(request.path_params["id"])
+        return await desk.show(BulkQuestion(ShownAction.of(action), verb))
+
+    return ask
+
+
+def steering(verb: str) -> Endpoint:
+    async def steer(request: Request) -> Response:
+        desk, action_id = WebDesk(request), request.path_params["id"]
+        desk.check(f"bulk.{verb}")
+        reason = (await read_form(request)).text("reason")
+        step = {"pause": desk.bulk.pause, "resume": desk.bulk.resume, "stop": desk.bulk.stop}
+        await step[verb](action_id, reason)
+        return desk.go(f"/bulk/{action_id}", f"Bulk action {action_id} {_SAID[verb]}")
+
+    return steer
+
+
+async def throttle(request: Request) -> Response:
+    desk, action_id = WebDesk(request), request.path_params["id"]
+    desk.check("bulk.throttle")
+    form = await read_form(request)
+    text = form.text("rate")
+    try:
+        await desk.bulk.throttle(action_id, None if text is None else float(text))
+    except ValueError:
+        return await _show(desk, action_id, "How many a second is a number, such as 50.")
+    except FilterError as error:
+        return await _show(desk, action_id, str(error))
+    words = "goes as fast as it can" if text is None else f"does at most {text} runs a second"
+    return desk.go(f"/bulk/{action_id}", f"Bulk action {action_id} {words}")
+
+
+routes = [
+    Route("/bulk", list_actions),
+    Route("/bulk/{id:int}", show_action),
+    Route("/bulk/{id:int}/throttle", throttle, methods=["POST"]),
+]
+for _verb in _SAID:
+    routes += [
+        Route(f"/bulk/{{id:int}}/{_verb}", asking(_verb)),
+        Route(f"/bulk/{{id:int}}/{_verb}", steering(_verb), methods=["POST"]),
+    ]

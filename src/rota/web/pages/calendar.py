@@ -1,0 +1,247 @@
+"""The calendar: what the coming days bring, where schedules pile up, and the day ahead."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.admin.schedule_load import MOST_DRAWN, Lane
+from rota.errors import FilterError
+from rota.model.list_filters import ScheduleFilters
+from rota.model.schedule_info import CalendarInfo
+from rota.timing.load import HourLoad, Load
+from rota.web.calendar_form import closed_words
+from rota.web.calendar_form import draft_of as calendar_draft
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.heat import Heat, heat_of
+from rota.web.pages.calendars import path_of as calendar_path
+from rota.web.pages.schedules import path_of, state_of
+
+RANGES = (1, 7, 14, 31)
+_DAY, _LANES, _SHOWN = timedelta(days=1), 30, 30
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarQuery:
+    """What the address asks for. `hour` is the one to look into, `day` the day of the lanes."""
+
+    days: int = 7
+    text: str | None = None
+    job: str | None = None
+    queue: str | None = None
+    tag: str | None = None
+    tenant: str | None = None
+    hour: datetime | None = None
+    day: int = 0
+
+    @property
+    def filters(self) -> ScheduleFilters:
+        return {
+            "text": self.text, "job": self.job, "queue": self.queue, "tag": self.tag,
+            "tenant": self.tenant,
+        }  # fmt: skip
+
+    @property
+    def tokens(self) -> list[tuple[str, str, str]]:
+        return [
+            (key, str(value) or "none", self.path(**{key: None}))
+            for key, value in self.filters.items()
+            if value is not None
+        ]
+
+    def path(self, **changes: str | int | None) -> str:
+        given = {
+            "days": None if self.days == 7 else self.days, "text": self.text, "job": self.job,
+            "queue": self.queue, "tag": self.tag, "tenant": self.tenant, "day": self.day or None,
+        } | changes  # fmt: skip
+        pairs = {key: value for key, value in given.items() if value is not None}
+        return f"/calendar?{urlencode(pairs)}" if pairs else "/calendar"
+
+    def at(self, hour: datetime | None) -> str:
+        return self.path(hour=None if hour is None else hour.isoformat()) + "#hour"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """Minutes of the day are drawn as units of width; `bars` is the path of all its runs."""
+
+    name: str
+    tenant: str
+    path: str
+    state: str
+    bars: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DayAhead:
+    rows: list[LaneRow]
+    title: str
+    ticks: list[tuple[str, str]]
+    before: str | None
+    after: str | None
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarRow:
+    """`closed` says when, in a few words."""
+
+    calendar: CalendarInfo
+    path: str
+    zone: str
+    closed: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarPage(Page):
+    template: ClassVar[str] = "calendar/page.html"
+    section: ClassVar[str] = "calendar"
+
+    query: CalendarQuery
+    load: Load | None
+    heat: Heat | None
+    hour: HourLoad | None
+    hour_title: str
+    ahead: DayAhead
+    calendars: list[CalendarRow]
+    ranges: tuple[int, ...]
+    shown: int
+
+    @property
+    def title(self) -> str:
+        return "Calendar"
+
+
+async def show_calendar(request: Request) -> Response:
+    desk = WebDesk(request)
+    query = _read(request)
+    zone = zone_of(request)
+    load = await desk.web.loads.get(desk, query.days, str(zone), query.filters)
+    hour = None
+    if query.hour is not None:
+        # In a thread, as the loads are.
+        hour = await asyncio.to_thread(desk.schedules.sync.hour, query.hour, **query.filters)
+    page = CalendarPage(
+        query=query,
+        load=load,
+        heat=None if load is None else heat_of(load, zone),
+        hour=hour,
+        hour_title=_hour_title(query.hour, zone),
+        ahead=await _ahead(desk, query, zone),
+        calendars=[
+            CalendarRow(
+                one,
+                calendar_path(one.name),
+                calendar_draft("", one.definition).timezone,
+                closed_words(one.definition),
+            )
+            for one in await desk.calendars.list()
+        ],
+        ranges=RANGES,
+        shown=_SHOWN,
+    )
+    response = await desk.show(page)
+    if load is None:
+        response.headers["Refresh"] = "1"
+    return response
+
+
+def _hour_title(at: datetime | None, zone: tzinfo) -> str:
+    if at is None:
+        return ""
+    local = at.astimezone(zone)
+    end = local + timedelta(minutes=59)
+    return f"{local:%a} {local.day} {local:%b}, {local:%H:%M} to {end:%H:%M}"
+
+
+async def _ahead(desk: WebDesk, query: CalendarQuery, zone: tzinfo) -> DayAhead:
+    now = await desk.now()
+    start = now.replace(second=0, microsecond=0) + query.day * _DAY
+    wanted: ScheduleFilters = {**query.filters, "state": "active"}
+    found = await desk.schedules.lanes(start, limit=_LANES, **wanted)
+    local = start.astimezone(zone)
+    title = (
+        "The next 24 hours"
+        if not query.day
+        else f"24 hours from {local:%a} {local.day} {local:%b, %H:%M}"
+    )
+    return DayAhead(
+        rows=[_lane(one, start, now) for one in found.items],
+        title=title,
+        ticks=_ticks(start, zone),
+        before=query.path(day=query.day - 1 or None) + "#ahead" if query.day else None,
+        after=query.path(day=query.day + 1) + "#ahead" if query.day < RANGES[-1] - 1 else None,
+        more=found.cursor is not None,
+    )
+
+
+def _lane(lane: Lane, start: datetime, now: datetime) -> LaneRow:
+    one = lane.schedule
+    minutes = (one.avg_duration_ms or 0) / 60_000
+    if lane.count > MOST_DRAWN:
+        bars = _bar(0, 1440)
+    else:
+        starts = ((at - start) / timedelta(minutes=1) for at in lane.times)
+        bars = "".join(_bar(x, max(4.0, min(minutes, 1440 - x))) for x in starts)
+    path = path_of(one.name, one.tenant)
+    return LaneRow(one.name, one.tenant, path, state_of(one, now), bars, lane.count)
+
+
+def _bar(x: float, width: float) -> str:
+    return f"M{x:.0f} 3h{width:.0f}v14h-{width:.0f}z"
+
+
+def _ticks(start: datetime, zone: tzinfo) -> list[tuple[str, str]]:
+    """Every second hour: its place, and what the clocks show."""
+    first = start.replace(minute=0) + timedelta(hours=1)
+    found = []
+    for number in range(24):
+        at = first + timedelta(hours=number)
+        local = at.astimezone(zone)
+        if local.hour % 2 == 0 or local.minute:
+            found.append((f"{(at - start) / timedelta(minutes=1):.0f}", f"{local:%H}"))
+    return found
+
+
+def _read(request: Request) -> CalendarQuery:
+    given = request.query_params
+    return CalendarQuery(
+        days=_one_of(given.get("days", "7"), RANGES, "days"),
+        text=given.get("text", "").strip() or None,
+        job=given.get("job") or None,
+        queue=given.get("queue") or None,
+        tag=given.get("tag") or None,
+        tenant=given.get("tenant"),
+        hour=_instant(given.get("hour")),
+        day=_one_of(given.get("day", "0"), range(RANGES[-1]), "day"),
+    )
+
+
+def _one_of(text: str, allowed: tuple[int, ...] | range, what: str) -> int:
+    if not text.isdecimal() or int(text) not in allowed:
+        raise FilterError(f"{what} cannot be {text!r}")
+    return int(text)
+
+
+def _instant(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        raise FilterError(f"hour {text!r} is no instant") from None
+    if at.tzinfo is None or not 2000 <= at.year <= 2200:
+        raise FilterError(f"hour {text!r} is no instant of these days")
+    return at
+
+
+routes = [Route("/calendar", show_calendar)]

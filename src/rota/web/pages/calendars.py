@@ -1,0 +1,194 @@
+"""Calendars: made, changed and deleted, with what follows each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import TimingError, VersionConflict, WrongState
+from rota.model.schedule_info import CalendarInfo
+from rota.timing.windows import WEEKDAYS
+from rota.web.calendar_form import CalendarDraft, definition_of, draft_of, read_calendar
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.forms import read_form
+from rota.web.pages.schedules import path_of as schedule_path
+from rota.web.schedule_form import said
+from rota.web.zones import NAMES
+
+_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A schedule that follows the calendar."""
+
+    name: str
+    path: str
+    on_closed: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarEditor(Page):
+    """`calendar` is the stored one, None for a new one. `other` is what is stored where somebody
+    has changed it meanwhile, and `changed_by` who."""
+
+    template: ClassVar[str] = "calendar/edit.html"
+    section: ClassVar[str] = "calendar"
+
+    calendar: CalendarInfo | None
+    name: str
+    path: str
+    draft: CalendarDraft
+    version: int
+    uses: list[Use]
+    error: str | None
+    other: CalendarDraft | None
+    changed_by: str
+    weekdays: tuple[str, ...]
+    zones: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return f"Calendar {self.calendar.name}" if self.calendar else "New calendar"
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarQuestion(Page):
+    template: ClassVar[str] = "calendar/question.html"
+    section: ClassVar[str] = "calendar"
+
+    calendar: CalendarInfo
+    path: str
+    uses: list[Use]
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Delete calendar {self.calendar.name}"
+
+
+def path_of(name: str) -> str:
+    return f"/calendars/{quote(name, safe='')}"
+
+
+async def new(request: Request) -> Response:
+    return await _show(WebDesk(request), None, "", CalendarDraft())
+
+
+async def edit(request: Request) -> Response:
+    desk = WebDesk(request)
+    found = await desk.calendars.get(desk.name())
+    return await _show(desk, found, found.name, draft_of(found.description, found.definition))
+
+
+async def create(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("calendars.create")
+    form = await read_form(request)
+    draft, name = read_calendar(form), form.get("name", "").strip()
+    try:
+        await desk.calendars.create(
+            name, definition_of(draft), draft.description, reason=form.text("reason")
+        )
+    except (TimingError, WrongState) as error:
+        return await _show(desk, None, name, draft, error=said(error), status=422)
+    return desk.go(path_of(name), f"Calendar {name} is made")
+
+
+async def save(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("calendars.update")
+    form = await read_form(request)
+    found = await desk.calendars.get(desk.name())
+    draft, version = read_calendar(form), form.get("version", "")
+    try:
+        await desk.calendars.update(
+            found.name,
+            definition_of(draft),
+            draft.description,
+            version=int(version) if version.isdecimal() else None,
+            reason=form.text("reason"),
+        )
+    except VersionConflict:
+        return await _show(desk, found, found.name, draft, is_conflict=True, status=409)
+    except TimingError as error:
+        return await _show(desk, found, found.name, draft, error=said(error), status=422)
+    return desk.go(path_of(found.name), f"Calendar {found.name} is saved")
+
+
+async def _show(
+    desk: WebDesk,
+    found: CalendarInfo | None,
+    name: str,
+    draft: CalendarDraft,
+    *,
+    error: str | None = None,
+    is_conflict: bool = False,
+    status: int = 200,
+) -> Response:
+    page = CalendarEditor(
+        calendar=found,
+        name=name,
+        path="/calendars/new" if found is None else path_of(found.name),
+        draft=draft,
+        version=found.version if found else 0,
+        uses=await _uses(desk, found),
+        error=error,
+        other=draft_of(found.description, found.definition) if found and is_conflict else None,
+        changed_by=await _changed_by(desk, found) if is_conflict else "",
+        weekdays=WEEKDAYS,
+        zones=NAMES,
+    )
+    return await desk.show(page, status=status)
+
+
+async def _uses(desk: WebDesk, found: CalendarInfo | None) -> list[Use]:
+    if found is None or not found.schedules:
+        return []
+    page = await desk.schedules.page(calendar=found.name, system=True, limit=_SHOWN)
+    return [Use(one.name, schedule_path(one.name, one.tenant), one.on_closed) for one in page.items]
+
+
+async def _changed_by(desk: WebDesk, found: CalendarInfo | None) -> str:
+    if found is None:
+        return ""
+    entries = await desk.audit.list(object_type="calendar", object_id=found.name, limit=1)
+    return entries[0].actor if entries else "somebody"
+
+
+async def ask_delete(request: Request) -> Response:
+    desk = WebDesk(request)
+    return await _ask(desk)
+
+
+async def _ask(desk: WebDesk, error: str | None = None) -> Response:
+    found = await desk.calendars.get(desk.name())
+    question = CalendarQuestion(found, path_of(found.name), await _uses(desk, found), error)
+    return await desk.show(question, status=409 if error else 200)
+
+
+async def delete(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("calendars.delete")
+    form = await read_form(request)
+    try:
+        await desk.calendars.delete(desk.name(), reason=form.text("reason"))
+    except WrongState as error:
+        return await _ask(desk, said(error))
+    return desk.go("/calendar", f"Calendar {desk.name()} is deleted")
+
+
+routes = [
+    Route("/calendars/new", new),
+    Route("/calendars/new", create, methods=["POST"]),
+    Route("/calendars/{name}", edit),
+    Route("/calendars/{name}", save, methods=["POST"]),
+    Route("/calendars/{name}/delete", ask_delete),
+    Route("/calendars/{name}/delete", delete, methods=["POST"]),
+]

@@ -1,0 +1,248 @@
+"""What fails, by kind: the groups, one of them, and saying that one has seen to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.model.audit import AuditEntry
+from rota.model.error_group import ErrorDetails, ErrorGroup, Trait
+from rota.model.run_counts import RunCounts
+from rota.web import frames
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.error_query import RANGES, TABS, ErrorQuery
+from rota.web.forms import read_form
+from rota.web.pages.runs import RunRow
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+PAGE_SIZE = 50
+_SHOWN_RUNS = 10
+# How a standing looks, and its word.
+LOOKS = {
+    "new": ("failed", "new"),
+    "back": ("failed", "back again"),
+    "known": ("warn", "known"),
+    "handled": ("succeeded", "handled"),
+    "quiet": ("skipped", "quiet"),
+}
+_DONE = {"handle": "is handled", "reopen": "is open again"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    key: str
+    name: str
+    path: str
+    count: int
+    look: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    name: str
+    path: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A group in the list."""
+
+    group: ErrorGroup
+    path: str
+    retry_path: str
+    look: str
+    word: str
+    about: str
+
+    @classmethod
+    def of(cls, group: ErrorGroup) -> Row:
+        look, word = LOOKS[group.standing]
+        return cls(group, f"/errors/{group.id}", _retry(group.id), look, word, _about(group))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsPage(Page):
+    template: ClassVar[str] = "errors/list.html"
+    section: ClassVar[str] = "errors"
+
+    query: ErrorQuery
+    rows: list[Row]
+    tabs: list[Tab]
+    ranges: list[Choice]
+    orders: list[Choice]
+    failures: int
+    older: str | None
+
+    @property
+    def title(self) -> str:
+        return "Errors"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage(Page):
+    template: ClassVar[str] = "errors/one.html"
+    section: ClassVar[str] = "errors"
+
+    details: ErrorDetails
+    path: str
+    look: str
+    word: str
+    span_words: str
+    ranges: list[Choice]
+    trace: list[frames.Part]
+    traits: list[Trait]
+    failed: RunCounts
+    runs: list[RunRow]
+    runs_path: str
+    retry_path: str
+    history: list[AuditEntry]
+
+    @property
+    def title(self) -> str:
+        group = self.details.group
+        return f"{group.error_type} in {group.function or ', '.join(group.jobs)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorQuestion(Page):
+    """Asks why it is handled, or open again."""
+
+    template: ClassVar[str] = "errors/question.html"
+    section: ClassVar[str] = "errors"
+
+    group: ErrorGroup
+    path: str
+    verb: str
+    failed: RunCounts
+
+    @property
+    def title(self) -> str:
+        return "Mark as handled" if self.verb == "handle" else "Reopen"
+
+
+async def list_errors(request: Request) -> Response:
+    desk = WebDesk(request)
+    query = ErrorQuery.read(request.query_params)
+    # What is handled or quiet is there whatever range is counted.
+    is_active = query.tab in ("open", "news")
+    found = await desk.errors.page(
+        since=RANGES[query.span] if is_active else None, counted=RANGES[query.span],
+        order="most" if query.most else "last", cursor=query.cursor, limit=PAGE_SIZE,
+        **query.filters,
+    )  # fmt: skip
+    standings = found.standings
+    if is_active:
+        standings = await desk.errors.standings(**query.filters) | standings
+    page = ErrorsPage(
+        query=query,
+        rows=[Row.of(group) for group in found.groups],
+        tabs=[_tab(key, query, standings) for key in TABS],
+        ranges=_ranges(query.span, lambda key: query.path(span=key)),
+        orders=[
+            Choice("Last first", query.path(most=False), not query.most),
+            Choice("Most first", query.path(most=True), query.most),
+        ],
+        failures=found.failures,
+        older=None if found.cursor is None else query.path(cursor=found.cursor),
+    )
+    return await desk.show(page)
+
+
+async def show_error(request: Request) -> Response:
+    desk = WebDesk(request)
+    span = request.query_params.get("range", "24h")
+    span = span if span in RANGES else "24h"
+    details = await desk.errors.get(desk.name("group"), since=RANGES[span])
+    group = details.group
+    path = f"/errors/{group.id}"
+    look, word = LOOKS[group.standing]
+    runs = await desk.runs.page(error_group=group.id, limit=_SHOWN_RUNS)
+    now = await desk.now()
+    history = await desk.audit.page(object_type="error", object_id=group.id, limit=10)
+    page = ErrorPage(
+        details=details,
+        path=path,
+        look=look,
+        word=word,
+        span_words=ErrorQuery(span=span).words,
+        ranges=_ranges(span, lambda key: path if key == "24h" else f"{path}?range={key}"),
+        trace=frames.parts_of(details.traceback) if details.traceback else [],
+        traits=[it for it in details.traits if it.name != "job" or len(it.shares) > 1],
+        failed=await _failed(desk, group.id),
+        runs=[RunRow.of(run, now) for run in runs.runs],
+        runs_path=f"/runs?{urlencode({'group': group.id})}",
+        retry_path=_retry(group.id),
+        history=list(history.items),
+    )
+    return await desk.show(page)
+
+
+def asking(verb: str) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        desk = WebDesk(request)
+        group = (await desk.errors.get(desk.name("group"))).group
+        failed = await _failed(desk, group.id)
+        return await desk.show(ErrorQuestion(group, f"/errors/{group.id}", verb, failed))
+
+    return ask
+
+
+def doing(verb: str) -> Endpoint:
+    async def do(request: Request) -> Response:
+        desk = WebDesk(request)
+        group = desk.name("group")
+        desk.check(f"errors.{verb}")
+        reason = (await read_form(request)).text("reason")
+        errors = desk.errors
+        await (errors.handle if verb == "handle" else errors.reopen)(group, reason)
+        return desk.go(f"/errors/{group}", f"Error {group} {_DONE[verb]}")
+
+    return do
+
+
+async def _failed(desk: WebDesk, group: str) -> RunCounts:
+    """The runs that a retry of all would take."""
+    return await desk.bulk.preview("retry", error_group=group, states=["failed"])
+
+
+def _retry(group: str) -> str:
+    asked = {"verb": "retry", "all": "1", "group": group, "state": "failed"}
+    return f"/runs/selected?{urlencode(asked)}"
+
+
+def _tab(key: str, query: ErrorQuery, standings: dict[str, int]) -> Tab:
+    name, wanted = TABS[key]  # type: ignore[index]
+    count = sum(number for it, number in standings.items() if wanted is None or it in wanted)
+    looks = {"news": "failed", "handled": "succeeded", "quiet": "skipped"}
+    return Tab(key, name, query.path(tab=key), count, looks.get(key))
+
+
+def _ranges(chosen: str, path: Callable[[str], str]) -> list[Choice]:
+    names = {"1h": "1 h", "24h": "24 h", "7d": "7 d", "30d": "30 d"}
+    return [Choice(names[key], path(key), key == chosen) for key in RANGES]
+
+
+def _about(group: ErrorGroup) -> str:
+    """Job and place, in one line."""
+    jobs = ", ".join(group.jobs[:3]) + (
+        f" and {len(group.jobs) - 3} more" if group.jobs[3:] else ""
+    )
+    return " · ".join(part for part in (jobs, group.place) if part)
+
+
+routes = [
+    Route("/errors", list_errors),
+    Route("/errors/{group}", show_error),
+    Route("/errors/{group}/handle", asking("handle")),
+    Route("/errors/{group}/handle", doing("handle"), methods=["POST"]),
+    Route("/errors/{group}/reopen", asking("reopen")),
+    Route("/errors/{group}/reopen", doing("reopen"), methods=["POST"]),
+]

@@ -1,0 +1,246 @@
+"""Events: what came, from where, what it started; replays; tables that are watched."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.schemas.values import read_cursor, write_cursor
+from rota.errors import PayloadError, TimingError, UnknownJob
+from rota.model.event import BindingInfo, EventInfo, where_from
+from rota.model.watch import Replayed, WatchInfo
+from rota.model.words import plural
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.event_query import EventQuery
+from rota.web.forms import read_form, read_time
+
+PAGE_SIZE = 50
+_KIND = "events newest"
+_MOST_TEXT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    event: EventInfo
+    source: str
+    started: str
+
+    @property
+    def path(self) -> str:
+        return f"/events/{self.event.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventsPage(Page):
+    template: ClassVar[str] = "events/list.html"
+    section: ClassVar[str] = "events"
+
+    rows: list[EventRow]
+    query: EventQuery
+    next: str | None
+
+    @property
+    def title(self) -> str:
+        return "Events"
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage(Page):
+    template: ClassVar[str] = "events/one.html"
+    section: ClassVar[str] = "events"
+
+    row: EventRow
+    payload: str
+    facts: list[tuple[str, str]]
+    bindings: list[BindingInfo]
+
+    @property
+    def title(self) -> str:
+        return f"Event {self.row.event.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayQuestion(Page):
+    """Asks before events go to a job; says how many that will be as soon as it knows the job."""
+
+    template: ClassVar[str] = "events/replay.html"
+    section: ClassVar[str] = "events"
+
+    given: dict[str, str]
+    jobs: list[str]
+    plan: Replayed | None = None
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return "Replay events"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchesPage(Page):
+    template: ClassVar[str] = "events/watches.html"
+    section: ClassVar[str] = "events"
+
+    watches: list[WatchInfo]
+    bindings: list[BindingInfo]
+
+    @property
+    def title(self) -> str:
+        return "Watched tables"
+
+
+@dataclass(frozen=True, slots=True)
+class UnwatchQuestion(Page):
+    template: ClassVar[str] = "events/unwatch.html"
+    section: ClassVar[str] = "events"
+
+    watch: WatchInfo
+
+    @property
+    def title(self) -> str:
+        return f"Stop watching {self.watch.table_name}"
+
+
+def row_of(event: EventInfo) -> EventRow:
+    return EventRow(event, where_from(event.source), _started(event))
+
+
+def _started(event: EventInfo) -> str:
+    if event.duplicate_of is not None:
+        return f"nothing: event {event.duplicate_of} came first"
+    if event.outcome == "unbound":
+        return "nothing: no job was bound to it"
+    if event.outcome == "filtered":
+        return "nothing: no filter fitted"
+    return ", ".join(f"{it.job} {it.run}" for it in event.told if it.run is not None)
+
+
+async def list_events(request: Request) -> Response:
+    desk = WebDesk(request)
+    query = EventQuery.read(request.query_params, zone_of(request))
+    found = await desk.events.page(
+        cursor=read_cursor(_KIND, query.cursor, int), limit=PAGE_SIZE, **query.filters
+    )
+    onward = found.cursor and query.at(write_cursor(_KIND, *found.cursor))
+    return await desk.show(EventsPage([row_of(it) for it in found.items], query, onward or None))
+
+
+async def show_event(request: Request) -> Response:
+    desk = WebDesk(request)
+    event = await desk.events.get(request.path_params["id"])
+    bindings = await desk.events.bindings(event.name)
+    page = EventPage(row_of(event), _json(event.payload), _facts(event), bindings)
+    return await desk.show(page)
+
+
+def _facts(event: EventInfo) -> list[tuple[str, str]]:
+    told = (
+        ("Tenant", event.tenant),
+        ("Key", event.key),
+        ("Application's user", event.actor),
+        ("Database role", event.role),
+        ("From", where_from(event.source)),
+        ("Source", _json(event.source) if event.source else ""),
+    )
+    return [(name, text) for name, text in told if text]
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} … ({len(text):,} characters)"
+
+
+def _given(fields: Any) -> dict[str, str]:
+    """What a replay is about, from an address or a form."""
+    names = ("id", "name", "job", "since", "again", "reason")
+    found = {name: str(fields.get(name, "")).strip()[:400] for name in names}
+    if not found["id"].isascii() or not found["id"].isdigit() or len(found["id"]) > 18:
+        found["id"] = ""
+    if not found["id"] and not found["name"]:
+        raise PayloadError("say which events: by id or by name")
+    return found
+
+
+async def _replay(desk: WebDesk, given: dict[str, str], *, dry_run: bool) -> Replayed:
+    since = read_time(given["since"] or None, zone_of(desk.request))
+    return await desk.events.replay(
+        given["job"],
+        event=None if given["id"] else given["name"],
+        ids=[int(given["id"])] if given["id"] else None,
+        since=since,
+        again=bool(given["again"]),
+        dry_run=dry_run,
+        reason=given["reason"] or None,
+    )
+
+
+async def _ask(desk: WebDesk, given: dict[str, str], error: str | None = None) -> Response:
+    jobs = [one.name for one in await desk.jobs.list()]
+    plan = None
+    if given["job"] and error is None:
+        try:
+            plan = await _replay(desk, given, dry_run=True)
+        except (UnknownJob, TimingError, PayloadError) as wrong:
+            error = str(wrong)
+    status = 200 if error is None else 422
+    return await desk.show(ReplayQuestion(given, jobs, plan, error), status=status)
+
+
+async def ask_replay(request: Request) -> Response:
+    return await _ask(WebDesk(request), _given(request.query_params))
+
+
+async def replay(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("events.replay")
+    given = _given(await read_form(request))
+    if not given["job"]:
+        return await _ask(desk, given, "Say which job gets them.")
+    try:
+        done = await _replay(desk, given, dry_run=False)
+    except (UnknownJob, TimingError, PayloadError) as error:
+        return await _ask(desk, given, str(error))
+    named = f"/events?{urlencode({'name': given['name']})}"
+    back = f"/events/{given['id']}" if given["id"] else named
+    return desk.go(back, f"{plural(done.started, 'run')} of {given['job']} started")
+
+
+async def list_watches(request: Request) -> Response:
+    desk = WebDesk(request)
+    return await desk.show(WatchesPage(await desk.events.watches(), await desk.events.bindings()))
+
+
+async def ask_unwatch(request: Request) -> Response:
+    desk = WebDesk(request)
+    return await desk.show(UnwatchQuestion(await desk.events.find_watch(_number(request))))
+
+
+async def unwatch(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("events.unwatch")
+    form = await read_form(request)
+    found = await desk.events.find_watch(_number(request))
+    await desk.events.unwatch(watch=found.id, reason=form.text("reason"))
+    return desk.go("/watches", f"{found.table_name} is no longer watched by watch {found.id}")
+
+
+def _number(request: Request) -> int:
+    return min(int(request.path_params["id"]), 2**63 - 1)
+
+
+routes = [
+    Route("/events", list_events),
+    Route("/events/replay", ask_replay),
+    Route("/events/replay", replay, methods=["POST"]),
+    Route("/events/{id:int}", show_event),
+    Route("/watches", list_watches),
+    Route("/watches/{id:int}/unwatch", ask_unwatch),
+    Route("/watches/{id:int}/unwatch", unwatch, methods=["POST"]),
+]

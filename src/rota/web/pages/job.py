@@ -1,0 +1,225 @@
+"""One job: how it does, how it is set, where that differs from its code, and what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.model.error_group import ErrorGroup
+from rota.model.job import JobInfo, SqlFunction
+from rota.model.job_edits import Edit, edits_of
+from rota.model.queue import JobDepth
+from rota.model.schedule_info import ScheduleInfo
+from rota.model.stats import Activity
+from rota.model.worker import WorkerInfo
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.forms import read_form
+from rota.web.job_words import LABELS, Kept, kept_of, said, snippet
+from rota.web.pages.jobs import no_depth, path_of, state_of
+from rota.web.pages.schedules import path_of as schedule_path
+from rota.web.payload_words import Property, properties_of
+from rota.web.plots import Plot
+from rota.web.stats_plots import SPANS, plots_of
+from rota.web.why import WhyPanel, why_of
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+_SCHEDULES, _ERRORS = 20, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field in words; what the code says where that differs."""
+
+    field: str
+    label: str
+    value: str
+    edit: Edit | None
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage(Page):
+    template: ClassVar[str] = "jobs/one.html"
+    section: ClassVar[str] = "jobs"
+
+    job: JobInfo
+    path: str
+    state: str
+    span: str
+    spans: dict[str, tuple[str, int]]
+    depth: JobDepth
+    why: WhyPanel
+    total: Activity
+    plots: list[Plot]
+    settings: list[Setting]
+    drift: list[Setting]
+    snippet: str
+    kept: list[Kept]
+    properties: list[Property]
+    function: SqlFunction | None
+    schedules: list[tuple[ScheduleInfo, str]]
+    workers: list[WorkerInfo]
+    errors: list[ErrorGroup]
+
+    @property
+    def title(self) -> str:
+        return self.job.name
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuestion(Page):
+    """Asks before a job is disabled, enabled or deleted, or a setting given back to the code."""
+
+    template: ClassVar[str] = "jobs/question.html"
+    section: ClassVar[str] = "jobs"
+
+    job: JobInfo
+    path: str
+    verb: str
+    depth: JobDepth
+    schedules: int
+    drift: list[Setting]
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb.capitalize()} job {self.job.name}"
+
+
+async def show_job(request: Request) -> Response:
+    desk, name = WebDesk(request), WebDesk(request).name()
+    job = await desk.jobs.get(name)
+    asked = request.query_params.get("range", "24h")
+    span = asked if asked in SPANS else "24h"
+    stats = await desk.stats.get(job=name, since=timedelta(hours=SPANS[span][1]), most_jobs=1)
+    settings = settings_of(job)
+    page = JobPage(
+        job=job,
+        path=path_of(name),
+        state=state_of(job),
+        span=span,
+        spans=SPANS,
+        depth=await _depth(desk, name),
+        why=await why_of(desk, name, "job"),
+        total=stats.total,
+        plots=plots_of(stats, zone_of(request)),
+        settings=settings,
+        drift=drift_of(settings),
+        snippet=snippet(edits_of(job)),
+        kept=kept_of(job, desk.app.config.retention),
+        properties=properties_of(job.payload_schema),
+        function=await desk.jobs.function(name) if job.kind == "sql" else None,
+        schedules=await _schedules(desk, name),
+        workers=await _workers(desk, name),
+        errors=await desk.ask(desk.app.errors).list(job=name, system=True, limit=_ERRORS),
+    )
+    return await desk.show(page)
+
+
+def settings_of(job: JobInfo) -> list[Setting]:
+    edits = {one.field: one for one in edits_of(job)}
+    return [
+        Setting(
+            field,
+            label,
+            said(field, getattr(job, field)),
+            edits.get(field),
+            said(field, edits[field].code) if field in edits else "",
+        )
+        for field, label in LABELS.items()
+    ]
+
+
+def drift_of(settings: list[Setting]) -> list[Setting]:
+    return [one for one in settings if one.edit is not None and one.edit.is_drift]
+
+
+async def _depth(desk: WebDesk, name: str) -> JobDepth:
+    return (await desk.jobs.depths(name)).get(name, no_depth(name))
+
+
+async def _schedules(desk: WebDesk, name: str) -> list[tuple[ScheduleInfo, str]]:
+    found = await desk.schedules.page(job=name, system=True, limit=_SCHEDULES)
+    return [(one, schedule_path(one.name, one.tenant)) for one in found.items]
+
+
+async def _workers(desk: WebDesk, name: str) -> list[WorkerInfo]:
+    return [one for one in await desk.workers.list() if name in one.jobs and one.state == "live"]
+
+
+def asking(verb: str) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        desk = WebDesk(request)
+        name = desk.name()
+        job = await desk.jobs.get(name)
+        schedules = await _schedules(desk, name)
+        question = JobQuestion(
+            job,
+            path_of(name),
+            verb,
+            await _depth(desk, name),
+            len(schedules),
+            drift_of(settings_of(job)),
+        )
+        return await desk.show(question)
+
+    return ask
+
+
+async def enable(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("jobs.enable")
+    await desk.jobs.enable(desk.name(), (await read_form(request)).text("reason"))
+    return desk.go(path_of(desk.name()), f"Job {desk.name()} is enabled")
+
+
+async def disable(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("jobs.disable")
+    await desk.jobs.disable(desk.name(), (await read_form(request)).text("reason"))
+    return desk.go(path_of(desk.name()), f"Job {desk.name()} is disabled")
+
+
+async def follow(request: Request) -> Response:
+    """Back to what the code says: of the fields that were ticked."""
+    desk = WebDesk(request)
+    desk.check("jobs.update")
+    form = await read_form(request)
+    fields = [one for one in form.all("field") if one in LABELS]
+    if not fields:
+        return desk.go(path_of(desk.name()), "Nothing was chosen, so nothing has changed")
+    await desk.jobs.update(desk.name(), reset=fields, reason=form.text("reason"))
+    words = ", ".join(LABELS[one].lower() for one in fields)
+    return desk.go(path_of(desk.name()), f"As the code says again: {words}")
+
+
+async def delete(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("jobs.delete")
+    form = await read_form(request)
+    await desk.jobs.delete(
+        desk.name(),
+        cascade=form.get("cascade") == "1",
+        cancel_open=form.get("cancel_open") == "1",
+        reason=form.text("reason"),
+    )
+    return desk.go("/jobs", f"Job {desk.name()} is deleted")
+
+
+routes = [Route("/jobs/{name}", show_job)]
+for _verb, _act in (
+    ("enable", enable),
+    ("disable", disable),
+    ("follow", follow),
+    ("delete", delete),
+):
+    routes += [
+        Route(f"/jobs/{{name}}/{_verb}", asking(_verb)),
+        Route(f"/jobs/{{name}}/{_verb}", _act, methods=["POST"]),
+    ]

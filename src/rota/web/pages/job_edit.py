@@ -1,0 +1,112 @@
+"""Edit what a job's code said: the same fields as `rota jobs update`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import JobError, PayloadError, VersionConflict
+from rota.model.audit import AuditEntry
+from rota.model.job import JobInfo
+from rota.model.log import LEVELS
+from rota.model.words import plural
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.forms import Form, read_form
+from rota.web.job_form import field_of, read_changes, texts_of
+from rota.web.pages.jobs import path_of
+
+
+@dataclass(frozen=True, slots=True)
+class JobEditPage(Page):
+    """`values` is what the fields show, `now` what is stored. `rival` is who saved something while
+    this was being written."""
+
+    template: ClassVar[str] = "jobs/edit.html"
+    section: ClassVar[str] = "jobs"
+
+    job: JobInfo
+    path: str
+    levels: tuple[str, ...]
+    values: dict[str, str]
+    now: dict[str, str]
+    reason: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
+    rival: AuditEntry | None = None
+    is_late: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"Edit {self.job.name}"
+
+
+async def edit(request: Request) -> Response:
+    desk = WebDesk(request)
+    job = await desk.jobs.get(desk.name())
+    texts = texts_of(job)
+    return await desk.show(JobEditPage(job, path_of(job.name), LEVELS, texts, texts))
+
+
+async def save(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("jobs.update")
+    form = await read_form(request)
+    job = await desk.jobs.get(desk.name())
+    # Against what was shown: a field that somebody else has changed meanwhile is not one's own.
+    shown = {name: form.get(f"was_{name}", text) for name, text in texts_of(job).items()}
+    changes, wrong = read_changes(form, shown)
+    if wrong:
+        return await _again(desk, job, form, wrong)
+    if not changes:
+        return desk.go(path_of(job.name), "Nothing was changed")
+    try:
+        await desk.jobs.update(
+            job.name, version=_version(form, job), reason=form.text("reason"), **changes
+        )
+    except VersionConflict:
+        return await _late(desk, form)
+    except (JobError, PayloadError) as error:
+        return await _again(desk, job, form, {field_of(str(error)) or "all": str(error)})
+    return desk.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")
+
+
+def _version(form: Form, job: JobInfo) -> int:
+    text = form.get("version", "")
+    return int(text) if text.isdecimal() and len(text) < 19 else job.version
+
+
+async def _again(desk: WebDesk, job: JobInfo, form: Form, errors: dict[str, str]) -> Response:
+    now = texts_of(job)
+    page = JobEditPage(
+        job,
+        path_of(job.name),
+        LEVELS,
+        {name: form.get(name, text) for name, text in now.items()},
+        {name: form.get(f"was_{name}", text) for name, text in now.items()},
+        form.get("reason", ""),
+        errors,
+    )
+    return await desk.show(page, status=422)
+
+
+async def _late(desk: WebDesk, form: Form) -> Response:
+    """Both are shown: what the other has saved, and what was typed here."""
+    job = await desk.jobs.get(desk.name())
+    deeds = await desk.audit.list(object_type="job", object_id=job.name, limit=1)
+    now = texts_of(job)
+    mine = {
+        name: form[name] if form.get(name, text) != form.get(f"was_{name}", text) else text
+        for name, text in now.items()
+    }
+    page = JobEditPage(
+        job, path_of(job.name), LEVELS, mine, now, form.get("reason", ""),
+        rival=deeds[0] if deeds else None, is_late=True,
+    )  # fmt: skip
+    return await desk.show(page, status=409)
+
+
+routes = [Route("/jobs/{name}/edit", edit), Route("/jobs/{name}/edit", save, methods=["POST"])]

@@ -1,0 +1,242 @@
+"""Limits: what holds runs back, who has a place and who waits; set, remove, unblock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import LimitError, WrongState
+from rota.model.limit import LimitDetails, LimitInfo
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.forms import read_form
+from rota.web.limit_form import LimitDraft, changes_of, draft_of, read_draft
+
+KINDS = {
+    "concurrency": "so many at once",
+    "rate": "so many in a period",
+    "sequence": "one after the other",
+}
+ON_FULL = {
+    "wait": "it waits",
+    "skip": "it is skipped",
+    "replace": "it replaces the one that waits",
+    "cancel_running": "the oldest that runs is cancelled",
+}
+_REASON = "Say why: whoever finds runs waiting will want to know."
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    limit: LimitInfo
+    path: str
+
+    @property
+    def state(self) -> str:
+        return "late" if self.limit.waiting else "active"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsPage(Page):
+    template: ClassVar[str] = "limits/list.html"
+    section: ClassVar[str] = "limits"
+
+    limits: list[LimitRow]
+
+    @property
+    def title(self) -> str:
+        return "Limits"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPage(Page):
+    template: ClassVar[str] = "limits/one.html"
+    section: ClassVar[str] = "limits"
+
+    details: LimitDetails
+    path: str
+    query: str
+    on_full: dict[str, str]
+
+    @property
+    def title(self) -> str:
+        return self.details.limit.name
+
+
+@dataclass(frozen=True, slots=True)
+class LimitEditor(Page):
+    """`limit` is the stored one, None for a new one."""
+
+    template: ClassVar[str] = "limits/edit.html"
+    section: ClassVar[str] = "limits"
+
+    limit: LimitInfo | None
+    draft: LimitDraft
+    action: str
+    back: str
+    name: str = ""
+    tenant: str = ""
+    reason: str = ""
+    error: str | None = None
+    kinds: ClassVar[dict[str, str]] = KINDS
+    choices: ClassVar[dict[str, str]] = ON_FULL
+
+    @property
+    def title(self) -> str:
+        return f"Change limit {self.limit.name}" if self.limit else "New limit"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitQuestion(Page):
+    """Asks before a limit is removed, or a sequence goes on without a run that failed."""
+
+    template: ClassVar[str] = "limits/question.html"
+    section: ClassVar[str] = "limits"
+
+    details: LimitDetails
+    path: str
+    query: str
+    verb: str
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb.capitalize()} limit {self.details.limit.name}"
+
+
+def path_of(name: str) -> str:
+    return f"/limits/{quote(name, safe='')}"
+
+
+def query_of(tenant: str) -> str:
+    return "?" + urlencode({"tenant": tenant}) if tenant else ""
+
+
+def _tenant(request: Request) -> str:
+    return request.query_params.get("tenant", "")
+
+
+async def list_limits(request: Request) -> Response:
+    desk = WebDesk(request)
+    found = await desk.limits.list(order="longest")
+    rows = [LimitRow(one, path_of(one.name) + query_of(one.tenant)) for one in found]
+    return await desk.show(LimitsPage(rows))
+
+
+async def show_limit(request: Request) -> Response:
+    desk, tenant = WebDesk(request), _tenant(request)
+    details = await desk.limits.get(desk.name(), tenant)
+    page = LimitPage(details, path_of(desk.name()), query_of(tenant), ON_FULL)
+    return await desk.show(page)
+
+
+async def new(request: Request) -> Response:
+    return await WebDesk(request).show(LimitEditor(None, LimitDraft(), "/limits/new", "/limits"))
+
+
+async def edit(request: Request) -> Response:
+    desk, tenant = WebDesk(request), _tenant(request)
+    limit = (await desk.limits.get(desk.name(), tenant)).limit
+    return await desk.show(_editor(limit, draft_of(limit)))
+
+
+def _editor(limit: LimitInfo, draft: LimitDraft, **told: str) -> LimitEditor:
+    path, query = path_of(limit.name), query_of(limit.tenant)
+    return LimitEditor(limit, draft, f"{path}/set{query}", path + query, **told)
+
+
+async def create(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("limits.set")
+    form = await read_form(request)
+    name, tenant = form.text("name") or "", form.text("tenant") or ""
+    reason, draft = form.text("reason"), read_draft(form)
+    error: str | None = None if reason else _REASON
+    if error is None and any(it.name == name for it in await desk.limits.list(tenant=tenant)):
+        error = f"There is a limit {name} already."
+    if error is None:
+        try:
+            await desk.limits.set(name, tenant=tenant, reason=reason, **changes_of(draft))
+            return desk.go(path_of(name) + query_of(tenant), f"Limit {name} holds now")
+        except LimitError as refused:
+            error = str(refused)
+    again = LimitEditor(None, draft, "/limits/new", "/limits", name, tenant, reason or "", error)
+    return await desk.show(again, status=422)
+
+
+async def change(request: Request) -> Response:
+    desk, tenant = WebDesk(request), _tenant(request)
+    desk.check("limits.set")
+    limit = (await desk.limits.get(desk.name(), tenant)).limit
+    form = await read_form(request)
+    draft, reason = read_draft(form), form.text("reason")
+    if reason is None:
+        return await desk.show(_editor(limit, draft, error=_REASON), status=422)
+    try:
+        await desk.limits.set(limit.name, tenant=tenant, reason=reason, **changes_of(draft))
+    except LimitError as refused:
+        again = _editor(limit, draft, error=str(refused), reason=reason)
+        return await desk.show(again, status=422)
+    return desk.go(path_of(limit.name) + query_of(tenant), f"Limit {limit.name} is changed")
+
+
+async def ask_remove(request: Request) -> Response:
+    return await _ask(WebDesk(request), "remove")
+
+
+async def ask_unblock(request: Request) -> Response:
+    return await _ask(WebDesk(request), "unblock")
+
+
+async def _ask(desk: WebDesk, verb: str, error: str | None = None) -> Response:
+    tenant = _tenant(desk.request)
+    details = await desk.limits.get(desk.name(), tenant)
+    page = LimitQuestion(details, path_of(desk.name()), query_of(tenant), verb, error)
+    return await desk.show(page, status=200 if error is None else 422)
+
+
+async def remove(request: Request) -> Response:
+    desk, tenant = WebDesk(request), _tenant(request)
+    desk.check("limits.remove")
+    name, reason = desk.name(), (await read_form(request)).text("reason")
+    if reason is None:
+        return await _ask(desk, "remove", _REASON)
+    try:
+        answer = await desk.limits.remove(name, tenant=tenant, reason=reason)
+    except WrongState as refused:
+        return await _ask(desk, "remove", str(refused))
+    if answer == "reset":
+        return desk.go(path_of(name) + query_of(tenant), f"Limit {name} follows the code again")
+    return desk.go("/limits", f"Limit {name} is removed")
+
+
+async def unblock(request: Request) -> Response:
+    desk, tenant = WebDesk(request), _tenant(request)
+    desk.check("limits.unblock")
+    name, reason = desk.name(), (await read_form(request)).text("reason")
+    if reason is None:
+        return await _ask(desk, "unblock", _REASON)
+    try:
+        await desk.limits.unblock(name, tenant=tenant, reason=reason)
+    except WrongState as refused:
+        return await _ask(desk, "unblock", str(refused))
+    return desk.go(path_of(name) + query_of(tenant), f"Limit {name} goes on")
+
+
+routes = [
+    Route("/limits", list_limits),
+    Route("/limits/new", new),
+    Route("/limits/new", create, methods=["POST"]),
+    Route("/limits/{name}", show_limit),
+    Route("/limits/{name}/set", edit),
+    Route("/limits/{name}/set", change, methods=["POST"]),
+    Route("/limits/{name}/remove", ask_remove),
+    Route("/limits/{name}/remove", remove, methods=["POST"]),
+    Route("/limits/{name}/unblock", ask_unblock),
+    Route("/limits/{name}/unblock", unblock, methods=["POST"]),
+]

@@ -1,0 +1,164 @@
+"""The log as it is written: a page that follows, and the stream behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from rota.admin.log_tail import MOST_LINES, WINDOW_SECONDS
+from rota.admin.logs import Logs
+from rota.api.slots import EventStream
+from rota.api.stream import until_stopped
+from rota.errors import SearchError
+from rota.model.log import LogKey, LogLine
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.log_lines import LogRow
+from rota.web.log_query import LogQuery, Stretch
+from rota.web.pages.logs import Choice, levels_of
+from rota.web.render import render_gap, render_lines
+
+FIRST_LINES = 200
+_POLL_SECONDS = 1.0
+# Who was away for longer searches for what was missed.
+_LONGEST_AWAY = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Lines were written from the last one that a reader has until those that follow."""
+
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TailPage(Page):
+    template: ClassVar[str] = "logs/tail.html"
+    section: ClassVar[str] = "logs"
+
+    query: LogQuery
+    lines: list[LogRow]
+    levels: list[Choice]
+    earlier: str | None
+    error: str | None
+
+    @property
+    def title(self) -> str:
+        return "Live tail"
+
+
+async def tail(request: Request) -> Response:
+    desk = WebDesk(request)
+    query = LogQuery.read(request.query_params, "/logs/tail")
+    if request.query_params.get("q", "").strip() not in ("", query.text):
+        return desk.go(query.path())
+    try:
+        found = await desk.logs.search(query.text, limit=FIRST_LINES, **query.filters)
+    except SearchError as error:
+        page = TailPage(query, [], levels_of(query, None), None, str(error))
+        return await desk.show(page, status=422)
+    rows = await _rows(desk, query, found.lines)
+    earlier = query.path("/logs/earlier") if found.cursor else None
+    return await desk.show(TailPage(query, rows, levels_of(query, None), earlier, None))
+
+
+async def _rows(desk: WebDesk, query: LogQuery, newest_first: list[LogLine]) -> list[LogRow]:
+    now, zone = await desk.now(), zone_of(desk.request)
+    return [LogRow.of(line, zone, now, query.words) for line in reversed(newest_first)]
+
+
+async def earlier(request: Request) -> Response:
+    """The lines before the one with this key, the oldest first: what a tail shows above itself."""
+    desk = WebDesk(request)
+    query = LogQuery.read(request.query_params)
+    found = await desk.logs.search(
+        query.text, limit=FIRST_LINES, cursor=query.cursor, **query.filters
+    )
+    rows = await _rows(desk, query, found.lines)
+    headers = {"X-Rota-Earlier": found.cursor or ""}
+    return HTMLResponse(render_lines(rows, desk.root), headers=headers)
+
+
+async def stream(request: Request) -> Response:
+    """Events `lines` with what is new, ready to be shown, and `beat` where nothing is: a reader
+    that hears neither knows that it is cut off. `after` is the last line that it has; who was away
+    for so long that lines between it and the next ones are left out is told so by a `gap`."""
+    desk = WebDesk(request)
+    query = LogQuery.read(request.query_params)
+    logs = desk.ask(desk.app.logs)
+    # A question that makes no sense is refused before the stream begins.
+    await logs.recent(query.text, seconds=0, limit=1, **query.filters)
+    zone, now = zone_of(request), await desk.now()
+    last = _last(request)
+    looks = logs.follow(query.text, seconds=_away(now, last), poll=_POLL_SECONDS, **query.filters)
+    source = looks if last is None else with_gap(looks, logs, query, last, now)
+    show = partial(event_of, query=query, zone=zone, now=now, root=desk.root)
+    state = desk.web.api
+    return EventStream(until_stopped(source, state.stopping, show), state.tails)
+
+
+async def with_gap(
+    looks: AsyncIterator[list[LogLine]], logs: Logs, query: LogQuery, last: datetime, now: datetime
+) -> AsyncIterator[list[LogLine] | Gap]:
+    """Before the first look, where it does not reach back to the last line of its reader."""
+    async with aclosing(looks):  # type: ignore[type-var]
+        first = await anext(looks)
+        until = now - timedelta(seconds=_LONGEST_AWAY)
+        if len(first) >= MOST_LINES:
+            until = max(until, first[0].at)
+        since = last + timedelta(microseconds=1)
+        if since < until and await _has_lines(logs, query, since, until):
+            yield Gap(last, until)
+        yield first
+        async for news in looks:
+            yield news
+
+
+async def _has_lines(logs: Logs, query: LogQuery, since: datetime, until: datetime) -> bool:
+    """Or may have, where a look that takes its time has not found any."""
+    stretch: Stretch = {"since": since, "until": until}
+    found = await logs.search(query.text, limit=1, **stretch, **query.filters)
+    return bool(found.lines or found.cursor)
+
+
+def event_of(
+    news: list[LogLine] | Gap, *, query: LogQuery, zone: tzinfo, now: datetime, root: str
+) -> bytes:
+    if isinstance(news, Gap):
+        path = replace(query, place="/logs").between(news.since, news.until)
+        html = render_gap(root, path, news.since.astimezone(zone), news.until.astimezone(zone))
+        return f"event: gap\ndata: {html}\n\n".encode()
+    if not news:
+        return b"event: beat\ndata:\n\n"
+    html = render_lines([LogRow.of(line, zone, now, query.words) for line in news], root)
+    lines = "".join(f"data: {one}\n" for one in html.split("\n"))
+    return f"event: lines\nid: {news[-1].key}\n{lines}\n".encode()
+
+
+def _last(request: Request) -> datetime | None:
+    """When the last line was written that the reader has."""
+    last = request.query_params.get("after") or request.headers.get("last-event-id")
+    return LogKey.parse(last).at if last else None
+
+
+def _away(now: datetime, last: datetime | None) -> float:
+    """How far back to look: to the last line that the reader has, and what came late to it."""
+    if last is None:
+        return WINDOW_SECONDS
+    return min(max((now - last).total_seconds(), 0.0) + WINDOW_SECONDS, _LONGEST_AWAY)
+
+
+routes = [
+    Route("/logs/tail", tail),
+    Route("/logs/earlier", earlier),
+    Route("/logs/stream", stream),
+]

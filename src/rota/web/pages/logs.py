@@ -1,0 +1,252 @@
+"""The log of everything: search it, see how much there is, take it home."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from rota.errors import RunNotFound, SearchError
+from rota.model.log import LEVELS, LogKey
+from rota.model.log_volume import LogVolume
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.log_lines import GLYPHS, LogRow, as_json, as_text
+from rota.web.log_query import RANGES, LogQuery
+
+PAGE_SIZE = 100
+MOST_DOWNLOADED = 10_000
+_SECOND = timedelta(seconds=1)
+# How long a page looks for what is rare; its last link goes on from there.
+_BUDGET = 0.06
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A step of the chart, which leads to its lines."""
+
+    label: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to narrow, or to widen again."""
+
+    name: str
+    path: str
+    is_chosen: bool
+    count: int | None = None
+    glyph: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogsPage(Page):
+    template: ClassVar[str] = "logs/list.html"
+    section: ClassVar[str] = "logs"
+
+    query: LogQuery
+    lines: list[LogRow]
+    volume: LogVolume | None
+    bars: list[Bar]
+    ranges: list[Choice]
+    levels: list[Choice]
+    jobs: list[Choice]
+    workers: list[Choice]
+    searched_to: datetime | None
+    older: str | None
+    newer: str | None
+    wider: str | None
+    error: str | None
+
+    @property
+    def title(self) -> str:
+        return "Logs"
+
+
+async def search(request: Request) -> Response:
+    desk = WebDesk(request)
+    query = LogQuery.read(request.query_params)
+    if request.query_params.get("q", "").strip() not in ("", query.text):
+        return desk.go(query.path())  # the address says what was typed, part by part
+    try:
+        page = await _found(desk, query)
+    except SearchError as error:
+        return await desk.show(_nothing(query, str(error)), status=422)
+    return await desk.show(page)
+
+
+async def _found(desk: WebDesk, query: LogQuery) -> LogsPage:
+    found = await desk.logs.search(
+        query.text,
+        limit=PAGE_SIZE,
+        cursor=query.cursor,
+        budget=_BUDGET,
+        **query.stretch,
+        **query.filters,
+    )
+    volume = await _volume(desk, query)
+    now, zone = await desk.now(), zone_of(desk.request)
+    return LogsPage(
+        query=query,
+        lines=[LogRow.of(line, zone, now, query.words) for line in found.lines],
+        volume=volume,
+        bars=_bars(query, volume, zone),
+        ranges=_ranges(query),
+        levels=levels_of(query, volume),
+        jobs=_names(query, "job", volume.jobs if volume else {}),
+        workers=await _workers(desk, query, volume.workers if volume else {}),
+        searched_to=found.searched_back_to if found.cursor else None,
+        older=query.older(found.cursor) if found.cursor else None,
+        newer=query.newer(),
+        wider=_wider(query),
+        error=None,
+    )
+
+
+def _nothing(query: LogQuery, error: str) -> LogsPage:
+    return LogsPage(
+        query=query, lines=[], volume=None, bars=[], ranges=_ranges(query),
+        levels=levels_of(query, None), jobs=[], workers=[], searched_to=None, older=None,
+        newer=None, wider=None, error=error,
+    )  # fmt: skip
+
+
+async def _volume(desk: WebDesk, query: LogQuery) -> LogVolume | None:
+    stretch = query.stretch
+    if query.run_id is not None and stretch == {"since": None, "until": None}:
+        # As long as the run took.
+        try:
+            run = await desk.runs.get(query.run_id)
+        except RunNotFound:
+            return None
+        until = (run.finished_at or await desk.now()) + _SECOND
+        stretch = {"since": min(run.created_at, until - _SECOND), "until": until}
+    return await desk.logs.volume(query.text, **stretch, **query.filters)
+
+
+def _bars(query: LogQuery, volume: LogVolume | None, zone: Any) -> list[Bar]:
+    if volume is None:
+        return []
+    step = timedelta(seconds=volume.step_seconds)
+    return [
+        Bar(
+            f"{one.at.astimezone(zone):%H:%M:%S}: {'about ' if one.is_rough else ''}{one.lines:,}",
+            query.between(one.at, one.at + step),
+        )
+        for one in volume.steps
+    ]
+
+
+def _ranges(query: LogQuery) -> list[Choice]:
+    return [
+        Choice(title, query.with_range(name), name == query.chosen_range)
+        for name, title in RANGES.items()
+    ]
+
+
+def levels_of(query: LogQuery, volume: LogVolume | None) -> list[Choice]:
+    counts = volume.levels if volume else {}
+    return [
+        Choice(
+            level,
+            query.toggled(level),
+            level in query.levels,
+            counts.get(level, 0)
+            if volume and (not query.levels or level in query.levels)
+            else None,
+            GLYPHS[level],
+        )
+        for level in reversed(LEVELS)
+    ]
+
+
+def _names(query: LogQuery, key: str, counts: dict[Any, int]) -> list[Choice]:
+    chosen = dict(query.parts).get(key)
+    return [
+        Choice(str(name), query.with_part(key, name), str(name) == chosen, count)
+        for name, count in counts.items()
+    ]
+
+
+async def _workers(desk: WebDesk, query: LogQuery, counts: dict[int, int]) -> list[Choice]:
+    """By their names, as far as they are still known."""
+    known = await desk.web.watch.workers() if counts else {}
+    return [
+        replace(one, name=f"{one.name} · {known[int(one.name)]}") if int(one.name) in known else one
+        for one in _names(query, "worker", counts)
+    ]
+
+
+def _wider(query: LogQuery) -> str | None:
+    """The next longer range, for whoever found nothing."""
+    names = list(RANGES)
+    if query.chosen_range not in names[:-1]:
+        return None
+    return query.with_range(names[names.index(query.chosen_range) + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class LinePage(Page):
+    template: ClassVar[str] = "logs/line.html"
+    section: ClassVar[str] = "logs"
+
+    line: LogRow
+    around: str
+
+    @property
+    def title(self) -> str:
+        return f"Line of run {self.line.run_id}"
+
+
+async def line(request: Request) -> Response:
+    """One line, whole."""
+    desk = WebDesk(request)
+    key = LogKey.parse(request.path_params["key"])
+    before = key._replace(seq=key.seq - 1)
+    found = await desk.logs.show(key.run_id, attempt=key.attempt, limit=1, cursor=str(before))
+    if not found.lines or found.lines[0].seq != key.seq:
+        raise SearchError("there is no such line; retention may have removed it")
+    one = found.lines[0]
+    now, zone = await desk.now(), zone_of(request)
+    minute = timedelta(minutes=1)
+    around = LogQuery().between(one.at - minute, one.at + minute)
+    return await desk.show(LinePage(LogRow.of(one, zone, now, most=10_000_000), around))
+
+
+async def download(request: Request) -> Response:
+    """The lines of the filter, as text or as one JSON document a line, the newest first."""
+    desk = WebDesk(request)
+    query = LogQuery.read(request.query_params)
+    is_json = request.query_params.get("as") == "json"
+    first = await desk.logs.search(query.text, limit=1000, **query.stretch, **query.filters)
+    name = "logs.jsonl" if is_json else "logs.txt"
+    return StreamingResponse(
+        _pages(desk, query, first, as_json if is_json else as_text),
+        media_type="application/jsonl" if is_json else "text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+async def _pages(desk: WebDesk, query: LogQuery, found: Any, show: Any) -> AsyncIterator[str]:
+    sent = 0
+    while True:
+        yield "".join(show(one) for one in found.lines)
+        sent += len(found.lines)
+        if found.cursor is None or sent >= MOST_DOWNLOADED:
+            return
+        found = await desk.logs.search(
+            query.text, limit=1000, cursor=found.cursor, **query.stretch, **query.filters
+        )
+
+
+routes = [
+    Route("/logs", search),
+    Route("/logs/download", download),
+    Route("/logs/line/{key}", line),
+]

@@ -1,0 +1,123 @@
+"""What the filter of the list of runs offers while somebody types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.model.run_filter import STATES
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.run_query import KEYS, TIMES, RunQuery
+
+_MOST = 8
+_MEANT = {
+    "state": "where it stands", "job": "what it runs", "queue": "the line it waits in",
+    "tag": "a word to find it by", "tenant": "whose it is", "key": "what makes it unique",
+    "schedule": "what made it", "since": "created at most so long ago",
+    "until": "created before then", "ended_since": "ended at most so long ago",
+    "ended_until": "ended before then", "worker": "who ran it",
+    "text": "words of its payload or error", "error": "words of its error",
+    "group": "the kind of its error", "payload": "a field and its value",
+    "handled": "whether somebody has seen to it",
+}  # fmt: skip
+_PLACES = {
+    "text": "in payload or error", "error": "in the error", "payload": "in the payload",
+}  # fmt: skip
+_SPANS = ("15min", "1h", "24h", "7d", "30d")
+# How many of the newest runs are looked at for values that no table lists.
+_RECENT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """`path` is the list with it; without one it goes on being typed."""
+
+    key: str
+    value: str
+    path: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionPage(Page):
+    template: ClassVar[str] = "runs/complete.html"
+    section: ClassVar[str] = "runs"
+
+    offers: list[Offer]
+
+    @property
+    def title(self) -> str:
+        return "Filters"
+
+
+async def complete(request: Request) -> Response:
+    desk = WebDesk(request)
+    query = RunQuery.read(request.query_params, zone_of(request))
+    word = request.query_params.get("q", "").split(" ")[-1][:200]
+    key, colon, start = word.partition(":")
+    if colon and key in KEYS:
+        values = await _values(desk, key, start.strip('"'))
+        offers = [Offer(key, value, query.plus(key, value), note) for value, note in values]
+    elif word.isdecimal():
+        offers = [Offer("run", word, f"/runs/{word[:18]}", "open it")]
+    else:
+        keys = [name for name in KEYS if name.startswith(word.lower())]
+        offers = [Offer(name, "", None, _MEANT.get(name, "")) for name in keys]
+        if word:
+            jobs = await _values(desk, "job", word)
+            offers += [Offer("job", name, query.plus("job", name), note) for name, note in jobs]
+            offers = [
+                *offers[: _MOST - 1],
+                Offer("text", word, query.plus("text", word), "in payload or error"),
+            ]
+    return await desk.show(CompletionPage(offers[: len(KEYS)]))
+
+
+async def _values(desk: WebDesk, key: str, start: str) -> list[tuple[str, str]]:
+    if key == "state":
+        return _fitting(((state, "") for state in STATES), start)
+    if key == "handled":
+        return _fitting((("no", "failed, and nobody"), ("yes", "failed, and somebody")), start)
+    if key == "group":
+        groups = await desk.errors.list(limit=100)
+        return _fitting(((one.id, f"{one.error_type}: {one.error}"[:80]) for one in groups), start)
+    if key == "worker":
+        workers = await desk.workers.list()
+        return _fitting(((str(one.id), one.name) for one in workers), start)
+    if key in _PLACES:
+        is_whole = bool(start) and (key != "payload" or "=" in start or ":" in start)
+        return [(start, _PLACES[key])] if is_whole else []
+    if key in TIMES:
+        return _fitting(((span, "ago") for span in _SPANS), start)
+    if key == "job":
+        return _fitting(((one.name, one.queue) for one in await desk.jobs.list()), start)
+    if key == "queue":
+        queues = await desk.queues.list()
+        return _fitting(((one.name, f"{one.queued:,} queued") for one in queues), start)
+    return _fitting(await _recent(desk, key), start)
+
+
+async def _recent(desk: WebDesk, key: str) -> Iterable[tuple[str, str]]:
+    """Of what the newest runs have."""
+    found: Counter[str] = Counter()
+    for run in (await desk.runs.page(limit=_RECENT)).runs:
+        value = run.tags if key == "tag" else getattr(run, key, None)
+        found.update(value if isinstance(value, list) else [value] if value else [])
+    return [(value, f"{runs} of the newest runs") for value, runs in found.most_common()]
+
+
+def _fitting(values: Iterable[tuple[str, str]], start: str) -> list[tuple[str, str]]:
+    """Those that begin so first, then those that hold it."""
+    low = start.lower()
+    held = [one for one in values if low in one[0].lower()]
+    return sorted(held, key=lambda one: not one[0].lower().startswith(low))[:_MOST]
+
+
+routes = [Route("/runs/complete", complete)]

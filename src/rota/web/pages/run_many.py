@@ -1,0 +1,146 @@
+"""One action on the runs that were picked, or on all that fit the filter, after a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import FilterError
+from rota.model.bulk import FITTING, Action
+from rota.model.run_counts import RunCounts
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.forms import Form, read_form
+from rota.web.run_query import RunQuery
+from rota.web.words import plural
+
+MOST_PICKED = 500
+# Of one run, of several.
+_SAID = {
+    "retry": ("run goes back to work", "runs go back to work"),
+    "cancel": ("run is cancelled", "runs are cancelled"),
+    "delete": ("run is deleted", "runs are deleted"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Which runs: those with these ids, or all of the filter."""
+
+    verb: Action
+    ids: tuple[int, ...]
+    query: RunQuery
+
+    @classmethod
+    def read(cls, given: QueryParams, request: Request) -> Picked:
+        verb, ids = given.get("verb", ""), given.getlist("id")
+        if verb not in FITTING:
+            raise FilterError(f"{verb!r} is no action", hint=f"there are {', '.join(FITTING)}")
+        query = RunQuery.read(given, zone_of(request))
+        if given.get("all") == "1":
+            if not query.narrows:
+                raise FilterError("this would be every run", hint="narrow the list by a filter")
+            return cls(verb, (), query)
+        if not ids or len(ids) > MOST_PICKED or not all(_is_id(it) for it in ids):
+            raise FilterError("no runs are selected", hint="select some, or all of the filter")
+        return cls(verb, tuple(map(int, ids)), query)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        which = [("id", str(it)) for it in self.ids] or [("all", "1")]
+        return [("verb", self.verb), *which, *self.query.pairs]
+
+    async def count(self, desk: WebDesk) -> RunCounts:
+        if self.ids:
+            return await desk.runs.preview_many(self.verb, self.ids)
+        return await desk.bulk.preview(self.verb, **self.query.filters)
+
+
+@dataclass(frozen=True, slots=True)
+class ManyQuestion(Page):
+    template: ClassVar[str] = "runs/many.html"
+    section: ClassVar[str] = "runs"
+
+    picked: Picked
+    found: RunCounts
+    has_worker: bool
+    given: Form
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.picked.verb.capitalize()} {self.many}"
+
+    @property
+    def many(self) -> str:
+        """`3 runs`, `10,000 or more runs`."""
+        if self.found.is_exact:
+            return plural(self.found.runs, "run")
+        return f"{self.found.runs:,} or more runs"
+
+    @property
+    def unfit(self) -> int:
+        """Of the picked ones, those in another state."""
+        return max(0, len(set(self.picked.ids)) - self.found.runs)
+
+
+async def ask(request: Request) -> Response:
+    return await _ask(WebDesk(request), Picked.read(request.query_params, request))
+
+
+async def _ask(
+    desk: WebDesk, picked: Picked, given: Form | None = None, error: str | None = None
+) -> Response:
+    found = await picked.count(desk)
+    workers = await desk.workers.page(status="live", limit=1)
+    question = ManyQuestion(picked, found, bool(workers.items), given or Form([]), error)
+    return await desk.show(question, status=422 if error else 200)
+
+
+async def act(request: Request) -> Response:
+    desk, form = WebDesk(request), await read_form(request)
+    picked = Picked.read(QueryParams(form.pairs), request)
+    desk.check(f"runs.{picked.verb}")
+    count = form.get("count", "")
+    if picked.verb == "delete" and count != "1" and form.text("typed") != count:
+        return await _ask(desk, picked, form, f"Type {count} to say that you mean all of them.")
+    if picked.ids:
+        return await _act_on_picked(desk, picked, form)
+    try:
+        rate = None if form.text("rate") is None else float(form["rate"])
+        action = await desk.bulk.start(
+            picked.verb, rate=rate, reason=form.text("reason"), **picked.query.filters
+        )
+    except ValueError:
+        return await _ask(desk, picked, form, "How many a second is a number, such as 50.")
+    except FilterError as error:
+        return await _ask(desk, picked, form, str(error))
+    return desk.go(f"/bulk/{action.id}", f"Bulk action {action.id} is started")
+
+
+async def _act_on_picked(desk: WebDesk, picked: Picked, form: Form) -> Response:
+    runs, reason = desk.runs, form.text("reason")
+    acts: dict[str, Any] = {
+        "retry": runs.retry_many, "cancel": runs.cancel_many, "delete": runs.delete_many
+    }  # fmt: skip
+    result = await acts[picked.verb](picked.ids, reason=reason)
+    said = plural(result.done, *_SAID[picked.verb])
+    refused = [one for one in result.items if not one.is_done]
+    if refused:
+        said += f"; {len(refused)} not: {refused[0].reason}"
+    return desk.go(picked.query.path(), said)
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) < 19
+
+
+routes = [
+    Route("/runs/selected", ask),
+    Route("/runs/selected", act, methods=["POST"]),
+]

@@ -1,0 +1,79 @@
+"""Saving the filter of the list of runs under a name, and forgetting it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import FilterError
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.forms import read_form
+from rota.web.run_query import RunQuery
+
+
+@dataclass(frozen=True, slots=True)
+class ViewQuestion(Page):
+    """Asks for the name of a view, or before it is deleted."""
+
+    template: ClassVar[str] = "runs/view.html"
+    section: ClassVar[str] = "runs"
+
+    query: RunQuery
+    name: str
+    is_deleting: bool
+    action: str
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Delete view {self.name}" if self.is_deleting else "Save a view"
+
+
+async def ask_save(request: Request) -> Response:
+    query = RunQuery.read(request.query_params, zone_of(request))
+    return await WebDesk(request).show(ViewQuestion(query, "", False, "/runs/views"))
+
+
+async def save(request: Request) -> Response:
+    desk, form = WebDesk(request), await read_form(request)
+    desk.check("views.save")
+    query = RunQuery.read(QueryParams(form.pairs), zone_of(request))
+    name = form.get("name", "").strip()
+    try:
+        _ = query.filters
+        await desk.views.save(name, query.path().partition("?")[2], form.text("reason"))
+    except FilterError as error:
+        question = ViewQuestion(query, name, False, "/runs/views", str(error))
+        return await desk.show(question, status=422)
+    return desk.go(query.path(), f"View {name} is saved")
+
+
+async def ask_delete(request: Request) -> Response:
+    desk = WebDesk(request)
+    name = desk.name()
+    views = {one.name: one for one in await desk.views.list()}
+    query = RunQuery.read(QueryParams(views[name].query if name in views else ""))
+    path = request.url.path.removeprefix(desk.root)
+    return await desk.show(ViewQuestion(query, name, True, path))
+
+
+async def delete(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("views.delete")
+    form = await read_form(request)
+    await desk.views.delete(desk.name(), form.text("reason"))
+    return desk.go("/runs", f"View {desk.name()} is deleted")
+
+
+routes = [
+    Route("/runs/views", ask_save),
+    Route("/runs/views", save, methods=["POST"]),
+    Route("/runs/views/{name}/delete", ask_delete),
+    Route("/runs/views/{name}/delete", delete, methods=["POST"]),
+]

@@ -1,0 +1,238 @@
+"""What can be done with one schedule: questions, and what follows when they are answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import (
+    AuditEntryNotFound,
+    PayloadError,
+    TimingError,
+    VersionConflict,
+    WrongState,
+)
+from rota.model.schedule_edit import ScheduleEdit
+from rota.model.schedule_info import ScheduleInfo
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.forms import Form, read_form, read_payload, read_time
+from rota.web.pages.schedules import path_of
+from rota.web.schedule_values import label_of, value_of
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleQuestion(Page):
+    template: ClassVar[str] = "schedules/question.html"
+    section: ClassVar[str] = "schedules"
+
+    schedule: ScheduleInfo
+    action: str
+    back: str
+    verb: str
+    payload: str
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb.capitalize()} schedule {self.schedule.name}"
+
+
+def tenant_of(request: Request) -> str:
+    return request.query_params.get("tenant", "")
+
+
+async def _question(
+    desk: WebDesk, verb: str, payload: str = "", error: str | None = None
+) -> Response:
+    name, tenant = desk.name(), tenant_of(desk.request)
+    schedule = await desk.schedules.get(name, tenant=tenant)
+    if verb == "trigger" and not payload:
+        payload = await _payload(desk, schedule)
+    question = ScheduleQuestion(
+        schedule, path_of(name, tenant, verb), path_of(name, tenant), verb, payload, error
+    )
+    return await desk.show(question, status=422 if error else 200)
+
+
+async def _payload(desk: WebDesk, schedule: ScheduleInfo) -> str:
+    """What its next run gets, with the digits that it has."""
+    if schedule.payload is not None:
+        found = await desk.schedules.documents(schedule.name, tenant=schedule.tenant)
+        if found.payload is not None:
+            return found.payload
+    job = await desk.jobs.get(schedule.job)
+    return json.dumps(job.default_payload or {}, indent=2, ensure_ascii=False)
+
+
+def asking(verb: str) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        return await _question(WebDesk(request), verb)
+
+    return ask
+
+
+def acting(verb: str, act: Callable[[WebDesk, str, str, Form], Awaitable[str]]) -> Endpoint:
+    """Does it and says what was done; what was mistyped is asked again."""
+
+    async def handle(request: Request) -> Response:
+        desk = WebDesk(request)
+        desk.check(f"schedules.{verb}")
+        form = await read_form(request)
+        name, tenant = desk.name(), tenant_of(request)
+        try:
+            said = await act(desk, name, tenant, form)
+        except (PayloadError, TimingError) as error:
+            return await _question(desk, verb, form.get("payload", ""), str(error))
+        return desk.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
+
+    return handle
+
+
+async def trigger(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    text = form.get("payload", "").replace("\r\n", "\n").strip()
+    schedule = await desk.schedules.get(name, tenant=tenant)
+    # Untouched it is the schedule's own, whatever digits it has.
+    payload = None if text == await _payload(desk, schedule) else read_payload(text)
+    found = await desk.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
+    return f"Run {found.run_id} of {name} is enqueued"
+
+
+async def pause(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    reason = form.text("reason")
+    if reason is None:
+        raise TimingError("Say why: whoever finds it paused will want to know.")
+    until = read_time(form.text("until"), zone_of(desk.request))
+    await desk.schedules.pause(name, reason, until, tenant=tenant)
+    return f"Schedule {name} is paused"
+
+
+async def resume(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    is_catching_up = form.get("catch_up") == "1"
+    await desk.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
+    return f"Schedule {name} goes on"
+
+
+async def enable(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    await desk.schedules.enable(name, form.text("reason"), tenant=tenant)
+    return f"Schedule {name} is enabled"
+
+
+async def disable(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    await desk.schedules.disable(name, form.text("reason"), tenant=tenant)
+    return f"Schedule {name} is disabled"
+
+
+async def reschedule(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    at = read_time(form.text("until"), zone_of(desk.request))
+    if at is None:
+        raise TimingError("Say when: in 2h, or 2026-11-02 08:00.")
+    await desk.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
+    return f"The next time of {name} is moved"
+
+
+async def delete(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+    is_cancelling = form.get("cancel_waiting") == "1"
+    await desk.schedules.delete(
+        name, tenant=tenant, cancel_waiting=is_cancelling, reason=form.text("reason")
+    )
+    return f"Schedule {name} is deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class RevertQuestion(Page):
+    """Asks before an edit is taken back; `changes` are what it would do now."""
+
+    template: ClassVar[str] = "schedules/revert.html"
+    section: ClassVar[str] = "schedules"
+
+    schedule: ScheduleInfo
+    edit: ScheduleEdit
+    action: str
+    back: str
+    changes: list[tuple[str, str, str]]
+    error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Revert an edit of {self.schedule.name}"
+
+
+async def _ask_revert(desk: WebDesk, error: str | None = None, status: int = 200) -> Response:
+    name, tenant, entry = desk.name(), tenant_of(desk.request), _entry(desk.request)
+    schedule = await desk.schedules.get(name, tenant=tenant)
+    edit = await desk.schedules.edit(name, entry, tenant=tenant)
+    changes = [
+        (
+            label_of(it.field),
+            value_of(it.field, getattr(schedule, it.field, it.after)),
+            value_of(it.field, it.before),
+        )
+        for it in edit.changes
+    ]
+    action = path_of(name, tenant, f"revert/{entry}")
+    back = path_of(name, tenant)
+    return await desk.show(
+        RevertQuestion(schedule, edit, action, back, changes, error), status=status
+    )
+
+
+async def ask_revert(request: Request) -> Response:
+    return await _ask_revert(WebDesk(request))
+
+
+async def revert(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("schedules.update")
+    form = await read_form(request)
+    name, tenant, entry = desk.name(), tenant_of(request), _entry(request)
+    version = form.get("version", "")
+    try:
+        await desk.schedules.revert(
+            name,
+            entry,
+            tenant=tenant,
+            version=int(version) if version.isdecimal() else None,
+            reason=form.text("reason"),
+        )
+    except VersionConflict:
+        text = "Not reverted: somebody has changed this schedule meanwhile. This is how it is now."
+        return await _ask_revert(desk, text, 409)
+    except (TimingError, WrongState) as error:
+        return await _ask_revert(desk, str(error), 422)
+    return desk.go(path_of(name, tenant), f"The edit of {name} is reverted")
+
+
+def _entry(request: Request) -> int:
+    text = str(request.path_params["entry"])
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise AuditEntryNotFound(f"the audit has no entry {text!r}")
+    return int(text)
+
+
+VERBS = {
+    "trigger": trigger,
+    "pause": pause,
+    "resume": resume,
+    "enable": enable,
+    "disable": disable,
+    "reschedule": reschedule,
+    "delete": delete,
+}
+routes = [
+    Route("/schedules/{name}/revert/{entry}", ask_revert),
+    Route("/schedules/{name}/revert/{entry}", revert, methods=["POST"]),
+]
+for _verb, _act in VERBS.items():
+    routes += [
+        Route(f"/schedules/{{name}}/{_verb}", asking(_verb)),
+        Route(f"/schedules/{{name}}/{_verb}", acting(_verb, _act), methods=["POST"]),
+    ]

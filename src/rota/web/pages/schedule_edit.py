@@ -1,0 +1,334 @@
+"""The editor of schedules: new ones, copies, and changes that overwrite nobody's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import PayloadError, TimingError, UnknownJob, VersionConflict, WrongState
+from rota.model.schedule_info import ScheduleInfo, TemplateInfo
+from rota.web.context import Page
+from rota.web.cron_builder import Builder, build, read_builder
+from rota.web.desk import WebDesk
+from rota.web.forms import Form, read_form
+from rota.web.pages.schedule_actions import tenant_of
+from rota.web.pages.schedules import path_of
+from rota.web.schedule_form import (
+    FIELDS,
+    Draft,
+    arguments,
+    changed_since,
+    digests,
+    draft_of,
+    new_draft,
+    read_draft,
+    read_names,
+    said,
+)
+from rota.web.schedule_preview import Coming, coming
+from rota.web.schedule_values import label_of
+from rota.web.zones import NAMES
+
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Who changed it meanwhile, and of each field: what it is now, and what this form says."""
+
+    actor: str
+    at: datetime
+    fields: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class EditorPage(Page):
+    """`schedule` is the stored one, None for a new one. `is_part`: a script asks for the side."""
+
+    template: ClassVar[str] = "schedules/edit.html"
+    section: ClassVar[str] = "schedules"
+
+    heading: str
+    action: str
+    back: str
+    schedule: ScheduleInfo | None
+    name: str
+    tenant: str
+    texts: dict[str, str]
+    base: str
+    version: int
+    errors: dict[str, str]
+    cron: Builder
+    coming: Coming
+    changes: list[tuple[str, str, str]]
+    conflict: Conflict | None
+    reason: str
+    templates: list[TemplateInfo]
+    calendars: list[str]
+    jobs: list[str]
+    zones: tuple[str, ...]
+    is_part: bool
+
+    @property
+    def title(self) -> str:
+        return self.heading
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """One look at the editor: what is stored, what the form says, and what it was filled with."""
+
+    schedule: ScheduleInfo | None
+    stored: Draft | None
+    draft: Draft
+    base: dict[str, str]
+    version: int = 0
+    name: str = ""
+    tenant: str = ""
+    source: str | None = None
+    reason: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
+    conflict: Conflict | None = None
+
+
+async def new(request: Request) -> Response:
+    """Empty, or with the job or template that the address names."""
+    desk, given = WebDesk(request), request.query_params
+    texts = {key: given[key] for key in ("job", "cron", "timezone", "calendar") if key in given}
+    draft = new_draft(**texts)
+    return await _show(desk, Editing(None, None, draft, {}, tenant=given.get("tenant", "")))
+
+
+async def duplicate(request: Request) -> Response:
+    desk = WebDesk(request)
+    schedule, draft = await _stored(desk, desk.name(), tenant_of(request))
+    name = f"{schedule.name[:190]}-copy"
+    return await _show(desk, Editing(None, None, draft, {}, 0, name, schedule.tenant))
+
+
+async def edit(request: Request) -> Response:
+    desk = WebDesk(request)
+    schedule, draft = await _stored(desk, desk.name(), tenant_of(request))
+    base = digests(draft)
+    editing = Editing(
+        schedule, draft, draft, base, schedule.version, schedule.name, schedule.tenant
+    )
+    return await _show(desk, editing)
+
+
+async def _stored(desk: WebDesk, name: str, tenant: str) -> tuple[ScheduleInfo, Draft]:
+    schedule = await desk.schedules.get(name, tenant=tenant)
+    documents = await desk.schedules.documents(name, tenant=tenant)
+    return schedule, draft_of(schedule, documents)
+
+
+async def create(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("schedules.create")
+    form = await read_form(request)
+    editing = await _read(desk, form, None, None)
+    if _is_look(request, form) or editing.errors:
+        return await _show(desk, editing)
+    names = [name for name in FIELDS if editing.draft.counts(name) and name != "job"]
+    given, _ = arguments(editing.draft, names)
+    try:
+        await desk.schedules.create(
+            editing.name,
+            editing.draft.texts["job"],
+            tenant=editing.tenant,
+            reason=editing.reason or None,
+            **given,
+        )
+    except _REFUSALS as error:
+        return await _show(desk, _with_error(editing, error))
+    return desk.go(path_of(editing.name, editing.tenant), f"Schedule {editing.name} is made")
+
+
+async def save(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("schedules.update")
+    form = await read_form(request)
+    schedule, stored = await _stored(desk, desk.name(), tenant_of(request))
+    editing = await _read(desk, form, schedule, stored)
+    if _is_look(request, form) or editing.errors:
+        return await _show(desk, editing)
+    changed = changed_since(editing.draft, editing.base)
+    if not changed:
+        return desk.go(path_of(schedule.name, schedule.tenant), "Nothing was changed")
+    given, _ = arguments(editing.draft, [name for name in changed if name != "job"])
+    try:
+        await desk.schedules.update(
+            schedule.name,
+            tenant=schedule.tenant,
+            job=editing.draft.texts["job"] if "job" in changed else None,
+            version=editing.version,
+            reason=editing.reason or None,
+            **given,
+        )
+    except VersionConflict:
+        return await _show(desk, await _conflict(desk, editing))
+    except _REFUSALS as error:
+        return await _show(desk, _with_error(editing, error))
+    count = f"{len(changed)} change{'' if len(changed) == 1 else 's'}"
+    return desk.go(path_of(schedule.name, schedule.tenant), f"{count} of {schedule.name} saved")
+
+
+_REFUSALS = (TimingError, PayloadError, UnknownJob, WrongState)
+
+
+def _is_look(request: Request, form: Form) -> bool:
+    """Asked by a script while somebody types, or by a button that saves nothing."""
+    return "x-rota-part" in request.headers or "check" in form or "template" in form
+
+
+async def _read(
+    desk: WebDesk, form: Form, schedule: ScheduleInfo | None, stored: Draft | None
+) -> Editing:
+    draft, base = read_draft(form), _base(form)
+    template = None
+    if "template" in form:
+        template = (await desk.schedules.template(form["template"])).cron
+    line, source = read_builder(form, template)
+    texts = draft.texts | {"cron": line} | ({"when": "cron"} if template else {})
+    draft = Draft(texts)
+    _, errors = arguments(draft, read_names(draft, base))
+    name = schedule.name if schedule else form.get("name", "").strip()
+    if not 1 <= len(name) <= 200:
+        errors["name"] = "A name has 1 to 200 characters."
+    if not draft.texts["job"]:
+        errors["job"] = "Say which job it runs."
+    return Editing(
+        schedule=schedule,
+        stored=stored,
+        draft=draft,
+        base=base,
+        version=int(form["version"]) if form.get("version", "").isdecimal() else 0,
+        name=name,
+        tenant=schedule.tenant if schedule else form.get("tenant", "").strip(),
+        source=source,
+        reason=form.get("reason", "").strip(),
+        errors=errors,
+    )
+
+
+def _base(form: Form) -> dict[str, str]:
+    try:
+        found = json.loads(form.get("base", "{}"))
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _with_error(editing: Editing, error: Exception) -> Editing:
+    """Beside the field that it is about; what is about several stands on top."""
+    where = "name" if isinstance(error, WrongState) else ""
+    where = "job" if isinstance(error, UnknownJob) else where
+    where = "payload" if isinstance(error, PayloadError) else where
+    text = said(error)  # type: ignore[arg-type]
+    return _replaced(editing, errors=editing.errors | {where: text})
+
+
+def _replaced(editing: Editing, **changes: object) -> Editing:
+    values = {name: getattr(editing, name) for name in Editing.__dataclass_fields__}
+    return Editing(**(values | changes))
+
+
+async def _conflict(desk: WebDesk, editing: Editing) -> Editing:
+    """What somebody typed stays; the rest of the form is as it is stored now."""
+    stored, now = await _stored(desk, editing.name, editing.tenant)
+    mine = set(changed_since(editing.draft, editing.base)) | {"when"}
+    texts = {
+        name: editing.draft.texts[name] if name in mine else text
+        for name, text in now.texts.items()
+    }
+    theirs = set(changed_since(now, editing.base))
+    fields = [
+        (label_of(FIELDS[name][0]), _cut(now.texts[name]), _cut(texts[name]))
+        for name in FIELDS
+        if name in theirs or (name in mine and texts[name] != now.texts[name])
+    ]
+    last = (await desk.schedules.edits(stored.name, tenant=stored.tenant, limit=1)).items
+    actor, at = (
+        (last[0].actor, last[0].at) if last else (stored.updated_by or "", stored.updated_at)
+    )
+    return _replaced(
+        editing,
+        schedule=stored,
+        stored=now,
+        draft=Draft(texts),
+        base=digests(now),
+        version=stored.version,
+        conflict=Conflict(actor, at, fields),
+        source=None,
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+async def _show(desk: WebDesk, editing: Editing) -> Response:
+    schedule, draft = editing.schedule, editing.draft
+    shown = await coming(desk, draft, schedule)
+    errors = ({} if shown.field is None else {shown.field: shown.problem or ""}) | editing.errors
+    is_new = schedule is None
+    page = EditorPage(
+        heading="New schedule" if is_new else f"Edit {editing.name}",
+        action="/schedules/new" if is_new else path_of(editing.name, editing.tenant, "edit"),
+        back="/schedules" if is_new else path_of(editing.name, editing.tenant),
+        schedule=schedule,
+        name=editing.name,
+        tenant=editing.tenant,
+        texts=draft.texts,
+        base=json.dumps(editing.base),
+        version=editing.version,
+        errors=errors if _is_post(desk.request) else {},
+        cron=build(draft.texts["cron"], editing.source),
+        coming=shown,
+        changes=_changes(editing),
+        conflict=editing.conflict,
+        reason=editing.reason,
+        templates=await desk.schedules.templates(),
+        calendars=[one.name for one in await desk.calendars.list()],
+        jobs=[one.name for one in (await desk.jobs.page(limit=1000)).items],
+        zones=NAMES,
+        is_part="x-rota-part" in desk.request.headers,
+    )
+    return await desk.show(page, status=_status(desk.request, editing))
+
+
+def _is_post(request: Request) -> bool:
+    return request.method == "POST"
+
+
+def _status(request: Request, editing: Editing) -> int:
+    if "x-rota-part" in request.headers or not _is_post(request):
+        return 200
+    if editing.conflict is not None:
+        return 409
+    return 422 if editing.errors else 200
+
+
+def _changes(editing: Editing) -> list[tuple[str, str, str]]:
+    if editing.stored is None:
+        return []
+    before = editing.stored.texts
+    return [
+        (label_of(FIELDS[name][0]), _cut(before[name]) or "none", _cut(editing.draft.texts[name]))
+        for name in changed_since(editing.draft, editing.base)
+    ]
+
+
+routes = [
+    Route("/schedules/new", new),
+    Route("/schedules/new", create, methods=["POST"]),
+    Route("/schedules/{name}/duplicate", duplicate),
+    Route("/schedules/{name}/edit", edit),
+    Route("/schedules/{name}/edit", save, methods=["POST"]),
+]

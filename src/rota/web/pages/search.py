@@ -1,0 +1,157 @@
+"""Search: jump to anything by name or id, and act on it. A script shows it as a palette."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.admin.find import MOST_TEXT
+from rota.model.hit import Hit
+from rota.web import nav
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.pages.schedules import path_of
+
+_OPEN = ("blocked", "scheduled", "queued", "running")
+# What can be done with each kind in which state: verb, the permission, states.
+_VERBS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
+    "run": (
+        ("retry", "runs.retry", ("failed", "cancelled")),
+        ("cancel", "runs.cancel", _OPEN),
+    ),
+    "schedule": (
+        ("trigger", "schedules.trigger", ("active", "paused", "disabled", "parked")),
+        ("pause", "schedules.pause", ("active",)),
+        ("resume", "schedules.resume", ("paused",)),
+        ("enable", "schedules.enable", ("disabled",)),
+    ),
+    "queue": (
+        ("pause", "queues.pause", ("active",)),
+        ("resume", "queues.resume", ("paused",)),
+    ),
+    "worker": (("drain", "workers.drain", ("live",)),),
+    "job": (),
+}
+_ALL_VERBS = {verb for verbs in _VERBS.values() for verb, _, _ in verbs}
+_TITLES = {
+    "run": "Runs", "schedule": "Schedules", "job": "Jobs", "queue": "Queues", "worker": "Workers",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One line of the palette: somewhere to go, or something to do, after a question."""
+
+    text: str
+    detail: str
+    path: str
+    icon: str
+    state: str = ""
+    is_action: bool = False
+
+
+_OTHER_PAGES = (
+    Way("Live tail of logs", "", "/logs/tail", "follow"),
+    Way("API reference", "", "/api/docs", "jobs"),
+    Way("Keys", "", "/keys", "settings"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: str
+    ways: list[Way]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage(Page):
+    template: ClassVar[str] = "search.html"
+    section: ClassVar[str] = ""
+
+    text: str
+    groups: list[Group]
+
+    @property
+    def title(self) -> str:
+        return "Search"
+
+
+async def search(request: Request) -> Response:
+    desk = WebDesk(request)
+    text = " ".join(request.query_params.get("q", "").replace("\0", "").split())[:MOST_TEXT]
+    verb, _, rest = text.partition(" ")
+    verb = verb.lower()
+    hits: list[Hit] = await desk.find.named(text) if text else []
+    if rest and verb in _ALL_VERBS:
+        others = await desk.find.named(rest)
+        groups = [Group("Do", list(_actions(desk, others, verb))), *_groups(desk, hits)]
+    else:
+        does = list(_actions(desk, hits[:4], None)) if len(hits) <= 4 else []
+        groups = [*_groups(desk, hits), Group("Do", does)]
+    groups.append(Group("Go to", _pages(text)))
+    return await desk.show(SearchPage(text, [one for one in groups if one.ways]))
+
+
+def _groups(desk: WebDesk, hits: list[Hit]) -> Iterator[Group]:
+    for kind, title in _TITLES.items():
+        ways = [
+            Way(one.text, _detail(one), path(one), f"{kind}s", one.state)
+            for one in hits
+            if one.kind == kind
+        ]
+        yield Group(title, ways)
+
+
+def _detail(hit: Hit) -> str:
+    return " · ".join(part for part in (hit.detail, hit.tenant) if part)
+
+
+def path(hit: Hit, verb: str = "") -> str:
+    """The page of a thing, or the question before a verb."""
+    tail = f"/{verb}" if verb else ""
+    if hit.kind == "schedule":
+        return path_of(hit.name, hit.tenant, verb)
+    if hit.kind == "job" and not any(one and one.key == "jobs" for one in nav.items()):
+        return f"/runs?job={quote(hit.name, safe='')}"
+    return f"/{hit.kind}s/{quote(hit.name, safe='')}{tail}"
+
+
+def _actions(desk: WebDesk, hits: list[Hit], only: str | None) -> Iterator[Way]:
+    for hit in hits:
+        for verb, permission, states in _VERBS[hit.kind]:
+            if only in (None, verb) and hit.state in states and desk.viewer.may(permission):
+                text = f"{verb.capitalize()} {hit.kind} {hit.text}…"
+                yield Way(text, _detail(hit), path(hit, verb), "play", "", is_action=True)
+
+
+def _pages(text: str) -> list[Way]:
+    """Those whose title begins with the text, or has a word that does."""
+    wanted = text.lower()
+    sections = [Way(one.title, "", one.path, one.icon) for one in nav.items() if one is not None]
+    return [
+        one
+        for one in (*sections, *_OTHER_PAGES)
+        if any(word.startswith(wanted) for word in (one.text.lower(), *one.text.lower().split()))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class KeysPage(Page):
+    template: ClassVar[str] = "keys.html"
+
+    @property
+    def title(self) -> str:
+        return "Keys"
+
+
+async def keys(request: Request) -> Response:
+    return await WebDesk(request).show(KeysPage())
+
+
+routes = [Route("/search", search), Route("/keys", keys)]

@@ -1,0 +1,174 @@
+"""Settings: how long things are kept, what this server was told, and the viewer's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import ClassVar
+from zoneinfo import available_timezones
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.config import Config, describe
+from rota.config.catalogue import Setting
+from rota.config.settings import RetentionSettings
+from rota.model.job import JobInfo
+from rota.model.retention import RetentionResult
+from rota.model.words import plural
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.forms import read_form
+from rota.web.job_words import said
+from rota.web.pages.jobs import path_of
+
+PRUNING = ("rota.prune_runs", "rota.prune_logs")
+# What the configuration keeps, and its words.
+_KEPT = {
+    "run_days": "Runs that have ended, with their attempts",
+    "failed_run_days": "Runs that failed",
+    "log_days": "Log lines",
+    "occurrence_days": "Decisions of schedules, finished schedules, backfills",
+    "rollup_days": "Counts for charts",
+    "audit_days": "The audit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How long one thing is kept, by which setting, and who set it."""
+
+    what: str
+    how_long: str
+    key: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A setting with its value; of a secret only whether there is one."""
+
+    setting: Setting
+    value: str
+    source: str
+
+    @property
+    def is_set(self) -> bool:
+        return self.source != "default"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage(Page):
+    template: ClassVar[str] = "settings/page.html"
+    section: ClassVar[str] = "settings"
+
+    rules: list[Rule]
+    own: list[tuple[JobInfo, str, str]]
+    more_own: bool
+    next_pass: datetime | None
+    sections: list[tuple[str, list[Shown]]]
+    is_all: bool
+    file: str | None
+    zones: list[str]
+
+    @property
+    def title(self) -> str:
+        return "Settings"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPage(Page):
+    """What a pass would remove now, and the question whether to let it."""
+
+    template: ClassVar[str] = "settings/retention.html"
+    section: ClassVar[str] = "settings"
+
+    result: RetentionResult
+    next_pass: datetime | None
+
+    @property
+    def title(self) -> str:
+        return "What retention would remove"
+
+
+async def show_settings(request: Request) -> Response:
+    desk = WebDesk(request)
+    config = desk.app.config
+    is_all = request.query_params.get("all") == "1"
+    own = [one for one in await desk.jobs.list(system=True) if one.retention]
+    return await desk.show(
+        SettingsPage(
+            rules=rules_of(config),
+            own=[(one, path_of(one.name), said("retention", one.retention)) for one in own[:50]],
+            more_own=len(own) > 50,
+            next_pass=await _next_pass(desk),
+            sections=sections_of(config, is_all=is_all),
+            is_all=is_all,
+            file=None if config.file is None else str(config.file),
+            zones=zones(),
+        )
+    )
+
+
+@cache
+def zones() -> list[str]:
+    """Read from the disk once."""
+    return sorted(available_timezones())
+
+
+def rules_of(config: Config) -> list[Rule]:
+    return [
+        Rule(what, days_of(config.retention, name), key := f"retention.{name}", config.source(key))
+        for name, what in _KEPT.items()
+    ]
+
+
+def days_of(kept: RetentionSettings, name: str) -> str:
+    days: int | None = getattr(kept, name)
+    if days is not None:
+        return plural(days, "day")
+    return "as the others" if name == "failed_run_days" else "for ever"
+
+
+def sections_of(config: Config, *, is_all: bool) -> list[tuple[str, list[Shown]]]:
+    """By section; without `is_all` only what somebody has set."""
+    found: dict[str, list[Shown]] = {}
+    for one in describe():
+        shown = Shown(one, config.show(one.key), config.source(one.key))
+        if is_all or shown.is_set:
+            found.setdefault(one.section or "general", []).append(shown)
+    return list(found.items())
+
+
+async def _next_pass(desk: WebDesk) -> datetime | None:
+    times = []
+    for job in PRUNING:
+        found = await desk.schedules.page(job=job, system=True, limit=5)
+        times += [one.next_run_at for one in found.items if one.next_run_at is not None]
+    return min(times, default=None)
+
+
+async def show_retention(request: Request) -> Response:
+    """Counted when somebody asks, not with each look at the settings."""
+    desk = WebDesk(request)
+    return await desk.show(RetentionPage(await desk.retention.plan(), await _next_pass(desk)))
+
+
+async def run_retention(request: Request) -> Response:
+    """By the same jobs that do it at night: they rest between portions, and can be watched."""
+    desk = WebDesk(request)
+    desk.check("retention.run")
+    reason = (await read_form(request)).text("reason")
+    for schedule in PRUNING:
+        await desk.schedules.trigger(schedule, reason=reason)
+    see = f"/runs?job={PRUNING[0]}&system=1"
+    return desk.go("/settings", "A pass of retention is on its way", see=see)
+
+
+routes = [
+    Route("/settings", show_settings),
+    Route("/settings/retention", show_retention),
+    Route("/settings/retention", run_retention, methods=["POST"]),
+]

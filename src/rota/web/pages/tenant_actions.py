@@ -1,0 +1,148 @@
+"""What one does with a tenant: settings, pause and resume, deletion of all its data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.errors import PayloadError, TimingError, WrongState
+from rota.model.tenant import TenantAmount, TenantInfo
+from rota.web.context import Page
+from rota.web.desk import WebDesk, zone_of
+from rota.web.forms import Form, read_form, read_time
+from rota.web.pages.tenants import path_of
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+# Of one request for a deletion; what is left then is asked about again.
+DELETE_SECONDS = 10.0
+_NUMBERS = (
+    "max_waiting", "max_runs_per_day", "max_bytes_per_day", "retention_days",
+    "failed_retention_days",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TenantQuestion(Page):
+    """Asks before something is done; says what that means for what the tenant has."""
+
+    template: ClassVar[str] = "tenants/question.html"
+    section: ClassVar[str] = "tenants"
+
+    tenant: TenantInfo
+    path: str
+    verb: str
+    amount: TenantAmount | None = None
+    given: dict[str, str] | None = None
+    error: str | None = None
+    time_error: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb.capitalize()} tenant {self.tenant.name}"
+
+
+async def _ask(desk: WebDesk, verb: str, *, status: int = 200, **more: Any) -> Response:
+    name = desk.name()
+    tenant = await desk.tenants.get(name)
+    amount = await desk.tenants.amount(name) if verb == "delete" else None
+    page = TenantQuestion(tenant, path_of(name), verb, amount, **more)
+    return await desk.show(page, status=status)
+
+
+def asking(verb: str) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        return await _ask(WebDesk(request), verb)
+
+    return ask
+
+
+async def pause(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("tenants.pause")
+    form = await read_form(request)
+    reason = form.text("reason")
+    if reason is None:
+        error = "Say why: whoever finds the tenant paused will want to know."
+        return await _ask(desk, "pause", status=422, given=dict(form), error=error)
+    try:
+        until = read_time(form.text("until"), zone_of(request))
+        await desk.tenants.pause(desk.name(), reason, until)
+    except TimingError as error:
+        return await _ask(desk, "pause", status=422, given=dict(form), time_error=str(error))
+    return desk.go(path_of(desk.name()), f"Tenant {desk.name()} is paused")
+
+
+async def resume(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("tenants.resume")
+    await desk.tenants.resume(desk.name(), (await read_form(request)).text("reason"))
+    return desk.go(path_of(desk.name()), f"Tenant {desk.name()} goes on")
+
+
+async def edit(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("tenants.set")
+    form = await read_form(request)
+    try:
+        settings: Any = _settings(form)
+        await desk.tenants.set(desk.name(), form.text("reason"), **settings)
+    except PayloadError as error:
+        return await _ask(desk, "edit", status=422, given=dict(form), error=str(error))
+    return desk.go(path_of(desk.name()), f"Tenant {desk.name()} is changed")
+
+
+def _settings(form: Form) -> dict[str, Any]:
+    """Empty is the default."""
+    settings: dict[str, Any] = {"description": form.get("description", "").strip()}
+    for key in ("weight", *_NUMBERS):
+        text = form.text(key)
+        settings[key] = None if text is None else _number(key, text)
+    text = form.text("metadata")
+    try:
+        settings["metadata"] = None if text is None else json.loads(text)
+    except ValueError:
+        raise PayloadError("metadata must be a JSON object") from None
+    return settings
+
+
+def _number(key: str, text: str) -> float:
+    plain = text.replace(",", "").replace("_", "")
+    try:
+        return float(plain) if key == "weight" else int(plain)
+    except ValueError:
+        raise PayloadError(f"{key} must be a number, not {text!r}") from None
+
+
+async def delete(request: Request) -> Response:
+    desk = WebDesk(request)
+    desk.check("tenants.delete")
+    form = await read_form(request)
+    name, reason = desk.name(), form.text("reason")
+    if reason is None:
+        error = "Say why: nothing of it can be brought back."
+        return await _ask(desk, "delete", status=422, given=dict(form), error=error)
+    try:
+        done = await desk.tenants.delete(
+            name, reason, cancel_running="cancel_running" in form, seconds=DELETE_SECONDS
+        )
+    except WrongState as error:
+        return await _ask(desk, "delete", status=409, given=dict(form), error=str(error))
+    if not done.is_done:
+        return desk.go(f"{path_of(name)}/delete", f"{done.rows:,} rows are gone; there are more")
+    return desk.go("/tenants", f"Tenant {name} is deleted: {done.rows:,} rows")
+
+
+routes = [
+    *(Route(f"/tenants/{{name}}/{verb}", asking(verb)) for verb in ("pause", "resume", "edit")),
+    Route("/tenants/{name}/delete", asking("delete")),
+    Route("/tenants/{name}/pause", pause, methods=["POST"]),
+    Route("/tenants/{name}/resume", resume, methods=["POST"]),
+    Route("/tenants/{name}/edit", edit, methods=["POST"]),
+    Route("/tenants/{name}/delete", delete, methods=["POST"]),
+]

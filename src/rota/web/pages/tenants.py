@@ -1,0 +1,106 @@
+"""Tenants: what each has and did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_args
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.schemas.values import read_cursor, write_cursor
+from rota.model.tenant import TenantInfo, TenantOrder, TenantStats
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+
+PAGE_SIZE = 50
+ORDERS = {"name": "name", "waiting": "most waiting", "failed": "most failures today"}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantQuery:
+    """What the address asks for."""
+
+    text: str | None = None
+    order: str = "name"
+    paused: bool | None = None
+    cursor: str | None = None
+
+    @property
+    def orders(self) -> dict[str, str]:
+        return ORDERS
+
+    def path(self, cursor: str | None = None) -> str:
+        given = {
+            "text": self.text, "order": None if self.order == "name" else self.order,
+            "paused": "1" if self.paused else None, "cursor": cursor,
+        }  # fmt: skip
+        words = urlencode({key: value for key, value in given.items() if value is not None})
+        return f"/tenants?{words}" if words else "/tenants"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantsPage(Page):
+    template: ClassVar[str] = "tenants/list.html"
+    section: ClassVar[str] = "tenants"
+
+    tenants: list[tuple[str, TenantInfo]]
+    query: TenantQuery
+    next: str | None
+
+    @property
+    def title(self) -> str:
+        return "Tenants"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPage(Page):
+    template: ClassVar[str] = "tenants/one.html"
+    section: ClassVar[str] = "tenants"
+
+    tenant: TenantInfo
+    stats: TenantStats
+    path: str
+
+    @property
+    def title(self) -> str:
+        return self.tenant.name
+
+
+def path_of(name: str) -> str:
+    return f"/tenants/{quote(name, safe='')}"
+
+
+async def list_tenants(request: Request) -> Response:
+    desk = WebDesk(request)
+    given = request.query_params
+    order = given.get("order", "name")
+    query = TenantQuery(
+        text=(given.get("text") or "").strip()[:200] or None,
+        order=order if order in get_args(TenantOrder) else "name",
+        paused=True if given.get("paused") else None,
+        cursor=given.get("cursor"),
+    )
+    kind = f"tenants {query.order}"
+    chosen: Any = query.order
+    found = await desk.tenants.page(
+        order=chosen,
+        text=query.text,
+        paused=query.paused,
+        cursor=read_cursor(kind, query.cursor, float, str),
+        limit=PAGE_SIZE,
+    )
+    onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
+    rows = [(path_of(one.name), one) for one in found.items]
+    return await desk.show(TenantsPage(rows, query, onward))
+
+
+async def show_tenant(request: Request) -> Response:
+    desk = WebDesk(request)
+    stats = await desk.tenants.stats(desk.name())
+    return await desk.show(TenantPage(stats.tenant, stats, path_of(stats.tenant.name)))
+
+
+routes = [Route("/tenants", list_tenants), Route("/tenants/{name}", show_tenant)]

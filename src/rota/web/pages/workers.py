@@ -1,0 +1,216 @@
+"""Workers: who is there, what each runs and costs; drain, stop, resume."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.schemas.values import read_cursor, write_cursor
+from rota.errors import FilterError
+from rota.model.list_filters import WorkerStatus
+from rota.model.overview import RunningRun
+from rota.model.run_filter import RunPage
+from rota.model.worker import WorkerInfo
+from rota.web.context import Page
+from rota.web.desk import WebDesk
+from rota.web.forms import read_form
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+STATES: tuple[WorkerStatus, ...] = get_args(WorkerStatus)
+PAGE_SIZE = 50
+_RUNS, _FAILED = 100, 8
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    worker: WorkerInfo
+    path: str
+    news: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerQuery:
+    """What the address asks for."""
+
+    status: WorkerStatus | None = None
+    host: str | None = None
+    cursor: str | None = None
+
+    @property
+    def states(self) -> tuple[WorkerStatus, ...]:
+        return STATES
+
+    def path(self, **changes: str | None) -> str:
+        given = {"status": self.status, "host": self.host} | changes
+        pairs = {key: value for key, value in given.items() if value}
+        return f"/workers?{urlencode(pairs)}" if pairs else "/workers"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersPage(Page):
+    template: ClassVar[str] = "workers/list.html"
+    section: ClassVar[str] = "workers"
+
+    workers: list[WorkerRow]
+    query: WorkerQuery
+    next: str | None
+
+    @property
+    def title(self) -> str:
+        return "Workers"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPage(Page):
+    template: ClassVar[str] = "workers/one.html"
+    section: ClassVar[str] = "workers"
+
+    worker: WorkerInfo
+    path: str
+    news: str
+    runs: list[RunningRun]
+    failed: RunPage
+    can_be_told: bool
+
+    @property
+    def title(self) -> str:
+        return f"Worker {self.worker.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerQuestion(Page):
+    """Asks before a worker is drained, stopped or resumed; says what becomes of what it runs."""
+
+    template: ClassVar[str] = "workers/question.html"
+    section: ClassVar[str] = "workers"
+
+    worker: WorkerInfo
+    path: str
+    verb: str
+    runs: list[RunningRun]
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb.capitalize()} worker {self.worker.id}"
+
+
+async def list_workers(request: Request) -> Response:
+    desk, query = WebDesk(request), _read(request)
+    found = await desk.workers.page(
+        status=query.status,
+        host=query.host,
+        cursor=read_cursor("workers newest", query.cursor, int),
+        limit=PAGE_SIZE,
+    )
+    rows = [WorkerRow(one, path_of(one.id), news_of(one)) for one in found.items]
+    onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
+    return await desk.show(WorkersPage(rows, query, onward or None))
+
+
+def _read(request: Request) -> WorkerQuery:
+    given = request.query_params
+    status = given.get("status") or None
+    if status is not None and status not in STATES:
+        raise FilterError(f"{status!r} is no state", hint=f"there are {', '.join(STATES)}")
+    return WorkerQuery(status, given.get("host") or None, given.get("cursor"))
+
+
+def path_of(worker_id: int) -> str:
+    return f"/workers/{worker_id}"
+
+
+def news_of(worker: WorkerInfo) -> str:
+    """What one has to know of it beside its state."""
+    if worker.status == "silent":
+        return "Its lease ran out, and no other worker is there to take back its runs."
+    if worker.status == "stuck":
+        return "Its event loop stands still: a handler blocks it."
+    if worker.status == "failing":
+        return f"Live, but it does not get its work done: {worker.trouble}"
+    if worker.status == "asleep":
+        return f"Signed off, and connected to nothing; SIGUSR1 to process {worker.pid} wakes it."
+    if worker.is_draining:
+        return _draining(worker)
+    if worker.isolating_run is not None:
+        return f"Runs {worker.isolating_run} apart: a worker was lost with it."
+    if worker.is_polling:
+        return "Polls for work: behind a pooler, it has no session to hear calls in."
+    return ""
+
+
+def _draining(worker: WorkerInfo) -> str:
+    does = "Finishes what runs, then waits"
+    if worker.is_to_stop:
+        does = "Stops at once" if worker.is_to_hurry else "Finishes what runs, then stops"
+    if worker.drain_seen_at is None:
+        does = "Has not heard it yet"
+    reason = f": “{worker.drain_reason}”" if worker.drain_reason else ""
+    return f"{does}. Told by {worker.drain_requested_by}{reason}."
+
+
+async def show_worker(request: Request) -> Response:
+    desk, worker_id = WebDesk(request), request.path_params["id"]
+    worker = await desk.workers.get(worker_id)
+    return await desk.show(
+        WorkerPage(
+            worker=worker,
+            path=path_of(worker_id),
+            news=news_of(worker),
+            runs=await desk.workers.running(worker_id, limit=_RUNS),
+            failed=await desk.runs.page(
+                worker=worker_id,
+                states=["failed"],
+                ended_since=worker.started_at,
+                limit=_FAILED,
+            ),
+            can_be_told=worker.state == "live",
+        )
+    )
+
+
+def asking(verb: str) -> Endpoint:
+    async def ask(request: Request) -> Response:
+        desk, worker_id = WebDesk(request), request.path_params["id"]
+        worker = await desk.workers.get(worker_id)
+        runs = await desk.workers.running(worker_id, limit=_RUNS)
+        return await desk.show(WorkerQuestion(worker, path_of(worker_id), verb, runs))
+
+    return ask
+
+
+async def drain(request: Request) -> Response:
+    desk, worker_id = WebDesk(request), request.path_params["id"]
+    desk.check("workers.drain")
+    await desk.workers.drain(worker_id, (await read_form(request)).text("reason"))
+    return desk.go(path_of(worker_id), f"Worker {worker_id} claims no more")
+
+
+async def stop(request: Request) -> Response:
+    desk, worker_id = WebDesk(request), request.path_params["id"]
+    desk.check("workers.stop")
+    form = await read_form(request)
+    at_once = form.get("how") == "now"
+    await desk.workers.stop(worker_id, form.text("reason"), at_once=at_once)
+    said = "stops" if at_once else "stops when what it runs has ended"
+    return desk.go(path_of(worker_id), f"Worker {worker_id} {said}")
+
+
+async def resume(request: Request) -> Response:
+    desk, worker_id = WebDesk(request), request.path_params["id"]
+    desk.check("workers.resume")
+    await desk.workers.resume(worker_id, (await read_form(request)).text("reason"))
+    return desk.go(path_of(worker_id), f"Worker {worker_id} claims again")
+
+
+routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]
+for _verb, _act in (("drain", drain), ("stop", stop), ("resume", resume)):
+    routes += [
+        Route(f"/workers/{{id:int}}/{_verb}", asking(_verb)),
+        Route(f"/workers/{{id:int}}/{_verb}", _act, methods=["POST"]),
+    ]

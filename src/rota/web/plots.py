@@ -1,0 +1,116 @@
+"""Charts that stay live: what a page draws as SVG, and what a script draws again. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal
+
+from rota.model.words import duration, number
+from rota.web.charts import Scale
+
+Kind = Literal["area", "bars", "line"]
+Unit = Literal["count", "ms", "s"]
+# Their quarters stand at the axis.
+_ROUND = (1, 1.2, 1.6, 2, 2.4, 4, 6, 8, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`look` is the class of its colour: a state's, `ink`, `ink2` or `ink3`; with `dash` it is what
+    was before."""
+
+    label: str
+    kind: Kind
+    look: str
+    values: Sequence[float | None]
+
+    @property
+    def numbers(self) -> list[float]:
+        return [value or 0.0 for value in self.values]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A chart with its headline: the number now, and what it is compared with."""
+
+    id: str
+    title: str
+    about: str
+    unit: Unit
+    since: datetime
+    step_seconds: int
+    lines: list[Line]
+    value: str
+    beside: str
+    zone: tzinfo
+    is_bad: bool = False
+
+    @property
+    def axis(self) -> Scale:
+        known = [value for line in self.lines for value in line.values if value is not None]
+        most, unit = max(known, default=0.0), self.unit
+        # Waits are counted in minutes and hours, where they are so long.
+        size = next((it for it in (3600, 60) if unit == "s" and it < most), 1)
+        return Scale(round_up(most / size) * size)
+
+    @property
+    def labels(self) -> list[str]:
+        return [said(value, self.unit) for value in self.axis.labels]
+
+    @property
+    def ticks(self) -> list[str]:
+        """Five times along the axis."""
+        steps = max((len(line.values) for line in self.lines), default=0)
+        whole = timedelta(seconds=self.step_seconds * steps)
+        form = "%a %H:%M" if whole > timedelta(days=2) else "%H:%M"
+        return [
+            (self.since + whole * quarter / 4).astimezone(self.zone).strftime(form)
+            for quarter in range(5)
+        ]
+
+    @property
+    def label(self) -> str:
+        """For those who do not see it."""
+        return f"{self.title}: {self.value}; {self.beside}"
+
+    @property
+    def data(self) -> str:
+        """For the script."""
+        return json.dumps(
+            {
+                "t0": int(self.since.timestamp()),
+                "step": self.step_seconds,
+                "top": self.axis.top,
+                "unit": self.unit,
+                "lines": [
+                    {"label": it.label, "kind": it.kind, "values": [_brief(v) for v in it.values]}
+                    for it in self.lines
+                ],
+            },
+            separators=(",", ":"),
+        )
+
+
+def round_up(most: float) -> float:
+    """To what people count in."""
+    if not math.isfinite(most) or most <= 0:
+        return 1.0
+    size = 10 ** math.floor(math.log10(most))
+    return float(next(step * size for step in _ROUND if step * size >= most * 0.9999))
+
+
+def said(value: float | None, unit: Unit) -> str:
+    if value is None:
+        return ""
+    if unit == "count":
+        return number(value)
+    seconds = value / 1000 if unit == "ms" else value
+    return duration(seconds) if seconds else "0"
+
+
+def _brief(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,89 @@
+"""How long the last runs of a schedule took, as points of a plot. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.model.occurrence import OccurrenceInfo
+from rota.web import charts, words
+
+_GOOD, _BAD = "succeeded", ("failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """`good` and `bad` are paths of points; heights are of a plot of 100 from the top down."""
+
+    good: str
+    bad: str
+    labels: list[str]
+    first_at: datetime
+    last_at: datetime
+    median: float
+    median_y: str
+    p95: float
+    p95_y: str
+    timeout: float | None
+    timeout_y: str | None
+    count: int
+
+    @property
+    def label(self) -> str:
+        return (
+            f"Durations of the last {words.plural(self.count, 'run')}: "
+            f"median {words.duration(self.median)}, p95 {words.duration(self.p95)}"
+        )
+
+
+def durations(past: Sequence[OccurrenceInfo], timeout: float | None) -> Durations | None:
+    """Of the ledger, the newest first; None where nothing has ended."""
+    ended = [it for it in reversed(past) if it.duration_ms is not None]
+    if not ended:
+        return None
+    seconds = [float(it.duration_ms or 0) / 1000 for it in ended]
+    ranked = sorted(seconds)
+    median, p95 = ranked[len(ranked) // 2], ranked[min(len(ranked) - 1, len(ranked) * 95 // 100)]
+    most = ranked[-1]
+    # A timeout far above what happens would press all points to the ground.
+    shown = timeout if timeout is not None and timeout <= most * 4 else None
+    top = _top(max(most, shown or 0))
+    width = charts.WIDTH / len(ended)
+    places = [
+        (it.state, f"M{(n + 0.5) * width:.1f} {_y(took, top)}h0")
+        for n, (it, took) in enumerate(zip(ended, seconds, strict=True))
+    ]
+    return Durations(
+        good="".join(path for state, path in places if state not in _BAD),
+        bad="".join(path for state, path in places if state in _BAD),
+        labels=[
+            words.duration(top * quarter / 4) if quarter else "0" for quarter in (4, 3, 2, 1, 0)
+        ],
+        first_at=ended[0].nominal_at,
+        last_at=ended[-1].nominal_at,
+        median=median,
+        median_y=_y(median, top),
+        p95=p95,
+        p95_y=_y(p95, top),
+        timeout=shown,
+        timeout_y=None if shown is None else _y(shown, top),
+        count=len(ended),
+    )
+
+
+_ROUND = (1, 2, 4, 6, 8, 12, 20, 40, 60)
+
+
+def _top(most: float) -> float:
+    """Rounded up to what people count time in."""
+    for unit in (0.001, 1.0, 60.0, 3600.0, 86_400.0):
+        for count in _ROUND:
+            for ten in (1, 10, 100) if unit == 0.001 else (1,):
+                if count * ten * unit >= most:
+                    return count * ten * unit
+    return most
+
+
+def _y(value: float, top: float) -> str:
+    return f"{charts.HEIGHT * (1 - min(value, top) / top):.1f}".removesuffix(".0")

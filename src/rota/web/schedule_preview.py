@@ -1,0 +1,81 @@
+"""When a schedule would run that is being edited: in words, and its next times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rota.errors import CalendarNotFound, TimingError
+from rota.model.schedule_info import ScheduleInfo
+from rota.timing.describe import describe
+from rota.timing.preview import Row
+from rota.timing.timing import Timing
+from rota.timing.zones import zone
+from rota.web.desk import WebDesk, zone_of
+from rota.web.schedule_form import Draft, arguments, said
+
+_COUNT = 10
+_FIELDS = ("timezone", "gap", "fold", "start_at", "end_at", "calendar", "on_closed")
+_INITS = {
+    "once": "Once ever, at the first start.",
+    "release": "Once for each release of the application.",
+    "start": "Whenever the first worker of the fleet starts.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """`field` is the one that stands in the way of next times, and `problem` says why."""
+
+    words: str
+    rows: list[Row]
+    problem: str | None = None
+    field: str | None = None
+    now_there: str = ""
+
+
+async def coming(desk: WebDesk, draft: Draft, stored: ScheduleInfo | None) -> Coming:
+    if draft.when == "init":
+        return Coming(_INITS.get(draft.texts["init"], ""), [])
+    given, errors = arguments(draft, [draft.when, *_FIELDS])
+    try:
+        local = (await desk.now()).astimezone(zone(draft.texts["timezone"] or "UTC"))
+    except TimingError as error:
+        return Coming("", [], said(error), "timezone")
+    if errors:
+        field, problem = next(iter(errors.items()))
+        return Coming("", [], problem, field, f"{local:%H:%M}")
+    return await _rows(desk, draft, dict(given), stored, f"{local:%H:%M}")
+
+
+async def _rows(
+    desk: WebDesk, draft: Draft, given: dict[str, Any], stored: ScheduleInfo | None, clock: str
+) -> Coming:
+    anchor = stored.anchor_at if stored is not None else await desk.now()
+    try:
+        words = describe(_timing(given))
+        rows = await desk.schedules.preview(
+            **given, anchor=anchor, count=_COUNT, viewer_zone=str(zone_of(desk.request))
+        )
+    except CalendarNotFound as error:
+        return Coming("", [], said(error), "calendar", clock)
+    except TimingError as error:
+        text = str(error)
+        field = next((one for one in ("end_at", "run_at") if text.startswith(one)), draft.when)
+        return Coming("", [], said(error), {"run_at": "at"}.get(field, field), clock)
+    if given.get("every") is not None and draft.texts["every_from"] == "end":
+        words = f"{words}, counted from the end of the last run"
+        rows = []
+    return Coming(f"{words[:1].upper()}{words[1:]}", rows, now_there=clock)
+
+
+def _timing(given: dict[str, Any]) -> Timing:
+    return Timing.of(
+        cron=given.get("cron"),
+        interval_seconds=given.get("every"),
+        run_at=given.get("at"),
+        timezone=given.get("timezone") or "UTC",
+        start_at=given.get("start_at"),
+        end_at=given.get("end_at"),
+        with_seconds=bool(given.get("with_seconds")),
+    )

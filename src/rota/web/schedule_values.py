@@ -1,0 +1,81 @@
+"""Fields of a schedule as people call them, and their values in a few words. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rota.web import words
+
+LABELS = {
+    "job": "job",
+    "description": "description",
+    "tags": "tags",
+    "metadata": "metadata",
+    "cron": "cron",
+    "interval_seconds": "interval",
+    "run_at": "once, at",
+    "init": "at start",
+    "has_seconds": "cron with seconds",
+    "timezone": "zone",
+    "gap": "a time that does not exist",
+    "fold": "a time that comes twice",
+    "every_from": "interval counts from",
+    "start_at": "not before",
+    "end_at": "not after",
+    "max_runs": "ends after so many runs",
+    "jitter_seconds": "spread over",
+    "calendar": "calendar",
+    "on_closed": "on a closed day",
+    "catch_up": "catch-up",
+    "catch_up_seconds": "catch up, no older than",
+    "catch_up_limit": "catch up, at most",
+    "grace_seconds": "on time until",
+    "overlap": "overlap",
+    "max_concurrent_runs": "runs at a time",
+    "pause_after_failures": "pause after failures",
+    "requires": "depends on",
+    "is_shadow": "shadow",
+    "delete_when_finished": "delete when finished",
+    "payload": "payload",
+    "queue": "queue",
+    "priority": "priority",
+    "max_attempts": "attempts",
+    "timeout_seconds": "timeout",
+    "run_tags": "tags of its runs",
+    "run_metadata": "metadata of its runs",
+    "is_enabled": "enabled",
+    "pause_reason": "reason of the pause",
+    "paused_until": "paused until",
+    "next_run_at": "next time",
+}
+_LONGEST = 200
+
+
+def label_of(column: str) -> str:
+    return LABELS.get(column, column.replace("_", " "))
+
+
+def value_of(column: str, value: Any) -> str:
+    """On one line, and cut where it is long."""
+    text = _words(column, value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _words(column: str, value: Any) -> str:
+    if value is None or value in ([], {}, ""):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.endswith("_seconds") and isinstance(value, int | float):
+        return words.duration(float(value)) if value else "none"
+    if column == "requires" and isinstance(value, list):
+        return ", ".join(str(one.get("name", one)) for one in value if isinstance(one, dict))
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value).replace("_", " ") if column in _WORDY else str(value)
+
+
+_WORDY = {"gap", "fold", "on_closed", "catch_up", "overlap"}

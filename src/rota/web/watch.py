@@ -1,0 +1,130 @@
+"""What many pages ask for again and again, read once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rota.admin.face import Face
+from rota.api.shared import Shared, SharedBy
+from rota.errors import RotaError, UnknownJob
+from rota.model.attention import Attention
+from rota.model.error_group import OPEN, ErrorGroup
+from rota.model.finding import Report
+from rota.model.overview import ComingSchedule
+from rota.model.stats import Activity
+from rota.model.trend import Trend
+
+if TYPE_CHECKING:
+    from rota.app import App
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Face)
+SECONDS = 3.0
+# No page waits for what was known a moment ago: so many times as old will do while it is renewed.
+_OLDER = 3
+_HOUR, _MONTH = timedelta(hours=1), timedelta(days=30)
+_MOST_KINDS = 30
+_REPORT_SECONDS, _OLD_REPORT = 30.0, 120.0
+_LATELY, _USUAL_SECONDS = timedelta(days=7), 30.0
+_MOST_WORKERS = 200
+
+
+class Watch:
+    """Of one server: however many dashboards are open, each thing is read once in a few seconds."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._known: dict[Any, Shared[Any]] = {}
+        self.changes = 0  # that were made through this server
+        self._usual: SharedBy[Activity | None] = SharedBy(_USUAL_SECONDS)
+        self._reports: Shared[Report] = Shared(_REPORT_SECONDS)
+
+    async def attention(self) -> Attention | None:
+        """None while nobody can tell: no page fails because of its navigation."""
+        try:
+            return await self._once("attention", self._limited(self._app.attention).get)
+        except RotaError:
+            return None
+
+    async def trend(
+        self, span: timedelta, *, job: str | None = None, queue: str | None = None
+    ) -> Trend:
+        def ask() -> Coroutine[Any, Any, Trend]:
+            return self._limited(self._app.stats).trend(span=span, job=job, queue=queue)
+
+        return await self._once(("trend", span, job, queue), ask)
+
+    async def coming(self) -> list[ComingSchedule]:
+        def ask() -> Coroutine[Any, Any, list[ComingSchedule]]:
+            return self._limited(self._app.overview).coming(limit=7)
+
+        return await self._once("coming", ask)
+
+    async def errors(self) -> list[ErrorGroup]:
+        """Which fail most, in the last hour; without what somebody has seen to."""
+
+        def ask() -> Coroutine[Any, Any, list[ErrorGroup]]:
+            errors = self._limited(self._app.errors)
+            return errors.list(since=_HOUR, order="most", limit=8, standings=OPEN)
+
+        return await self._once("errors", ask)
+
+    async def kinds(self, job: str | None) -> list[ErrorGroup]:
+        """What failed most often in the last month, of one job or of all."""
+
+        def ask() -> Coroutine[Any, Any, list[ErrorGroup]]:
+            errors = self._limited(self._app.errors)
+            return errors.list(since=_MONTH, job=job, order="most", limit=_MOST_KINDS)
+
+        return await self._once(("kinds", job), ask)
+
+    async def workers(self) -> dict[int, str]:
+        """The names of the last ones, by id."""
+
+        async def ask() -> dict[int, str]:
+            workers = self._limited(self._app.workers)
+            found = await workers.page(include_gone=True, limit=_MOST_WORKERS)
+            return {one.id: one.name for one in found.items}
+
+        return await self._once("workers", ask)
+
+    async def usual(self, job: str) -> Activity | None:
+        """How a job did lately, as runs are compared with; None for one that nobody knows."""
+
+        async def ask() -> Activity | None:
+            stats = self._limited(self._app.stats)
+            try:
+                return (await stats.get(job=job, since=_LATELY, most_jobs=1)).total
+            except UnknownJob:
+                return None
+
+        return await self._usual.get(job, ask)
+
+    async def report(self, *, new: bool = False, older: float = 0.0) -> Report:
+        """What `rota doctor` finds; `new` for whoever wants to know it now."""
+        if new:
+            self._reports = Shared(_REPORT_SECONDS)
+        return await self._reports.get(self._limited(self._app.doctor).get, older)
+
+    async def findings(self) -> Report | None:
+        """The same for the navigation: None while nobody can tell."""
+        try:
+            return await self.report(older=_OLD_REPORT)
+        except RotaError:
+            return None
+
+    def forget(self) -> None:
+        """Somebody has changed something: the next look is a new one."""
+        self._known.clear()
+        self.changes += 1
+
+    async def _once(self, key: Any, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if len(self._known) > 100:
+            self._known.clear()
+        shared: Shared[T] = self._known.setdefault(key, Shared(SECONDS))
+        return await shared.get(ask, older=_OLDER * SECONDS)
+
+    def _limited(self, face: F) -> F:
+        return face.within(self._app.config.server.statement_seconds)

@@ -1,0 +1,88 @@
+"""The panel that says why: any page calls `why_of`, and shows it by `{{ why_panel(why, …) }}`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from rota.model.why import Kind, Why
+from rota.web.desk import WebDesk
+
+# What the panel asks, by the code of its heaviest reason; of all others, why it waits.
+_QUESTIONS = {
+    **dict.fromkeys(("running", "running_isolated", "claimed_ahead"), "What is it doing?"),
+    **dict.fromkeys(("at_work", "idle", "runs_for_later", "job_failing"), "How does it stand?"),
+    **dict.fromkeys(("waits_for_next", "waits_for_start", "rescheduled"), "When does it run?"),
+    **dict.fromkeys(("schedule_ran", "schedule_failing"), "How did it go?"),
+    "run_succeeded": "How did it end?",
+    "run_cancelled": "Why was it cancelled?",
+    "run_expired": "Why was it cancelled?",
+    **dict.fromkeys(
+        ("run_failed", "attempts_used_up", "gave_up", "job_never_known"), "Why did it fail?"
+    ),
+}
+_WAITING = {"schedule": "Why does it not run?"}
+# Facts that have a page, and which.
+_PAGES = (
+    ("run", "run"),
+    ("other", "run"),
+    ("longest", "run"),
+    ("queue", "queue"),
+    ("worker", "worker"),
+    ("job", "job"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownReason:
+    """A reason, and the pages of what it names."""
+
+    sentence: str
+    since: datetime | None
+    until: datetime | None
+    is_past: bool
+    links: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyPanel:
+    """Reasons, what happens next, and what would change it."""
+
+    question: str
+    reasons: list[ShownReason]
+    next_step: str
+    commands: list[str]
+
+
+async def why_of(desk: WebDesk, subject: str | int, kind: Kind, tenant: str = "") -> WhyPanel:
+    return panel_of(await desk.why(subject, kind=kind, tenant=tenant))
+
+
+def panel_of(why: Why) -> WhyPanel:
+    first = why.reasons[0]
+    links = _links(why)
+    shown = [
+        ShownReason(one.sentence, one.since, one.until, one.is_past, to)
+        for one, to in zip(why.reasons, links, strict=True)
+    ]
+    # Each once, in the order of the reasons.
+    commands = list(dict.fromkeys(one.command for one in why.reasons if one.command))
+    question = _QUESTIONS.get(first.code, _WAITING.get(why.kind, "Why does it wait?"))
+    return WhyPanel(question, shown, first.next_step, commands[:4])
+
+
+def _links(why: Why) -> list[list[tuple[str, str]]]:
+    """To everything that each reason names; once, and not to the page itself."""
+    seen: set[tuple[str, str]] = {(why.kind, why.name)}
+    found = []
+    for reason in why.reasons:
+        named = [(kind, str(reason.facts[key])) for key, kind in _PAGES if key in reason.facts]
+        new = [one for one in dict.fromkeys(named) if one not in seen]
+        seen.update(new)
+        found.append([_link(kind, name) for kind, name in new])
+    return found
+
+
+def _link(kind: str, name: str) -> tuple[str, str]:
+    return f"{kind.capitalize()} {name}", f"/{kind}s/{quote(name, safe='')}"

@@ -1,0 +1,20 @@
+"""What one does with errors."""
+
+from __future__ import annotations
+
+from tests.browser.acting import audit, both_ways, do
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts("/errors/{group}/handle", "/errors/{group}/reopen")
+async def test_handled_and_reopened(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open(place.world.path("/errors/{group}"))
+    await do(tab, "handle", reason="a typo in the address", said="is handled")
+    assert audit(place)[1:] == ("grace", "a typo in the address")
+    await do(tab, "reopen", reason="it is back", said="is open again")
+    assert audit(place)[1:] == ("grace", "it is back")

@@ -1,0 +1,26 @@
+"""What one does with events and watched tables."""
+
+from __future__ import annotations
+
+from playwright.async_api import expect
+
+from tests.browser.acting import audit, both_ways, do
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts("/events/replay", "/watches/{id:int}/unwatch")
+async def test_replay_and_unwatch(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open(f"/events/{place.world.parts['event']}")
+    job = place.world.words.job
+    await do(tab, "replay", job=job, reason="bound late", said="1 run of")
+    assert audit(place) == ("event.replayed", "grace", "bound late")
+    await expect(tab.page.locator("main")).to_contain_text("replayed by grace")
+    await tab.open("/watches")
+    await expect(tab.page.locator("main")).to_contain_text("was dropped")
+    await do(tab, "unwatch", reason="no more", said="is no longer watched")
+    assert audit(place) == ("watch.deleted", "grace", "no more")

@@ -1,0 +1,35 @@
+"""What one does with jobs."""
+
+from __future__ import annotations
+
+from tests.browser.acting import audit, both_ways, do, done
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts(*(f"/jobs/{{name}}/{verb}" for verb in ("edit", "follow", "disable", "enable")))
+async def test_settings(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/jobs/send_mail")
+    await tab.page.locator('main a[href$="/edit"]').first.click()
+    await tab.page.fill("[name=max_attempts]", "7")
+    await tab.page.fill("[name=reason]", "a flaky provider")
+    await tab.page.click("text=Save settings")
+    await done(tab, "1 setting of send_mail saved")
+    assert audit(place)[1:] == ("grace", "a flaky provider")
+    await do(tab, "follow", reason="fixed", said="As the code says again")
+    assert (await place.app.jobs.get("send_mail")).max_attempts == 1
+    await do(tab, "disable", reason="not now", said="Job send_mail is disabled")
+    await do(tab, "enable", reason="now", said="Job send_mail is enabled")
+
+
+@both_ways
+@acts("/jobs/{name}/delete")
+async def test_delete(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    place.conn.execute("INSERT INTO rota.jobs (name) VALUES ('old_job')")
+    await tab.open("/jobs/old_job")
+    await do(tab, "delete", reason="gone", said="Job old_job is deleted")

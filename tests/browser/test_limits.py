@@ -1,0 +1,51 @@
+"""What one does with limits."""
+
+from __future__ import annotations
+
+from tests.browser.acting import audit, both_ways, do, done
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+from tests.engine import Engine
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts("/limits/new", "/limits/{name}/set", "/limits/{name}/remove")
+async def test_made_changed_and_removed(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/limits/new")
+    await tab.page.fill("[name=name]", "few")
+    await tab.page.fill("[name=cap]", "5")
+    await tab.page.fill("[name=queue]", "reports")
+    await tab.page.fill("[name=reason]", "they asked")
+    await tab.page.locator("main button.primary").click()
+    await done(tab, "Limit few holds now")
+    assert audit(place) == ("limit.created", "grace", "they asked")
+    await tab.open("/limits/few/set")
+    await tab.page.fill("[name=cap]", "7")
+    await tab.page.fill("[name=reason]", "more room")
+    await tab.page.locator("main button.primary").click()
+    await done(tab, "Limit few is changed")
+    assert audit(place) == ("limit.updated", "grace", "more room")
+    await do(tab, "remove", reason="enough", said="Limit few is removed")
+    assert audit(place) == ("limit.removed", "grace", "enough")
+
+
+@both_ways
+@acts("/limits/{name}/unblock")
+async def test_a_sequence_goes_on(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    engine = Engine(place.conn)
+    job = f"line {scripts}"
+    engine.job(job)
+    rule = f'{{"kind": "sequence", "next_after": "success", "jobs": ["{job}"]}}'
+    engine.one("SELECT rota.set_limit(%s, %s)", job, rule)
+    engine.enqueue(job, queue=job)
+    worker = engine.worker(job, queues=[job])
+    engine.one("SELECT admitted FROM rota.admit_runs()")
+    engine.fail(worker, engine.claim_one(worker, queues=[job], jobs=[job]))
+    engine.one("SELECT admitted FROM rota.admit_runs()")
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open(f"/limits/line%20{scripts}")
+    await do(tab, "unblock", reason="by hand", said=f"Limit {job} goes on")
+    assert audit(place) == ("limit.unblocked", "grace", "by hand")

@@ -1,0 +1,23 @@
+"""What one does with queues."""
+
+from __future__ import annotations
+
+from playwright.async_api import expect
+
+from tests.browser.acting import audit, both_ways, do
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts("/queues/{name}/pause", "/queues/{name}/resume")
+async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/queues/mail")
+    await do(tab, "pause", reason="provider down", until="2h", said="Queue mail is paused")
+    assert audit(place) == ("queue.paused", "grace", "provider down")
+    await expect(tab.page.locator("main")).to_contain_text("“provider down”")
+    await do(tab, "resume", reason="it is back", said="Queue mail goes on")
+    assert audit(place) == ("queue.resumed", "grace", "it is back")

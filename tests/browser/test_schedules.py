@@ -1,0 +1,88 @@
+"""What one does with schedules."""
+
+from __future__ import annotations
+
+from playwright.async_api import expect
+
+from tests.browser.acting import audit, both_ways, do, done
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts(*(f"/schedules/{{name}}/{verb}" for verb in ("trigger", "pause", "resume", "reschedule")))
+async def test_when_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/schedules/digest")
+    await do(tab, "trigger", payload='{"fails": true}', said="of digest is enqueued")
+    await do(tab, "pause", reason="new templates", until="2h", said="Schedule digest is paused")
+    assert audit(place) == ("schedule.paused", "grace", "new templates")
+    await do(tab, "resume", reason="done", said="Schedule digest goes on")
+    await do(tab, "reschedule", until="3h", reason="later", said="The next time of digest is moved")
+    assert audit(place) == ("schedule.rescheduled", "grace", "later")
+
+
+@both_ways
+@acts(*(f"/schedules/{{name}}/{verb}" for verb in ("disable", "enable", "delete")))
+async def test_whether_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/schedules/digest")
+    await do(tab, "disable", reason="not now", said="Schedule digest is disabled")
+    await do(tab, "enable", reason="now", said="Schedule digest is enabled")
+    await do(tab, "delete", reason="gone", said="Schedule digest is deleted")
+    assert audit(place) == ("schedule.deleted", "grace", "gone")
+
+
+@both_ways
+@acts("/schedules/new", "/schedules/{name}/edit", "/schedules/{name}/revert/{entry}")
+async def test_made_edited_and_reverted(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    page = tab.page
+    await tab.open("/schedules/new")
+    await page.fill("[name=name]", "nightly")
+    await page.fill("[name=job]", "nightly_report")
+    await page.fill("[name=cron]", "0 3 * * *")
+    await page.locator("aside [name=save]").click()
+    await done(tab, "nightly")
+    assert (await place.app.schedules.get("nightly")).cron == "0 3 * * *"
+
+    await page.locator('main a[href*="/edit"]').first.click()
+    await page.fill("[name=cron]", "0 4 * * *")
+    await page.fill("[name=reason]", "later")
+    await page.locator("aside [name=save]").click()
+    await done(tab, "1 change of nightly saved")
+    assert (await place.app.schedules.get("nightly")).cron == "0 4 * * *"
+    await do(tab, "revert/", reason="earlier", said="The edit of nightly is reverted")
+    assert (await place.app.schedules.get("nightly")).cron == "0 3 * * *"
+
+
+async def test_what_is_typed_is_said_at_once(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
+    await tab.open("/schedules/digest/edit")
+    await tab.page.fill("[name=cron]", "0 4 * * 1")
+    await expect(tab.page.locator("#side")).to_contain_text("Every Monday at 04:00")
+    await tab.page.fill("[name=cron]", "0 4 32 * *")
+    await expect(tab.page.locator("main")).to_contain_text("Fix 1 field first: cron")
+
+
+async def test_a_conflict_names_the_other(place: Place, open_tab: OpenTab) -> None:
+    tab: Tab = await open_tab(place)
+    await tab.open("/schedules/digest/edit")
+    await place.app.schedules.update("digest", cron="0 9 * * *")
+    await tab.page.fill("[name=cron]", "0 4 * * 1")
+    await tab.page.locator("aside [name=save]").click()
+    await expect(tab.page.locator("[role=alert]")).to_contain_text("Not saved")
+
+
+@both_ways
+@acts("/schedules/{name}/backfill")
+async def test_backfill_after_a_look(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/schedules/paused/backfill")
+    await tab.page.click("text=Show which times")
+    await tab.page.fill("form[method=post] [name=reason]", "the provider was down")
+    await tab.page.locator("form[method=post] button.primary").click()
+    await done(tab, "of paused enqueued")
+    assert audit(place)[1:] == ("grace", "the provider was down")

@@ -1,0 +1,22 @@
+"""What one does with workers."""
+
+from __future__ import annotations
+
+from tests.browser.acting import audit, both_ways, do
+from tests.browser.conftest import BROWSER, OpenTab, Place, acts
+from tests.browser.tabs import Tab
+
+pytestmark = BROWSER
+
+
+@both_ways
+@acts("/workers/{id:int}/drain", "/workers/{id:int}/resume", "/workers/{id:int}/stop")
+async def test_drain_resume_and_stop(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    worker = place.world.parts["worker"]
+    await tab.open(f"/workers/{worker}")
+    await do(tab, "drain", reason="new kernel", said=f"Worker {worker} claims no more")
+    assert audit(place)[1:] == ("grace", "new kernel")
+    await do(tab, "resume", reason="not today", said=f"Worker {worker} claims again")
+    await do(tab, "stop", reason="moved", said=f"Worker {worker} stops when what it runs has ended")
+    assert audit(place)[1:] == ("grace", "moved")

@@ -1,0 +1,60 @@
+"""Limits with real workers, some of which are killed: never one too many, and no slot is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from rota.testing import eventually_sync
+from tests.engine import Engine
+from tests.workers import WorkerProcess
+
+pytestmark = pytest.mark.chaos
+
+APP = "tests.apps.limited:app"
+StartWorker = Callable[..., WorkerProcess]
+
+
+def until_all_ended(engine: Engine, seconds: float = 120) -> None:
+    eventually_sync(lambda: engine.one("SELECT count(*) FROM rota.open_runs") == 0, timeout=seconds)
+
+
+def until_begun(engine: Engine, number: int) -> None:
+    eventually_sync(lambda: engine.one("SELECT count(*) FROM at_work") >= number, timeout=60)
+
+
+def test_workers_that_are_killed_neither_exceed_a_limit_nor_keep_its_slots(
+    engine: Engine, worker_process: StartWorker
+) -> None:
+    engine.conn.execute("CREATE TABLE at_work (n integer)")
+    workers = [worker_process(APP) for _ in range(3)]
+    for _ in range(60):
+        engine.enqueue("careful", {"seconds": 0.05})
+    chance = random.Random(1)
+    for began in (10, 20, 30, 40):
+        until_begun(engine, began)
+        workers.pop(chance.randrange(3)).kill()
+        workers.append(worker_process(APP))
+    until_all_ended(engine)
+    assert engine.one("SELECT max(n) FROM at_work") <= 3
+    assert engine.one("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'") == 60
+    eventually_sync(lambda: engine.one("SELECT in_use FROM rota.limit_slots") == 0)
+    assert engine.rows("SELECT * FROM rota.limit_differences()") == []
+    assert engine.rows("SELECT * FROM rota.limit_repairs") == []
+
+
+def test_every_line_is_in_order(engine: Engine, worker_process: StartWorker) -> None:
+    engine.conn.execute("CREATE TABLE lines (place bigserial, line text, n integer)")
+    for _ in range(2):
+        worker_process(APP)
+    payloads = [{"line": str(n % 5), "n": n} for n in range(200)]
+    engine.one("SELECT rota.enqueue_batch('in_line', %s)", json.dumps(payloads))
+    until_all_ended(engine)
+    rows = engine.rows("SELECT line, n FROM lines ORDER BY place")
+    for line in map(str, range(5)):
+        numbers = [row["n"] for row in rows if row["line"] == line]
+        assert numbers == sorted(numbers)
+        assert len(numbers) == 40

@@ -1,0 +1,78 @@
+"""`rota limits`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.engine import Engine
+
+
+@pytest.fixture
+def engine(conn: psycopg.Connection[Any]) -> Engine:
+    engine = Engine(conn)
+    engine.job("work")
+    return engine
+
+
+def admit(engine: Engine) -> None:
+    engine.one("SELECT admitted FROM rota.admit_runs()")
+
+
+def test_nothing_to_list(cli: Cli) -> None:
+    assert cli.done("limits", "list").err.startswith("no limits; ")
+    assert cli.done("limits", "list", "--json").json == []
+
+
+def test_one_is_set_shown_and_removed(cli: Cli, engine: Engine) -> None:
+    made = cli.done("limits", "set", "few", "--job", "work", "--cap", 1, "--key", "{c}")
+    assert made.out == 'limit "few" holds job work: 1 at once for each {c}\n'
+    runs = [engine.enqueue(payload={"c": "a"}) for _ in range(2)]
+    admit(engine)
+    line = cli.done("limits", "list").out.splitlines()[1]
+    assert "1 at once for each {c}" in line
+    assert "1 of 1" in line
+    shown = cli.done("limits", "show", "few").out
+    for part in ("has a place", "waits", str(runs[0]), str(runs[1]), "job work"):
+        assert part in shown
+    assert cli.done("limits", "show", "few", "--json").json["limit"]["waiting"] == 1
+    assert "2 at once" in cli.done("limits", "set", "few", "--cap", 2, "--reason", "more").out
+    assert engine.audit("few")[-1]["reason"] == "more"
+    assert engine.audit("few")[-1]["actor"] == "cli:alice"
+    assert cli.done("limits", "remove", "few").out == 'limit "few" removed\n'
+
+
+def test_a_rate_and_a_sequence(cli: Cli, engine: Engine) -> None:
+    rate = cli.done("limits", "set", "api", "--cap", 100, "--per", "1m", "--burst", 10)
+    assert rate.out == 'limit "api" holds all runs: 100 in 60 s, 10 at one moment\n'
+    line = cli.done(
+        "limits", "set", "line", "--kind", "sequence", "--after", "success", "--job", "work"
+    )
+    assert line.out == 'limit "line" holds job work: one after the success of the other\n'
+    anew = cli.done("limits", "set", "line", "--job", "any", "--queue", "mail", "--json").json
+    assert (anew["jobs"], anew["queue"]) == (None, "mail")
+    assert cli("limits", "unblock", "line").code == 1
+
+
+def test_a_sequence_goes_on(cli: Cli, engine: Engine) -> None:
+    cli.done("limits", "set", "line", "--kind", "sequence", "--after", "success", "--job", "work")
+    engine.enqueue()
+    worker = engine.worker()
+    admit(engine)
+    engine.fail(worker, engine.claim_one(worker))
+    admit(engine)
+    assert cli.done("limits", "unblock", "line").out == 'limit "line": 1 sequence goes on\n'
+
+
+def test_what_is_wrong(cli: Cli, engine: Engine) -> None:
+    assert cli("limits", "show", "nothing").code == 1
+    assert "did you mean" not in cli("limits", "remove", "nothing").err
+    assert cli("limits", "set", "few", "--cap", "many").code == 2
+    assert cli("limits", "set", "few", "--kind", "speed").code == 2
+    refused = cli("limits", "set", "few", "--cap", -1)
+    assert refused.code == 1
+    assert "cap -1 is not between" in refused.err
+    assert "is no template" in cli("limits", "set", "few", "--cap", 1, "--key", "{").err

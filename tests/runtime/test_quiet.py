@@ -1,0 +1,132 @@
+"""Idle means quiet: what a worker asks while it hears calls and has nothing to do."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import rota
+from rota.runtime import feeder, identity, isolation, rollups, upkeep
+from rota.runtime.background import Background
+from rota.runtime.definitions import Definitions
+from rota.runtime.drain import Order
+from rota.runtime.health import Health
+from rota.runtime.loop import Loop
+from rota.runtime.pace import Pace
+from rota.runtime.waiting import Waiting
+from rota.store.statements import Statements
+from tests.conftest import MakeApp
+from tests.engine import Engine
+
+LEASE = 30.0
+
+
+def resting() -> Pace:
+    return Pace(1.0, lambda: True)
+
+
+async def make_background(app: rota.App) -> Background:
+    await app.database.open()
+
+    async def nothing() -> None: ...
+
+    async def obey(order: Order) -> None: ...
+
+    return Background(
+        config=app.config,
+        database=app.database,
+        on_sql_jobs=nothing,
+        on_order=obey,
+        health=Health(app.database.outage, patience=60),
+        pace=resting(),
+    )
+
+
+async def test_an_idle_worker_asks_once_a_second(
+    make_app: MakeApp, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every loop has a turn at rest: its statements by the seconds until the next one."""
+    asked: list[str] = []
+    get = Statements.get
+    app = make_app(**{"worker.poll_seconds": 1.0, "worker.lease_seconds": LEASE})
+    background = await make_background(app)
+    definitions = Definitions(app.database, app.config, app.registry, lambda: None)  # type: ignore[arg-type,return-value]
+    definitions.pace = resting()
+    logs = background.logs  # asks nothing while there is no line
+    loops: list[Loop] = [definitions, *(one for one in background._all if one is not logs)]
+
+    def note(self: Statements, name: str) -> str:
+        asked.append(name)
+        return get(self, name)
+
+    monkeypatch.setattr(Statements, "get", note)
+    # Beats; looks for work and for queues; what listeners ask themselves; suspects.
+    rates = {
+        "lease": 3 / LEASE,
+        "looks": 1 / identity._LOOK_SECONDS,
+        "queues": 1 / feeder._RESTING_QUEUES_SECONDS,
+        "listener": 1 / 30,
+        "isolation": 1 / isolation._RESTING_SECONDS,
+    }
+    for loop in loops:
+        await loop.run_once()
+        whole = len(asked)
+        asked.clear()
+        seconds = await loop.run_once()
+        # The rest of its statements were made ready before.
+        own = len(asked) + (loop in (background.scheduler, background.promoter))
+        rates[loop.name] = own / seconds if own else 0.0
+        if loop is background.upkeep:
+            rates["all of upkeep"] = whole / upkeep._ALL_SECONDS
+        asked.clear()
+    rates["ticks"] = 1 / rollups._TICKS_SECONDS
+    assert sum(rates.values()) < 1.0, rates
+
+
+async def test_upkeep_does_all_of_it_while_something_is_open(
+    make_app: MakeApp, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = await make_background(make_app())
+    engine.job("work")
+    for _ in range(2):
+        await background.upkeep.run_once()
+    done: list[str] = []
+    monkeypatch.setattr(background.upkeep, "_park", partial(_note, done))
+    await background.upkeep.run_once()
+    assert done == []
+    run = engine.enqueue("work")
+    await background.upkeep.run_once()
+    assert len(done) == 1
+    engine.one("SELECT rota.cancel_run(%s)", run)
+    for _ in range(3):  # once more, and no more
+        await background.upkeep.run_once()
+    assert len(done) == 2
+
+
+async def _note(done: list[str]) -> None:
+    done.append("parked")
+
+
+def test_whoever_does_not_rest_keeps_its_pace() -> None:
+    assert Pace(1.0, lambda: False).seconds(5.0, 30.0) == 5.0
+    assert 27.0 <= resting().seconds(5.0, 30.0) <= 33.0
+    assert Pace(0.1, lambda: True).seconds(5.0, 30.0) == 5.0
+    assert Pace(60.0, lambda: True).seconds(60.0, 10.0) == 60.0
+
+
+async def test_a_worker_that_rests_looks_less_often() -> None:
+    async def say(statement: str, **_: object) -> list[tuple[int]]:
+        return [(1,)]
+
+    clock = Waiting(poll_seconds=1.0, resting_seconds=5.0, say=say)
+    clock.asked()
+    clock.claimed(0)
+    assert clock.seconds_to_claim(False) <= 1.0
+    clock.set_listening(True)
+    await clock.update()
+    await clock.update()
+    clock.asked()
+    clock.claimed(0)
+    assert clock.is_quiet
+    assert clock.seconds_to_claim(False) > 4.0

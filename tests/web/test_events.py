@@ -1,0 +1,112 @@
+"""The pages of events: lists, one, replays, watched tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rota
+from tests.web.conftest import Browser
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+async def events(shop: rota.App) -> rota.App:
+    await shop.jobs.update("send", events=["user.*"], event_filters={"user.*": {"vip": True}})
+    await shop.emit("user.created", {"vip": True, "user_id": 1}, hook="django")
+    await shop.emit("user.created", {"vip": False}, tenant="acme")
+    await shop.emit(f"odd.{SCRIPT}", {"text": SCRIPT}, key="k", key_period=60)
+    await shop.emit(f"odd.{SCRIPT}", {"text": SCRIPT}, key="k", key_period=60)
+    return shop
+
+
+async def test_the_list(web: Browser, events: rota.App) -> None:
+    await web.get("/events")
+    rows = web.text.partition("Started runs")[2]
+    assert "user.created hook django send 1" in rows
+    assert "user.created acme nothing: no filter fitted" in rows
+    assert "nothing: event 3 came first" in rows
+    assert "nothing: no job was bound to it" in rows
+    assert SCRIPT not in web.page
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "hidden"),
+    [
+        ("name=user.*", ["user.created"], ["odd."]),
+        ("outcome=filtered", ["acme"], ["django"]),
+        ("q=tenant:acme", ["acme"], ["django"]),
+        ("q=user.created", ["django"], ["odd."]),
+        ("text=vip", ["user.created"], ["odd."]),
+        ("since=1h", ["odd."], []),
+        ("job=send", ["user.created"], ["odd."]),
+    ],
+)
+async def test_filters(
+    web: Browser, events: rota.App, asked: str, shown: list[str], hidden: list[str]
+) -> None:
+    await web.get(f"/events?{asked}")
+    rows = web.text.partition("From Started")[2]
+    assert all(text in rows for text in shown)
+    assert not any(text in rows for text in hidden)
+
+
+async def test_filters_that_are_none(web: Browser, events: rota.App) -> None:
+    for asked in ("q=colour:red", "outcome=lost", "since=soon"):
+        await web.get(f"/events?{asked}", 422)
+    await web.get("/events?name=nothing")
+    assert "No event fits this filter" in web.text
+
+
+async def test_no_events(web: Browser) -> None:
+    await web.get("/events")
+    assert "No events yet" in web.text
+
+
+async def test_one(web: Browser, events: rota.App) -> None:
+    await web.get("/events/1")
+    assert "send 1 started" in web.text
+    assert 'href="/runs/1"' in web.page
+    await web.get("/events/2")
+    assert "its filter did not fit" in web.text
+    await web.get("/events/4")
+    assert 'href="/events/3"' in web.page
+    assert SCRIPT not in web.page
+    await web.get("/events/99", 404)
+
+
+async def test_replay(web: Browser, events: rota.App, conn: Any) -> None:
+    await web.get("/events/replay?name=user.*&job=clean")
+    assert "2 runs of clean would start, of 2 events" in web.text
+    await web.post("/events/replay", name="user.*", job="clean", reason="late")
+    assert "2 runs of clean started" in web.text
+    entry = conn.execute("SELECT reason FROM rota.audit WHERE action = 'event.replayed'")
+    assert entry.fetchall() == [("late",)]
+    await web.get("/events/replay?id=1&job=clean")
+    assert "0 runs of clean would start, of 1 event; 1 delivered before" in web.text
+    await web.get("/events/replay?id=1&job=nobody", 422)
+    await web.get("/events/replay?id=1")
+    await web.post("/events/replay", 422, id="1", job="")
+    assert "Say which job gets them." in web.text
+    await web.get("/events/replay?id=1")
+    await web.post("/events/replay", 422, id="1", job="clean", since="soon")
+    await web.get("/events/replay", 422)
+
+
+async def test_watches(web: Browser, shop: rota.App, conn: Any) -> None:
+    await web.get("/watches")
+    assert "No table is watched" in web.text
+    conn.execute("CREATE TABLE orders (id int)")
+    watch = await shop.events.watch("orders", when="new.id > 0", on="insert")
+    await shop.jobs.update("send", events=["orders.*"])
+    conn.execute(f"DROP TRIGGER rota_watch_{watch.id}_insert ON orders")
+    await web.get("/watches")
+    assert "public.orders" in web.text
+    assert "was dropped" in web.text
+    assert "orders.* send" in web.text
+    await web.get(f"/watches/{watch.id}/unwatch")
+    await web.post(f"/watches/{watch.id}/unwatch", reason="done")
+    assert "is no longer watched" in web.text
+    await web.get(f"/watches/{watch.id}/unwatch", 404)

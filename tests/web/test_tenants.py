@@ -1,0 +1,102 @@
+"""The pages of tenants."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import rota
+from rota.runtime.tenants import TenantLoop
+from tests.web.conftest import Browser
+
+
+async def test_the_list_and_one(web: Browser, shop: rota.App) -> None:
+    await web.get("/tenants")
+    assert "No tenants yet" in web.text
+    await shop.tenant("acme").runs.enqueue("send", {"user_id": 1})
+    await shop.tenants.set("acme", weight=2, description="a big one", metadata={"plan": "gold"})
+    await shop.tenants.set("blue", weight=1)
+    await TenantLoop(shop.database).run_once()
+    await web.get("/tenants?order=waiting")
+    assert "acme a big one active 1" in web.text
+    await web.get("/tenants?text=big")
+    assert "blue" not in web.text
+    await web.get("/tenants?paused=1")
+    assert "No tenant fits" in web.text
+    await web.get("/tenants/acme")
+    assert "gold" in web.text
+    assert 'href="/runs?tenant=acme"' in web.page
+    await web.get("/tenants/none", 404)
+
+
+async def test_a_tenant_is_paused_with_a_reason_and_resumed(
+    web: Browser, shop: rota.App, conn: Any
+) -> None:
+    await shop.tenant("acme").runs.enqueue("send", {"user_id": 1})
+    await web.get("/tenants/acme/pause")
+    await web.post("/tenants/acme/pause", 422, reason=" ")
+    assert "Say why" in web.text
+    await web.post("/tenants/acme/pause", 422, reason="unpaid", until="soon")
+    assert "'soon' is no time" in web.text
+    assert 'value="unpaid"' in web.page, "what was typed stays"
+    await web.post("/tenants/acme/pause", reason="unpaid", until="2h")
+    assert "Tenant acme is paused" in web.text
+    assert "by web:admin: “unpaid”" in web.text
+    await web.get("/tenants?paused=1")
+    assert "goes on in" in web.text
+    await web.get("/tenants/acme/resume")
+    await web.post("/tenants/acme/resume", reason="paid")
+    assert "Tenant acme goes on" in web.text
+    await web.post("/tenants/acme/resume", 409)
+    deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
+    assert deeds[-2:] == [
+        ("tenant.paused", "web:admin", "unpaid"), ("tenant.resumed", "web:admin", "paid"),
+    ]  # fmt: skip
+
+
+async def test_settings(web: Browser, shop: rota.App) -> None:
+    await shop.tenants.set("acme", weight=2, max_waiting=10)
+    await web.get("/tenants/acme/edit")
+    assert 'value="10"' in web.page
+    await web.post("/tenants/acme/edit", 422, weight="heavy", reason="x")
+    assert "weight must be a number" in web.text
+    assert 'value="heavy"' in web.page
+    await web.post("/tenants/acme/edit", 422, weight="5000")
+    assert "weight must be a number from 0.01 to 1000" in web.text
+    await web.post("/tenants/acme/edit", 422, weight="1", metadata="[")
+    assert "metadata must be a JSON object" in web.text
+    await web.post(
+        "/tenants/acme/edit", weight="3", max_waiting="", retention_days="7", metadata='{"a": 1}'
+    )
+    found = await shop.tenants.get("acme")
+    assert (found.weight, found.max_waiting, found.retention_days) == (3, None, 7)
+    assert found.metadata == {"a": 1}
+
+
+async def test_deletion(web: Browser, shop: rota.App, conn: Any) -> None:
+    await shop.tenant("acme").runs.enqueue("send", {"user_id": 1})
+    await web.get("/tenants/acme/delete")
+    assert "1 open run" in web.text
+    await web.post("/tenants/acme/delete", 422)
+    assert "Say why" in web.text
+    conn.execute(
+        "UPDATE rota.open_runs SET state = 'running', worker = 1, started_at = now(), attempt = 1"
+    )
+    await web.post("/tenants/acme/delete", 409, reason="left us")
+    assert "runs that a worker has" in web.text
+    conn.execute("UPDATE rota.open_runs SET state = 'queued', worker = NULL, started_at = NULL")
+    await web.post("/tenants/acme/delete", reason="left us")
+    assert "Tenant acme is deleted" in web.text
+    assert await shop.runs.list() == []
+
+
+async def test_names_are_text_and_nothing_else(web: Browser, shop: rota.App) -> None:
+    name = '<script>alert("x")<b> ?#%&'
+    await shop.tenants.set(name, description="<i>", metadata={"<u>": "<b>"})
+    await web.get("/tenants")
+    assert "<script>alert" not in web.page
+    await web.get(f"/tenants/{quote(name, safe='')}")
+    assert "<script>alert" not in web.page
+    assert "<u>" not in web.page
+    await web.post(f"/tenants/{quote(name, safe='')}/pause", reason="<b>")
+    assert (await shop.tenants.get(name)).is_paused
