@@ -114,8 +114,11 @@ class WorkerProcess:
         self.send(signal.SIGCONT)
 
     def wait(self, timeout: float = 120.0) -> int:
-        """The exit code."""
-        return self._process.wait(timeout)
+        """The exit code; fails with its output if it does not end."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker goes on after {timeout} s:\n{self.output}") from None
 
     def close(self) -> None:
         if self.returncode is None:

@@ -108,17 +108,22 @@ def test_its_own_work_costs_a_worker_its_identity_then_its_process(
     assert worker.told == ["give up", "end"]
 
 
-def test_one_that_recovered_begins_from_the_start(health: Health, clock: Time) -> None:
+@pytest.mark.parametrize(("well_for", "second"), [(121, "give up"), (119, "end")])
+def test_one_that_recovered_for_a_while_begins_from_the_start(
+    well_for: float, second: str, health: Health, clock: Time
+) -> None:
+    """A turn that goes well in between is not enough: one that cannot write ends claims well."""
     worker = Worker()
     judge = Judge(health, worker, clock=clock)
-    turns = health.of("feeder")
-    for _ in range(2):
+    for loop in ("feeder", "rescuer"):
+        worker.is_idle = True
+        turns = health.of(loop)
         turns.failed(ValueError("broken"))
         clock.now += 61
         judge.look()
-        clock.now += 1
         turns.went_well()
-    assert worker.told == ["give up", "give up"]
+        clock.now += well_for
+    assert worker.told == ["give up", second]
 
 
 def test_nobodys_run_is_cut_off_for_the_fleets_work(health: Health, clock: Time) -> None:

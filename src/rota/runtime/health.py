@@ -45,7 +45,7 @@ class Health:
         self, outage: Outage, *, patience: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._outage = outage
-        self._patience = patience
+        self.patience = patience
         self._clock = clock
         self._turns: dict[str, Turns] = {}
         self._judged_since = clock()
@@ -88,7 +88,7 @@ class Health:
         return found
 
     def is_too_long(self, since: float, now: float, extra: float = 0.0) -> bool:
-        return now - max(since, self._judged_since) > self._patience + extra
+        return now - max(since, self._judged_since) > self.patience + extra
 
     def is_excused(self, error: BaseException, loop: str) -> bool:
         """Whether it is part of an outage, of which nobody else has to speak. A server that takes
@@ -115,7 +115,6 @@ class Turns:
         self._extra = extra
         self._began: float | None = None
         self._bad_since: float | None = None
-        self._well_at = -1.0
         self._reason = ""
         self.errors = 0  # in a row
 
@@ -123,7 +122,6 @@ class Turns:
         self._began = self._health.clock()
 
     def went_well(self) -> None:
-        self._well_at = self._health.clock()
         self._began = self._bad_since = None
         self.errors = 0
         self._health.recovered(self._loop)
@@ -142,10 +140,6 @@ class Turns:
         self._began = self._bad_since = None
         self.errors = 0
         self._health.recovered(self._loop)
-
-    def is_well_since(self, at: float) -> bool:
-        """Whether a turn has gone well after this time."""
-        return self._well_at > at
 
     def trouble(self, now: float) -> Trouble | None:
         began, bad_since = self._began, self._bad_since

@@ -14,6 +14,8 @@ from rota.telemetry.logging import get_logger
 # which nobody's run is cut off.
 _OWN_WORK = ("feeder", "end writer")
 _FLEET_WORK = ("scheduler", "promoter", "rescuer")
+# In patiences: trouble that begins again within it was not helped by a new identity.
+_SOON = 2
 
 
 class Judged(Protocol):
@@ -38,7 +40,7 @@ class Judge:
         self._clock = clock
         self._health = health
         self._worker = worker
-        self._gave_up_for: dict[str, float] = {}
+        self._gave_up_at: float | None = None
         self._log = get_logger("worker")
 
     def look(self) -> None:
@@ -56,16 +58,22 @@ class Judge:
         return trouble.loop in _OWN_WORK
 
     def _act(self, trouble: Trouble) -> None:
-        at = self._gave_up_for.get(trouble.loop)
-        if at is None or self._health.of(trouble.loop).is_well_since(at):
-            self._gave_up_for[trouble.loop] = self._clock()
-            self._log.error("live but failing: giving up this identity", **_words(trouble))
-            self._worker.give_up()
-        else:
+        if self._is_no_help(trouble):
             text = "live but failing, and a new identity did not help: stopping"
             self._log.critical(text, **_words(trouble))
             self._worker.end_failing()
+        else:
+            self._gave_up_at = self._clock()
+            self._log.error("live but failing: giving up this identity", **_words(trouble))
+            self._worker.give_up()
         self._health.excuse()
+
+    def _is_no_help(self, trouble: Trouble) -> bool:
+        """It came back soon after the last time. A turn that went well in between says little: one
+        that cannot write ends claims well until there is an end, and then others cannot rescue."""
+        began = self._clock() - trouble.seconds
+        at = self._gave_up_at
+        return at is not None and began < at + _SOON * self._health.patience
 
     def _begin_anew(self, trouble: Trouble) -> None:
         self._log.error("a loop stands still, beginning anew", **_words(trouble))

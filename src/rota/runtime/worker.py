@@ -455,11 +455,15 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        return self._identity is not None and not self._identity.runner.running
+        return self._identity is not None and self._identity.holds_nothing
 
     @property
     def _is_resting(self) -> bool:
-        return self._listener.is_listening and self.is_idle
+        return (
+            self._listener.is_listening
+            and self._identity is not None
+            and not self._identity.runner.running
+        )
 
     def restart(self, loop: str) -> None:
         """One that stands still."""
