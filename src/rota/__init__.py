@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         PayloadError,
         QueueNotFound,
         QuotaExceeded,
+        ResultError,
         Retry,
         RotaError,
         RunFailed,
@@ -57,18 +58,38 @@ if TYPE_CHECKING:
     from rota.jobs.on import on
     from rota.jobs.timings import after, cron, every, init, once
     from rota.model.attempt import AttemptInfo
+    from rota.model.audit import AuditEntry
     from rota.model.backoff import Backoff
+    from rota.model.details import RunDetails
+    from rota.model.drift import Drift
+    from rota.model.event import EventInfo
+    from rota.model.job import JobInfo
+    from rota.model.limit import LimitInfo
     from rota.model.log import LogLine, LogPage
     from rota.model.occurrence import OccurrenceInfo
+    from rota.model.page import Page
+    from rota.model.queue import QueueInfo
     from rota.model.retention import Retention
     from rota.model.run import RunInfo
-    from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo
+    from rota.model.schedule_info import BackfillInfo, CalendarInfo, ScheduleInfo, Triggered
+    from rota.model.states import (
+        AttemptState,
+        JobKind,
+        RunState,
+        ScheduleState,
+        Strategy,
+        WorkerStatus,
+    )
+    from rota.model.stats import Stats
     from rota.model.tenant import TenantInfo
+    from rota.model.worker import WorkerInfo
 
 __all__ = [
     "App",
     "AttemptInfo",
+    "AttemptState",
     "AttemptTimeout",
+    "AuditEntry",
     "AuditEntryNotFound",
     "BackfillInfo",
     "Backoff",
@@ -81,46 +102,62 @@ __all__ = [
     "Context",
     "Control",
     "DatabaseError",
+    "Drift",
     "DuplicateKey",
     "EmbeddedError",
     "ErrorGroupNotFound",
+    "EventInfo",
     "EventNotFound",
     "FilterError",
     "Job",
     "JobError",
+    "JobInfo",
+    "JobKind",
     "LeaseLost",
     "LimitError",
+    "LimitInfo",
     "LimitNotFound",
     "LogLine",
     "LogPage",
     "OccurrenceInfo",
+    "Page",
     "PayloadError",
+    "QueueInfo",
     "QueueNotFound",
     "QuotaExceeded",
+    "ResultError",
     "Retention",
     "Retry",
     "RotaError",
     "Run",
+    "RunDetails",
     "RunFailed",
     "RunInfo",
     "RunNotFound",
+    "RunState",
     "ScheduleInfo",
     "ScheduleNotFound",
+    "ScheduleState",
     "SchemaError",
     "SearchError",
     "Snooze",
+    "Stats",
+    "Strategy",
     "TemplateNotFound",
     "Tenant",
     "TenantInfo",
     "TenantNotFound",
     "TimingError",
+    "Triggered",
     "UnknownJob",
     "UnknownOption",
     "VersionConflict",
     "ViewNotFound",
     "WaitTimeout",
     "WatchNotFound",
+    "WorkerInfo",
     "WorkerNotFound",
+    "WorkerStatus",
     "WrongState",
     "after",
     "concurrency",
@@ -138,11 +175,13 @@ __all__ = [
 _HOMES = {
     "App": "rota.app",
     "AttemptInfo": "rota.model.attempt",
+    "AttemptState": "rota.model.states",
     "AttemptTimeout": "rota.errors",
+    "AuditEntry": "rota.model.audit",
     "AuditEntryNotFound": "rota.errors",
-    "BulkActionNotFound": "rota.errors",
     "BackfillInfo": "rota.model.schedule_info",
     "Backoff": "rota.model.backoff",
+    "BulkActionNotFound": "rota.errors",
     "CalendarInfo": "rota.model.schedule_info",
     "CalendarNotFound": "rota.errors",
     "Cancel": "rota.errors",
@@ -151,46 +190,62 @@ _HOMES = {
     "Context": "rota.jobs.context",
     "Control": "rota.errors",
     "DatabaseError": "rota.errors",
+    "Drift": "rota.model.drift",
     "DuplicateKey": "rota.errors",
     "EmbeddedError": "rota.errors",
     "ErrorGroupNotFound": "rota.errors",
+    "EventInfo": "rota.model.event",
     "EventNotFound": "rota.errors",
     "FilterError": "rota.errors",
     "Job": "rota.jobs.decorator",
     "JobError": "rota.errors",
+    "JobInfo": "rota.model.job",
+    "JobKind": "rota.model.states",
     "LeaseLost": "rota.errors",
     "LimitError": "rota.errors",
+    "LimitInfo": "rota.model.limit",
     "LimitNotFound": "rota.errors",
     "LogLine": "rota.model.log",
     "LogPage": "rota.model.log",
     "OccurrenceInfo": "rota.model.occurrence",
+    "Page": "rota.model.page",
     "PayloadError": "rota.errors",
-    "Retention": "rota.model.retention",
+    "QueueInfo": "rota.model.queue",
     "QueueNotFound": "rota.errors",
     "QuotaExceeded": "rota.errors",
+    "ResultError": "rota.errors",
+    "Retention": "rota.model.retention",
     "Retry": "rota.errors",
     "RotaError": "rota.errors",
     "Run": "rota.jobs.handle",
+    "RunDetails": "rota.model.details",
     "RunFailed": "rota.errors",
     "RunInfo": "rota.model.run",
     "RunNotFound": "rota.errors",
+    "RunState": "rota.model.states",
     "ScheduleInfo": "rota.model.schedule_info",
     "ScheduleNotFound": "rota.errors",
+    "ScheduleState": "rota.model.states",
     "SchemaError": "rota.errors",
     "SearchError": "rota.errors",
     "Snooze": "rota.errors",
+    "Stats": "rota.model.stats",
+    "Strategy": "rota.model.states",
     "TemplateNotFound": "rota.errors",
     "Tenant": "rota.admin.tenant_handle",
     "TenantInfo": "rota.model.tenant",
     "TenantNotFound": "rota.errors",
     "TimingError": "rota.errors",
+    "Triggered": "rota.model.schedule_info",
     "UnknownJob": "rota.errors",
     "UnknownOption": "rota.errors",
     "VersionConflict": "rota.errors",
     "ViewNotFound": "rota.errors",
     "WaitTimeout": "rota.errors",
     "WatchNotFound": "rota.errors",
+    "WorkerInfo": "rota.model.worker",
     "WorkerNotFound": "rota.errors",
+    "WorkerStatus": "rota.model.states",
     "WrongState": "rota.errors",
     "after": "rota.jobs.timings",
     "concurrency": "rota.jobs.limits",
@@ -204,11 +259,13 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # they would take it that every name is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

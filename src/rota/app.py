@@ -41,7 +41,7 @@ from rota.errors import ConfigError, TimingError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
 from rota.jobs.emit import Started
-from rota.jobs.handle import Run
+from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
@@ -133,11 +133,15 @@ class App:
 
     # Enqueueing.
 
-    async def enqueue_many(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+    async def enqueue_many(
+        self, calls: Iterable[Call[R]], *, connection: Any = None
+    ) -> list[Run[R]]:
         """All of them or none, in the order given: `app.enqueue_many(job.call(n=i) for i in …)`."""
         return await self._enqueuer.send_many(calls, connection)
 
-    def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+    def enqueue_many_sync(
+        self, calls: Iterable[Call[R]], *, connection: Any = None
+    ) -> list[Run[R]]:
         return self._enqueuer.send_many_sync(calls, connection)
 
     async def emit(
@@ -184,7 +188,7 @@ class App:
     def schedule(
         self,
         name: str,
-        job: BoundJob[...] | str,
+        job: BoundJob | str,
         *,
         tenant: str = "",
         tenants: Iterable[str] | None = None,

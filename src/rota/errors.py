@@ -34,6 +34,7 @@
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
   * RunFailed              the awaited run ended as failed or cancelled
   * WaitTimeout            the awaited run had not ended in time (a TimeoutError)
+  * ResultError            the awaited run's result is not of the type that its handler declares
   * DatabaseError          any other error of the database
 
 * Control                  raised by a handler to decide its own outcome; not an error
@@ -68,6 +69,7 @@ __all__ = [
     "PayloadError",
     "QueueNotFound",
     "QuotaExceeded",
+    "ResultError",
     "Retry",
     "RotaError",
     "RunFailed",
@@ -258,6 +260,10 @@ class RunFailed(RotaError):
 
 class WaitTimeout(RotaError, TimeoutError):
     """`run.wait(timeout=…)` gave up; the run itself goes on."""
+
+
+class ResultError(RotaError):
+    """`run.wait()` got a result that is not of the type that the handler declares now."""
 
 
 class DatabaseError(RotaError):

@@ -27,7 +27,7 @@ def test_update_takes_all_there_is(jobs: Cli) -> None:
     wanted = {
         "description": "d", "queue": "q", "priority": 1, "max_attempts": 7, "timeout_seconds": 300,
         "tags": ["a", "b"], "metadata": {"team": "x"}, "default_payload": {"n": 1},
-        "events": ["e.a", "e.b"], "strategies": ["on demand", "event"], "version": 2,
+        "events": ["e.a", "e.b"], "strategies": ["on_demand", "event"], "version": 2,
     }  # fmt: skip
     assert wanted.items() <= found.items()
     assert found["backoff"]["kind"] == "fixed"

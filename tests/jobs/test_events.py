@@ -273,8 +273,8 @@ async def test_strategies(app: rota.App) -> None:
 
     await app.database.open()
     found = {one.name: one.strategies for one in await app.jobs.list()}
-    assert found["all_ways"] == ["on demand", "cron", "interval", "init", "event"]
-    assert found["plain"] == ["on demand"]
+    assert found["all_ways"] == ["on_demand", "cron", "interval", "init", "event"]
+    assert found["plain"] == ["on_demand"]
 
 
 def test_filters_follow_the_code_until_somebody_edits_them(code: MakeCode) -> None:

@@ -135,7 +135,7 @@ def test_what_is_due_next_is_found_at_once_though_all_are_at_the_same_time(seen:
 
 def test_how_jobs_are_timed_is_read_once_for_all_of_them(seen: Watch) -> None:
     (job,) = carry_out(seen, list_jobs())
-    assert job.strategies == ["on demand", "interval"]
+    assert job.strategies == ["on_demand", "interval"]
     assert searches(seen, "schedules") == 1
 
 

@@ -31,7 +31,7 @@ class DeclaredSchedules:
     def add(
         self,
         name: str,
-        job: BoundJob[...] | str,
+        job: BoundJob | str,
         tenants: Iterable[str],
         arguments: ScheduleArguments,
     ) -> None:

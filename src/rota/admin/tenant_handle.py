@@ -25,7 +25,7 @@ from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob
 from rota.jobs.emit import Emitter, Started
 from rota.jobs.enqueue import Enqueuer
-from rota.jobs.handle import Run
+from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.model.tenant import TenantInfo, TenantSettings, TenantStats
@@ -59,7 +59,7 @@ class Faces(Protocol):
     def schedule(
         self,
         name: str,
-        job: BoundJob[...] | str,
+        job: BoundJob | str,
         *,
         tenant: str = "",
         **arguments: Unpack[ScheduleArguments],
@@ -94,19 +94,23 @@ class Tenant:
 
     # Enqueueing.
 
-    async def enqueue(self, job: BoundJob[P], /, *args: P.args, **kwargs: P.kwargs) -> Run:
+    async def enqueue(self, job: BoundJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         """One run for this tenant: `await acme.enqueue(send, user_id=7)`; with options,
         `await acme.enqueue(send.options(delay=60), user_id=7)`."""
         return await self._enqueuer.send(self._own(job.call(*args, **kwargs)))
 
-    def enqueue_sync(self, job: BoundJob[P], /, *args: P.args, **kwargs: P.kwargs) -> Run:
+    def enqueue_sync(self, job: BoundJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         return self._enqueuer.send_sync(self._own(job.call(*args, **kwargs)))
 
-    async def enqueue_many(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+    async def enqueue_many(
+        self, calls: Iterable[Call[R]], *, connection: Any = None
+    ) -> list[Run[R]]:
         """As `app.enqueue_many`, for this tenant."""
         return await self._enqueuer.send_many([*map(self._own, calls)], connection)
 
-    def enqueue_many_sync(self, calls: Iterable[Call], *, connection: Any = None) -> list[Run]:
+    def enqueue_many_sync(
+        self, calls: Iterable[Call[R]], *, connection: Any = None
+    ) -> list[Run[R]]:
         return self._enqueuer.send_many_sync([*map(self._own, calls)], connection)
 
     async def emit(
@@ -145,7 +149,7 @@ class Tenant:
     # Schedules.
 
     def schedule(
-        self, name: str, job: BoundJob[...] | str, **arguments: Unpack[ScheduleArguments]
+        self, name: str, job: BoundJob | str, **arguments: Unpack[ScheduleArguments]
     ) -> None:
         """As `app.schedule`, for this tenant: other tenants may have a schedule of that name."""
         self._schedule(name, job, tenant=self.name, **arguments)

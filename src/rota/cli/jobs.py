@@ -86,8 +86,12 @@ def list_jobs(
 def _row(job: JobInfo) -> tuple[object, ...]:
     return (
         job.name, job.queue, job.priority, job.max_attempts, _timeout(job),
-        listed(job.strategies), job.executor, job.workers, f"{_state(job)}{job.description}",
+        _strategies(job), job.executor, job.workers, f"{_state(job)}{job.description}",
     )  # fmt: skip
+
+
+def _strategies(job: JobInfo) -> str:
+    return listed(job.strategies).replace("_", " ")
 
 
 def _state(job: JobInfo) -> str:
@@ -124,7 +128,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
     return [
         ("job", job.name),
         ("description", job.description),
-        ("started by", listed(job.strategies)),
+        ("started by", _strategies(job)),
         ("events", listed(job.events)),
         ("event filters", compact(job.event_filters) if job.event_filters else ""),
         ("log level", job.log_level),

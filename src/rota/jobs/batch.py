@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple
 
 from rota.errors import PayloadError
+from rota.jobs.handle import R
 from rota.jobs.options import NO_OPTIONS, Options
 
 _OF_KEYS = {"key", "key_seconds", "on_conflict"}
@@ -17,13 +18,14 @@ MAX_BYTES = 32 * 1024 * 1024
 _UNIFORM = [name for name in NO_OPTIONS.parameters if name not in _OF_KEYS]
 
 
-class Call(NamedTuple):
+class Call(NamedTuple, Generic[R]):
     """A checked enqueue that has not been sent."""
 
     job: str
     payload: str
     validated_by: int
     options: Options
+    decode: Callable[[Any], R] | None = None
 
 
 class Part(NamedTuple):
@@ -66,7 +68,8 @@ class Batch:
 
 def _part(calls: Sequence[Call], triggered_by: str | None) -> Part:
     payloads = f"[{','.join([call.payload for call in calls])}]"
-    job, _, validated_by, options = calls[0]
+    first = calls[0]
+    job, validated_by, options = first.job, first.validated_by, first.options
     is_one_job = all(call.job == job for call in calls)
     if is_one_job and options.key is None and all(call.options is options for call in calls):
         given = {name: options.parameters[name] for name in _UNIFORM}

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Unpack, overload
+from typing import Any, Concatenate, Generic, Protocol, Unpack, overload
+
+from typing_extensions import ParamSpec
 
 from rota.jobs.batch import Call
 from rota.jobs.context import Context
 from rota.jobs.definition import JobArguments, JobDefinition
 from rota.jobs.enqueue import Enqueuer
-from rota.jobs.handle import Run
+from rota.jobs.handle import R, Run
 from rota.jobs.options import NO_OPTIONS, OptionArguments, Options
 from rota.jobs.registry import Registry
 from rota.model.backoff import Backoff
 
-P = ParamSpec("P")
+# The arguments of an enqueue: the handler's, without the context. `Job` alone is any job.
+P = ParamSpec("P", default=...)
 
 
-class BoundJob(Generic[P]):
+class BoundJob(Generic[P, R]):
     """A job with the options of its next enqueues."""
 
     def __init__(self, definition: JobDefinition, enqueuer: Enqueuer, options: Options) -> None:
@@ -30,23 +33,23 @@ class BoundJob(Generic[P]):
     def name(self) -> str:
         return self.definition.name
 
-    def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P]:
+    def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P, R]:
         """The same job with these options on top, for the enqueues that follow."""
         default = self._default_backoff() if "backoff" in options else None
         return BoundJob(self.definition, self._enqueuer, self._options.merge(options, default))
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A checked call that is not sent yet, for `app.enqueue_many`."""
         definition = self.definition
         schema = definition.schema
         payload = schema.encode(schema.bind(args, kwargs)).decode()
-        return Call(definition.name, payload, schema.hash, self._options)
+        return Call(definition.name, payload, schema.hash, self._options, definition.decode_result)
 
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run:
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         """Ask for one run with these arguments."""
         return await self._enqueuer.send(self.call(*args, **kwargs))
 
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run:
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         return self._enqueuer.send_sync(self.call(*args, **kwargs))
 
     def _default_backoff(self) -> Backoff:
@@ -57,7 +60,7 @@ class BoundJob(Generic[P]):
         return f"<{type(self).__name__} {self.name}>"
 
 
-class Job(BoundJob[P]):
+class Job(BoundJob[P, R]):
     """A declared job. Calling it calls the function, here and now, as tests like to do."""
 
     __name__: str
@@ -71,13 +74,58 @@ class Job(BoundJob[P]):
         return self.definition.function(*args, **kwargs)
 
 
-class Declaration(Protocol):
-    """What `@app.job(…)` is, for type checkers: the context is not the enqueuer's to give."""
+# What a declared job is for type checkers: which arguments a direct call takes, and what it
+# returns, depends on the handler. At run time all of them are `Job`.
+
+
+class AsyncJob(Job[P, R]):
+    """Of an `async def` without a context."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        raise NotImplementedError
+
+
+class AsyncContextJob(Job[P, R]):
+    """Of an `async def` that takes a context first."""
+
+    def __call__(
+        self, context: Context, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]:
+        raise NotImplementedError
+
+
+class SyncJob(Job[P, R]):
+    """Of a `def` without a context."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        raise NotImplementedError
+
+
+class SyncContextJob(Job[P, R]):
+    """Of a `def` that takes a context first."""
+
+    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        raise NotImplementedError
+
+
+class Declare(Protocol):
+    """What `@app.job` and `@app.job(…)` make of a handler. The overloads overlap: a function whose
+    result is a coroutine is taken for an `async def`, which it is in all but name."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], Any], /) -> Job[P]: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextJob[P, R]: ...
     @overload
-    def __call__(self, function: Callable[P, Any], /) -> Job[P]: ...
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> SyncContextJob[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncJob[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncJob[P, R]: ...
 
 
 class JobDecorator:
@@ -88,17 +136,27 @@ class JobDecorator:
         self._enqueuer = enqueuer
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], Any], /) -> Job[P]: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncContextJob[P, R]: ...
     @overload
-    def __call__(self, function: Callable[P, Any], /) -> Job[P]: ...
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], R], /
+    ) -> SyncContextJob[P, R]: ...
     @overload
-    def __call__(self, **arguments: Unpack[JobArguments]) -> Declaration: ...
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncJob[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncJob[P, R]: ...
+    @overload
+    def __call__(self, **arguments: Unpack[JobArguments]) -> Declare: ...
     def __call__(self, function: Any = None, /, **arguments: Any) -> Any:  # type: ignore[misc]
         if function is not None:
             return self._declare(function, {})
         return lambda function: self._declare(function, arguments)
 
-    def _declare(self, function: Callable[..., Any], arguments: Any) -> Job[Any]:
+    def _declare(self, function: Callable[..., Any], arguments: Any) -> Job:
         if isinstance(function, Job):
             function = function.definition.function
         definition = JobDefinition.of(function, self._enqueuer.config, arguments)

@@ -17,6 +17,7 @@ from rota.jobs.encoding import encode_value
 from rota.jobs.limits import DeclaredLimit, name_limits
 from rota.jobs.on import On, bindings
 from rota.jobs.payload import PayloadSchema
+from rota.jobs.result import result_decoder
 from rota.jobs.timings import DeclaredSchedule, name_schedules
 from rota.jobs.values import (
     check_duration,
@@ -71,6 +72,7 @@ class JobDefinition:
     executor: ExecutorName
     schema: PayloadSchema
     source: str
+    decode_result: Callable[[Any], Any]
     queue: str | None = None
     priority: int | None = None
     max_attempts: int | None = None
@@ -109,6 +111,7 @@ class JobDefinition:
         values["limits"] = tuple(name_limits(name, values.get("limits", ())))
         schema = PayloadSchema.of(function, name, place, config.runs.payload_bytes)
         _check_payloads(values, schema, place)
+        values["decode_result"] = result_decoder(function, name)
         return cls(name=name, function=function, schema=schema, source=place, **values)
 
     def policy(

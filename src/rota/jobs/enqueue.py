@@ -8,7 +8,7 @@ from typing import Any
 from rota.config import Config
 from rota.jobs import connections
 from rota.jobs.batch import Batch, Call
-from rota.jobs.handle import Run, RunReader
+from rota.jobs.handle import R, Run, RunReader
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.store.errors import translate
@@ -40,7 +40,7 @@ class Enqueuer:
         }
         self._many = {True: get("runs/enqueue_batch"), False: get("runs/enqueue_many")}
 
-    async def send(self, call: Call) -> Run:
+    async def send(self, call: Call[R]) -> Run[R]:
         """Enqueue one run."""
         sql, parameters = self._one(call)
         connection = call.options.connection
@@ -52,9 +52,9 @@ class Enqueuer:
                 async with self._database.connection() as conn:
                     await self._register(conn)
                     rows = await self._prepared[sql].fetch(conn, parameters, tuple)
-        return Run(rows[0][0], call.job, rows[0][1], self.reader)
+        return Run(rows[0][0], call.job, rows[0][1], self.reader, call.decode)
 
-    def send_sync(self, call: Call) -> Run:
+    def send_sync(self, call: Call[R]) -> Run[R]:
         sql, parameters = self._one(call)
         connection = call.options.connection
         if connection is not None:
@@ -64,9 +64,9 @@ class Enqueuer:
             with translate(), self._database.connection_sync() as conn:
                 self._register_sync(conn)
                 rows = self._prepared[sql].fetch_sync(conn, parameters, tuple)
-        return Run(rows[0][0], call.job, rows[0][1], self.reader)
+        return Run(rows[0][0], call.job, rows[0][1], self.reader, call.decode)
 
-    async def send_many(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
+    async def send_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[Run[R]]:
         """Enqueue all of them or none, 10,000 in a round trip; answers in their order."""
         batch = Batch(calls, connection, triggered_by())
         rows: list[Any] = []
@@ -87,7 +87,7 @@ class Enqueuer:
                             rows += await cursor.fetchall()
         return self._runs(batch, rows)
 
-    def send_many_sync(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
+    def send_many_sync(self, calls: Iterable[Call[R]], connection: Any = None) -> list[Run[R]]:
         batch = Batch(calls, connection, triggered_by())
         rows: list[Any] = []
         if not batch.parts:
@@ -120,7 +120,7 @@ class Enqueuer:
     def _runs(self, batch: Batch, rows: list[Any]) -> list[Run]:
         reader = self.reader
         return [
-            Run(run_id, call.job, is_duplicate, reader)
+            Run(run_id, call.job, is_duplicate, reader, call.decode)
             for call, (run_id, is_duplicate) in zip(batch.calls, batch.restore(rows), strict=True)
         ]
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from rota.errors import RotaError, RunFailed
 from rota.model.run import RunEnd, RunInfo
+
+# What the handler returns. `Run` alone is a run of any job.
+R = TypeVar("R", default=Any)
 
 
 class RunReader(Protocol):
@@ -25,28 +31,35 @@ class RunReader(Protocol):
     def retry_run_sync(self, run_id: int, reason: str | None) -> None: ...
 
 
-class Run:
+class Run(Generic[R]):
     """A run that was enqueued, or, if `is_duplicate`, that held the key already."""
 
-    __slots__ = ("_reader", "id", "is_duplicate", "job")
+    __slots__ = ("_decode", "_reader", "id", "is_duplicate", "job")
 
     def __init__(
-        self, run_id: int, job: str, is_duplicate: bool = False, reader: RunReader | None = None
+        self,
+        run_id: int,
+        job: str,
+        is_duplicate: bool = False,
+        reader: RunReader | None = None,
+        decode: Callable[[Any], R] | None = None,
     ) -> None:
         self.id = run_id
         self.job = job
         self.is_duplicate = is_duplicate
         self._reader = reader
+        self._decode = decode
 
-    async def wait(self, timeout: float | timedelta | None = None) -> Any:
-        """The result, once the run has succeeded.
+    async def wait(self, timeout: float | timedelta | None = None) -> R:
+        """The result, once the run has succeeded, as the type that the handler declares.
 
-        RunFailed if it failed or was cancelled, WaitTimeout if it did not end in time.
+        RunFailed if it failed or was cancelled, WaitTimeout if it did not end in time, ResultError
+        if the stored result does not fit the declared type.
         """
-        return _result(await self._through.wait_run(self.id, _seconds(timeout)))
+        return self._result(await self._through.wait_run(self.id, _seconds(timeout)))
 
-    def wait_sync(self, timeout: float | timedelta | None = None) -> Any:
-        return _result(self._through.wait_run_sync(self.id, _seconds(timeout)))
+    def wait_sync(self, timeout: float | timedelta | None = None) -> R:
+        return self._result(self._through.wait_run_sync(self.id, _seconds(timeout)))
 
     async def info(self) -> RunInfo:
         """Everything about the run, as it is now."""
@@ -75,6 +88,12 @@ class Run:
     def retry_sync(self, reason: str | None = None) -> None:
         self._through.retry_run_sync(self.id, reason)
 
+    def _result(self, end: RunEnd) -> R:
+        if end.state != "succeeded":
+            raise RunFailed(end.id, end.state, end.end_reason, end.last_error)
+        result: R = end.result if self._decode is None else self._decode(end.result)
+        return result
+
     @property
     def _through(self) -> RunReader:
         if self._reader is None:
@@ -89,12 +108,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.job}{' (duplicate)' if self.is_duplicate else ''}>"
-
-
-def _result(end: RunEnd) -> Any:
-    if end.state != "succeeded":
-        raise RunFailed(end.id, end.state, end.end_reason, end.last_error)
-    return end.result
 
 
 def _seconds(timeout: float | timedelta | None) -> float | None:

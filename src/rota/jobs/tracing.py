@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rota.jobs.batch import Call, refuse_others
 from rota.jobs.emit import Emitter, Started
 from rota.jobs.enqueue import Enqueuer
-from rota.jobs.handle import Run
+from rota.jobs.handle import R, Run
 from rota.jobs.options import Options
 from rota.telemetry import otel
 
@@ -22,17 +22,17 @@ class TracedEnqueuer(Enqueuer):
     """The same, until somebody imports OpenTelemetry: then each enqueue is a span, and its runs
     remember it. Without a provider a context that came from elsewhere is passed on."""
 
-    def send(self, call: Call) -> Coroutine[Any, Any, Run]:
+    def send(self, call: Call[R]) -> Coroutine[Any, Any, Run[R]]:
         return self._send_traced(call) if otel.is_loaded() else super().send(call)
 
-    def send_sync(self, call: Call) -> Run:
+    def send_sync(self, call: Call[R]) -> Run[R]:
         tracer = otel.tracer()
         if tracer is None:
             return super().send_sync(_carrying([call])[0])
         with _span(tracer, [call]) as span:
             return _told(span, super().send_sync(_carrying([call])[0]))
 
-    async def _send_traced(self, call: Call) -> Run:
+    async def _send_traced(self, call: Call[R]) -> Run[R]:
         tracer = otel.tracer()
         if tracer is None:
             return await super().send(_carrying([call])[0])
@@ -40,13 +40,13 @@ class TracedEnqueuer(Enqueuer):
             return _told(span, await super().send(_carrying([call])[0]))
 
     def send_many(
-        self, calls: Iterable[Call], connection: Any = None
-    ) -> Coroutine[Any, Any, list[Run]]:
+        self, calls: Iterable[Call[R]], connection: Any = None
+    ) -> Coroutine[Any, Any, list[Run[R]]]:
         if otel.is_loaded():
             return self._send_many_traced(list(calls), connection)
         return super().send_many(calls, connection)
 
-    async def _send_many_traced(self, calls: list[Call], connection: Any) -> list[Run]:
+    async def _send_many_traced(self, calls: list[Call[R]], connection: Any) -> list[Run[R]]:
         refuse_others(calls)
         tracer = otel.tracer()
         if tracer is None or not calls:
@@ -54,7 +54,7 @@ class TracedEnqueuer(Enqueuer):
         with _span(tracer, calls):
             return await super().send_many(_carrying(calls), connection)
 
-    def send_many_sync(self, calls: Iterable[Call], connection: Any = None) -> list[Run]:
+    def send_many_sync(self, calls: Iterable[Call[R]], connection: Any = None) -> list[Run[R]]:
         if not otel.is_loaded():
             return super().send_many_sync(calls, connection)
         wanted = list(calls)
@@ -110,20 +110,20 @@ def _with_fields(options: Options, fields: Mapping[str, str]) -> Options:
     return replace(options, metadata={**fields, **(options.metadata or {})})
 
 
-def _span(tracer: Tracer, calls: list[Call]) -> AbstractContextManager[Span]:
+def _span(tracer: Tracer, calls: Sequence[Call]) -> AbstractContextManager[Span]:
     jobs = {call.job for call in calls}
     name = calls[0].job if len(jobs) == 1 else f"{len(jobs)} jobs"
     return otel.enqueue_span(tracer, name, len(calls), calls[0].options.queue)
 
 
-def _told(span: Span, run: Run) -> Run:
+def _told(span: Span, run: Run[R]) -> Run[R]:
     span.set_attribute("rota.run_id", run.id)
     span.set_attribute("messaging.message.id", str(run.id))
     span.set_attribute("rota.is_duplicate", run.is_duplicate)
     return run
 
 
-def _carrying(calls: list[Call]) -> list[Call]:
+def _carrying(calls: list[Call[R]]) -> list[Call[R]]:
     """With the current context in their metadata. Calls that share their options still do, as a
     batch of such calls is a cheaper statement."""
     fields = otel.carrier()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rota.model.states import AttemptState
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptInfo:
@@ -13,7 +15,7 @@ class AttemptInfo:
 
     run_id: int
     attempt: int
-    state: str
+    state: AttemptState
     worker: int
     started_at: datetime
     finished_at: datetime | None

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from rota.model.states import JobKind, Strategy
+
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
@@ -13,7 +15,7 @@ class JobInfo:
 
     `code` is what the code last said, `edited` who changed which field and when. A job that no
     code declares any more has `deleted_from_code_at`. `strategies` are the ways it is started:
-    `on demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`,
+    `on_demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`,
     which are names and patterns; `event_filters` says of some of them which payloads count.
     A job of the kind `sql` calls `function_name` as the role `run_as`.
     """
@@ -43,9 +45,9 @@ class JobInfo:
     events: list[str] = field(default_factory=list)
     event_filters: dict[str, Any] = field(default_factory=dict)
     log_level: str | None = None
-    strategies: list[str] = field(default_factory=list)
+    strategies: list[Strategy] = field(default_factory=list)
     retention: dict[str, int] | None = None
-    kind: str = "python"
+    kind: JobKind = "python"
     function_name: str | None = None
     run_as: str | None = None
     transaction_mode: str | None = None

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from rota.model.states import RunState
+
 # As jsonb writes what a run does not have.
 KEYLESS = b'"key": null'
 TENANTLESS = b'"tenant": ""'
@@ -51,7 +53,7 @@ class RunEnd(NamedTuple):
     """What became of a run."""
 
     id: int
-    state: str
+    state: RunState
     result: Any
     end_reason: str | None
     last_error: str | None
@@ -68,7 +70,7 @@ class RunInfo:
     id: int
     job: str
     queue: str
-    state: str
+    state: RunState
     priority: int
     payload: dict[str, Any]
     run_at: datetime

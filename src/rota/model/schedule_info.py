@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from rota.model.states import ScheduleState
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleInfo:
@@ -20,7 +22,7 @@ class ScheduleInfo:
     tenant: str
     name: str
     job: str
-    state: str
+    state: ScheduleState
     timing: str
     description: str
     tags: list[str]

@@ -10,5 +10,13 @@ AttemptState = Literal[
     "running", "succeeded", "failed", "snoozed", "cancelled", "timed_out", "lost"
 ]
 
+ScheduleState = Literal["active", "pending", "paused", "disabled", "finished", "parked"]
+WorkerState = Literal["live", "stopping", "gone", "lost"]
+WorkerStatus = Literal[
+    "live", "failing", "draining", "stopping", "silent", "stuck", "asleep", "lost", "gone"
+]
+JobKind = Literal["python", "sql", "flow"]
+Strategy = Literal["on_demand", "cron", "interval", "once", "init", "event"]
+
 OPEN_STATES: frozenset[str] = frozenset({"blocked", "scheduled", "queued", "running"})
 END_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})

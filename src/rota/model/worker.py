@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from rota.model.states import WorkerState, WorkerStatus
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
@@ -30,8 +32,8 @@ class WorkerInfo:
     pid: int
     version: str
     application: str | None
-    state: str
-    status: str
+    state: WorkerState
+    status: WorkerStatus
     queues: list[str]
     jobs: list[str]
     concurrency: int

@@ -13,7 +13,7 @@ _SHOWN = 10
 
 
 def assert_enqueued(
-    app: App, job: Job[...] | str, *, count: int | None = None, **filters: Any
+    app: App, job: Job | str, *, count: int | None = None, **filters: Any
 ) -> list[RunInfo]:
     """The runs of a job that match, oldest first; fails when there are none, or not `count`.
 

@@ -25,7 +25,7 @@ JOB_EXAMPLE: dict[str, Any] = {
     "created_at": _AT, "updated_at": _AT, "default_payload": None, "is_enabled": True,
     "application": "shop.jobs", "code": None, "edited": {}, "deleted_from_code_at": None,
     "version": 1, "events": ["user.created"], "event_filters": {"user.created": {"plan": "pro"}},
-    "strategies": ["on demand", "event"],
+    "strategies": ["on_demand", "event"],
     "log_level": None, "retention": None, "kind": "python", "function_name": None, "run_as": None,
     "transaction_mode": None, "is_system": False,
 }  # fmt: skip

@@ -1,0 +1,191 @@
+"""The types of what the faces of an application answer: `app.runs`, `app.schedules`, … For
+annotations; nobody makes them but Rota."""
+
+from __future__ import annotations
+
+from rota.admin.schedule_load import Lane
+from rota.jobs.emit import Started
+from rota.model.attempt import AttemptInfo
+from rota.model.attention import Attention, KindCount, Need
+from rota.model.audit import AuditEntry
+from rota.model.bulk import BulkItem, BulkResult
+from rota.model.bulk_action import BulkAction
+from rota.model.child_run import ChildRun
+from rota.model.details import Handled, RunDetails
+from rota.model.documents import RunDocuments, ScheduleDocuments
+from rota.model.drift import Drift
+from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, Trait
+from rota.model.event import BindingInfo, EventInfo
+from rota.model.figures import (
+    AttemptFigure,
+    Changes,
+    Count,
+    Deed,
+    Figures,
+    Health,
+    LimitFigure,
+    TenantFigure,
+)
+from rota.model.finding import Finding, Report
+from rota.model.hit import Hit
+from rota.model.job import JobInfo, SqlFunction
+from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitRun
+from rota.model.log import LogLine, LogPage
+from rota.model.log_volume import LogStep, LogVolume
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
+from rota.model.page import Page
+from rota.model.queue import JobDepth, QueueDetails, QueueInfo
+from rota.model.retention import RetentionItem, RetentionResult
+from rota.model.run import RunEnd, RunInfo
+from rota.model.run_counts import RunCount, RunCounts, StateCount
+from rota.model.run_filter import RunPage
+from rota.model.run_view import RunView
+from rota.model.schedule_edit import FieldChange, ManualRun, ScheduleEdit
+from rota.model.schedule_info import (
+    BackfillInfo,
+    CalendarInfo,
+    ScheduleInfo,
+    TemplateInfo,
+    Triggered,
+)
+from rota.model.states import (
+    AttemptState,
+    EndState,
+    JobKind,
+    RunState,
+    ScheduleState,
+    Strategy,
+    WorkerState,
+    WorkerStatus,
+)
+from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
+from rota.model.strip import Strip
+from rota.model.tenant import (
+    TenantAmount,
+    TenantArchive,
+    TenantDay,
+    TenantInfo,
+    TenantRemoval,
+    TenantStats,
+)
+from rota.model.trend import Curve, Trend
+from rota.model.watch import Received, Refusal, Replayed, WatchInfo
+from rota.model.why import Reason, Why
+from rota.model.worker import WorkerInfo
+from rota.timing.load import HourLoad, LeftOut, Load, PredictedOverlap, Start, Suggestion
+from rota.timing.load_counts import Day, PileUp
+from rota.timing.preview import Row
+
+__all__ = [
+    "Activity",
+    "AttemptFigure",
+    "AttemptInfo",
+    "AttemptState",
+    "Attention",
+    "AuditEntry",
+    "BackfillInfo",
+    "BindingInfo",
+    "BulkAction",
+    "BulkItem",
+    "BulkResult",
+    "CalendarInfo",
+    "Changes",
+    "ChildRun",
+    "ComingSchedule",
+    "Count",
+    "Curve",
+    "Day",
+    "Deed",
+    "Drift",
+    "EndState",
+    "ErrorDetails",
+    "ErrorGroup",
+    "ErrorPage",
+    "EventInfo",
+    "FailingJob",
+    "FieldChange",
+    "Figures",
+    "Finding",
+    "Handled",
+    "Health",
+    "Hit",
+    "HourLoad",
+    "JobActivity",
+    "JobDepth",
+    "JobInfo",
+    "JobKind",
+    "KindCount",
+    "Lane",
+    "LeftOut",
+    "LimitDetails",
+    "LimitFigure",
+    "LimitInfo",
+    "LimitKey",
+    "LimitRun",
+    "Load",
+    "LogLine",
+    "LogPage",
+    "LogStep",
+    "LogVolume",
+    "ManualRun",
+    "Need",
+    "OccurrenceInfo",
+    "Overview",
+    "Page",
+    "PileUp",
+    "PredictedOverlap",
+    "QueueDepth",
+    "QueueDetails",
+    "QueueInfo",
+    "QueueRate",
+    "Reason",
+    "Received",
+    "Refusal",
+    "Replayed",
+    "Report",
+    "RetentionItem",
+    "RetentionResult",
+    "Row",
+    "RunCount",
+    "RunCounts",
+    "RunDetails",
+    "RunDocuments",
+    "RunEnd",
+    "RunInfo",
+    "RunPage",
+    "RunState",
+    "RunView",
+    "RunningRun",
+    "ScheduleDocuments",
+    "ScheduleEdit",
+    "ScheduleInfo",
+    "ScheduleState",
+    "Share",
+    "SqlFunction",
+    "Start",
+    "Started",
+    "StateCount",
+    "StateCounts",
+    "Stats",
+    "Step",
+    "Strategy",
+    "Strip",
+    "Suggestion",
+    "TemplateInfo",
+    "TenantAmount",
+    "TenantArchive",
+    "TenantDay",
+    "TenantFigure",
+    "TenantInfo",
+    "TenantRemoval",
+    "TenantStats",
+    "Trait",
+    "Trend",
+    "Triggered",
+    "WatchInfo",
+    "Why",
+    "WorkerInfo",
+    "WorkerState",
+    "WorkerStatus",
+]
