@@ -135,3 +135,9 @@ async def test_wait_answers_with_the_ended_run(jobs: rota.App) -> None:
     async with jobs.worker():
         assert (await jobs.runs.wait(run.id, 20)).result == 7
     assert jobs.runs.sync.wait(run.id, 1).state == "succeeded"
+
+
+async def test_an_operators_enqueue_takes_no_connection(jobs: rota.App, conn: Connection) -> None:
+    with pytest.raises(rota.UnknownOption, match="in a transaction of its own"):
+        await jobs.runs.enqueue("send", {"user_id": 7}, connection=conn)  # type: ignore[call-arg]
+    assert await jobs.runs.list() == []

@@ -10,8 +10,9 @@ from rota.admin.face import AsyncFace, SyncFace, command
 from rota.admin.run_batches import BatchCommands
 from rota.admin.scope import Scope
 from rota.admin.waits import Waits
+from rota.errors import UnknownOption
 from rota.jobs.handle import Run, RunReader
-from rota.jobs.options import NO_OPTIONS, OptionArguments
+from rota.jobs.options import NO_OPTIONS, RunOptions
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
 from rota.model.child_run import ChildRun
@@ -111,7 +112,7 @@ class RunCommands(BatchCommands):
         self,
         job: str,
         payload: Mapping[str, Any] | None = None,
-        **options: Unpack[OptionArguments],
+        **options: Unpack[RunOptions],
     ) -> Plan[Run]:
         """Ask for a run by the job's name, as a person does: the audit says who."""
         return self._enqueue(job, payload or {}, options)
@@ -156,7 +157,14 @@ class RunCommands(BatchCommands):
         found = yield from run_lists.list_page(wanted, order=order, cursor=cursor, limit=limit)
         return found.runs
 
-    def _enqueue(self, job: str, payload: Mapping[str, Any], options: OptionArguments) -> Plan[Run]:
+    def _enqueue(self, job: str, payload: Mapping[str, Any], options: RunOptions) -> Plan[Run]:
+        if "connection" in options:
+            raise UnknownOption(
+                "app.runs.enqueue does not take a connection: it acts for an operator, in a"
+                " transaction of its own",
+                hint="to enqueue in yours: job.options(connection=conn).enqueue(…), or"
+                " SELECT rota.enqueue(…) on it",
+            )
         checked = carrying(NO_OPTIONS.merge(options))
         text, validated_by = self._encode(job, payload)
         own = {"job": job, "payload": text, "validated_by": validated_by}

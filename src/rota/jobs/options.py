@@ -31,8 +31,8 @@ MAX_DELAY = LONGEST_SECONDS
 KeyKeep = float | timedelta | Literal["forever"] | None
 
 
-class OptionArguments(TypedDict, total=False):
-    """What `job.options()` takes, for type checkers."""
+class RunOptions(TypedDict, total=False):
+    """What every enqueue takes, for type checkers."""
 
     queue: str | None
     priority: int | None
@@ -48,6 +48,11 @@ class OptionArguments(TypedDict, total=False):
     backoff: Backoff | Mapping[str, Any] | str | None
     tags: Sequence[str] | None
     metadata: Mapping[str, Any] | None
+
+
+class OptionArguments(RunOptions, total=False):
+    """What `job.options()` takes."""
+
     connection: Any
 
 
@@ -88,7 +93,9 @@ class Options:
         if self.on_conflict == "throttle" and self.key_keep is None:
             raise PayloadError("throttle needs key_keep: the period of which the first one runs")
 
-    def merge(self, given: OptionArguments, default_backoff: Backoff | None = None) -> Options:
+    def merge(
+        self, given: RunOptions | OptionArguments, default_backoff: Backoff | None = None
+    ) -> Options:
         """These options with others on top, which are checked first."""
         checked = {
             name: _check(name, value, default_backoff)
