@@ -36,6 +36,14 @@ def who() -> int:
     return os.getpid()
 
 
+_kept: list[bytearray] = []
+
+
+def leak(megabytes: int) -> int:
+    _kept.append(bytearray(os.urandom(1)) * (megabytes * 2**20))
+    return os.getpid()
+
+
 def echo(text: str) -> str:
     return text
 

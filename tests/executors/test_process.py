@@ -22,7 +22,7 @@ import uvloop
 from rota.errors import Cancel, JobError, PayloadError, Retry, RotaError, Snooze
 from rota.executors.child_attempt import ChildAttempt, ChildSessions
 from rota.executors.location import Location, locate
-from rota.executors.process import ProcessCall, ProcessExecutor
+from rota.executors.process import ProcessCall, ProcessExecutor, Wear
 from rota.executors.remote import ChildDied, RemoteError, traceback_of
 from rota.executors.wire import Work
 from rota.jobs.context import Attempt, Context
@@ -400,6 +400,25 @@ async def test_children_start_on_demand_and_stay(executor: ProcessExecutor) -> N
     assert not executor._children
     pids = {await executor.call(make_call(handlers.who)) for _ in range(5)}
     assert len(pids) == 1
+
+
+async def test_a_child_is_replaced_after_its_attempts() -> None:
+    executor = ProcessExecutor(size=1, app_ref=None, wear=Wear(runs=2))
+    pids = [await pid_of_child(executor) for _ in range(5)]
+    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
+    for pid in pids[:4]:
+        await gone(pid)
+    await executor.close(60)
+    assert not psutil.pid_exists(pids[4])
+
+
+@pytest.mark.skipif(not psutil.LINUX, reason="memory of children is known on Linux only")
+async def test_a_child_that_has_grown_too_large_is_replaced() -> None:
+    executor = ProcessExecutor(size=1, app_ref=None, wear=Wear(memory_bytes=300 * 2**20))
+    first = await executor.call(make_call(handlers.leak, {"megabytes": 1}))
+    assert await executor.call(make_call(handlers.leak, {"megabytes": 400})) == first
+    assert await executor.call(make_call(handlers.leak, {"megabytes": 1})) != first
+    await executor.close(60)
 
 
 async def test_output_goes_where_the_worker_writes(

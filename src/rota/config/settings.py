@@ -103,6 +103,26 @@ class WorkerSettings:
             "its own where its handler can run in one, or always in the worker's own process."
         ),
     ] = "process"
+    child_max_runs: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1_000_000_000,
+            description="Attempts after which a child process of the process executor is replaced."
+            " Not set: it stays.",
+            examples=[1000],
+        ),
+    ] = None
+    child_max_memory_mb: Annotated[
+        int | None,
+        Field(
+            ge=16,
+            le=16_777_216,
+            description="A child process of the process executor that has more resident memory than"
+            " this after an attempt is replaced (on Linux). Not set: it stays.",
+            examples=[512],
+        ),
+    ] = None
     poll_seconds: Annotated[
         float,
         Field(

@@ -76,6 +76,20 @@ class ChildHandle(asyncio.Protocol):
         return self._popen.pid
 
     @property
+    def calls(self) -> int:
+        """The attempts that it was given."""
+        return self._call
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """What it has in memory; None where the kernel does not tell."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return None
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    @property
     def is_idle(self) -> bool:
         """Alive, and with no attempt: the next one may be given to it."""
         return self._answer is None and not self._is_cut and self._exit_code is None

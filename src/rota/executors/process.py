@@ -1,6 +1,7 @@
 """Runs handlers in child processes: for code that holds the GIL, leaks, or may crash.
 
-Children are started when needed, kept for the next attempt, and replaced when they die.
+Children are started when needed, kept for the next attempt, and replaced when they die or are worn
+out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from rota.executors.location import loading
 from rota.executors.remote import ChildDied, unpack
 from rota.executors.wire import Raised, Work
 
-__all__ = ["FINISHED", "Finished", "ProcessCall", "ProcessExecutor", "Work"]
+__all__ = ["FINISHED", "Finished", "ProcessCall", "ProcessExecutor", "Wear", "Work"]
+
+
+# For a child that is worn out: its exit handlers may have something to write.
+_LEAVE_SECONDS = 30.0
 
 
 class Finished(Enum):
@@ -42,6 +47,22 @@ class ProcessCall:
     on_printed: OnLog | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wear:
+    """When a child is worn out: after so many attempts, or with so much memory. None: never."""
+
+    runs: int | None = None
+    memory_bytes: int | None = None
+
+    def has_worn_out(self, child: ChildHandle) -> bool:
+        if self.runs is not None and child.calls >= self.runs:
+            return True
+        return self.memory_bytes is not None and (child.memory_bytes or 0) > self.memory_bytes
+
+
+NO_WEAR = Wear()
+
+
 class ProcessExecutor:
     """A pool of up to `size` children. All methods belong to one event loop.
 
@@ -54,11 +75,14 @@ class ProcessExecutor:
         *,
         size: int,
         app_ref: str | None,
+        wear: Wear = NO_WEAR,
         cancel_seconds: float = 0.25,
         term_seconds: float = 1.0,
     ) -> None:
         _refuse_while_loading()
         self._app_ref = app_ref
+        self._wear = wear
+        self._leaving: set[asyncio.Task[None]] = set()
         self._cancel_seconds = cancel_seconds
         self._term_seconds = term_seconds
         self._slots = asyncio.Semaphore(size)
@@ -111,8 +135,15 @@ class ProcessExecutor:
         return child
 
     def _give_back(self, child: ChildHandle) -> None:
-        if child.is_idle:
+        if not child.is_idle:
+            return
+        if not self._wear.has_worn_out(child):
             self._idle.append(child)
+            return
+        # Nobody waits for it: the next attempt starts another.
+        task = asyncio.ensure_future(child.leave(_LEAVE_SECONDS))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
 
 def _result_of(answer: Answer) -> bytes | Finished | None:

@@ -6,7 +6,7 @@ import logging
 
 from rota.errors import RotaError
 from rota.executors.location import locate
-from rota.executors.process import Finished, ProcessCall, ProcessExecutor, Work
+from rota.executors.process import Finished, ProcessCall, ProcessExecutor, Wear, Work
 from rota.jobs.definition import JobDefinition
 from rota.runtime.attempt import RunningAttempt, Services
 from rota.telemetry import otel
@@ -25,9 +25,10 @@ class Children:
     """The child processes of one worker identity."""
 
     def __init__(
-        self, *, services: Services, size: int, app_ref: str | None, result_bytes: int
+        self, *, services: Services, size: int, app_ref: str | None, result_bytes: int, wear: Wear
     ) -> None:
         self._services = services
+        self._wear = wear
         self._size = size
         self._app_ref = app_ref
         self._result_bytes = result_bytes
@@ -49,7 +50,7 @@ class Children:
         if attempt.claim.id in self.apart:
             return await self._call_apart(call)
         if self._pool is None:
-            self._pool = ProcessExecutor(size=self._size, app_ref=self._app_ref)
+            self._pool = ProcessExecutor(size=self._size, app_ref=self._app_ref, wear=self._wear)
         return await self._pool.call(call)
 
     async def _call_apart(self, call: ProcessCall) -> bytes | Finished | None:

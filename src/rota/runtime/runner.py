@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from rota.config import Config
+from rota.config.settings import WorkerSettings
 from rota.errors import AttemptTimeout, LeaseLost, PayloadError
-from rota.executors.process import FINISHED
+from rota.executors.process import FINISHED, Wear
 from rota.executors.remote import ChildDied
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.context import Context
@@ -66,6 +67,7 @@ class Runner:
             size=config.worker.concurrency,
             app_ref=app_ref,
             result_bytes=config.runs.result_bytes,
+            wear=_wear(config.worker),
         )
         self._result_bytes = config.runs.result_bytes
         self._default_timeout = config.runs.timeout_seconds
@@ -312,3 +314,8 @@ class _Refused(Exception):
     def __init__(self, cause: PayloadError) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+def _wear(config: WorkerSettings) -> Wear:
+    memory = config.child_max_memory_mb
+    return Wear(config.child_max_runs, None if memory is None else memory * 2**20)
