@@ -18,7 +18,7 @@ from tests.docs.test_cli_docs import commands, flags
 
 EVERY = {path: flags(one) for path, one in commands(typer.main.get_command(program))}
 # Programs that run until they are stopped; they answer nothing.
-RUNNING = {"rota", "rota dev", "rota worker", "rota server"}
+RUNNING = {"rota", "rota dev", "rota psql", "rota worker", "rota server"}
 # What stands in files does not change by itself; a log is followed by `tail`.
 STILL = {"rota config list", "rota logs show"}
 

@@ -11,6 +11,7 @@ import typer
 from rota.cli import reload
 from rota.cli.loading import Loaded, load_app, source_roots
 from rota.cli.output import remark
+from rota.cli.psql import conninfo
 from rota.cli.session import closing, session
 from rota.cli.worker import AppOption, run_worker
 
@@ -106,22 +107,10 @@ def _database(app: App, applied: list[Migration]) -> str:
 
 def _psql(app: App) -> str:
     """A line to copy. The password stays in its file, or with whoever configured it."""
-    from psycopg import pq
-    from psycopg.conninfo import make_conninfo
-
-    # libpq marks what must not be shown: passwords, of keys too, and secrets.
-    known = {
-        one.keyword.decode(): one.val.decode()
-        for one in pq.Conninfo.parse(app.database.url.encode())
-        if one.val is not None and one.dispchar != b"*"
-    }
-    if known.get("user") == app.config.schema:
-        # Else Rota's tables would come before the user's own.
-        known.setdefault("options", "-c search_path=public")
     password = (
         f"PGPASSWORD=$(cat {_short(app.embedded_home)}/password) " if app.embedded_home else ""
     )
-    return f'{password}psql "{make_conninfo("", **known)}"'
+    return f'{password}psql "{conninfo(app)}"'
 
 
 def _short(path: Path | None) -> str:

@@ -28,6 +28,7 @@ from rota.cli import (
     limits,
     logs,
     migrate,
+    psql,
     queues,
     retention,
     run_actions,
@@ -63,6 +64,7 @@ program.command("worker")(worker.worker)
 program.command("server")(server.server)
 program.command("migrate")(migrate.migrate)
 program.command("grant")(grant.grant)
+program.command("psql", context_settings=psql.PASSED_ON)(psql.psql)
 program.command("why")(why.why)
 program.command("find")(find.find)
 program.command("stats")(stats.stats)

@@ -78,6 +78,11 @@ def _candidates() -> Iterator[Path]:
     yield from in_distribution()
 
 
+def find_program(name: str) -> str | None:
+    """Another program of the first PostgreSQL that has it, such as `psql`."""
+    return next((str(it / name) for it in _candidates() if (it / name).is_file()), None)
+
+
 def in_distribution() -> Iterator[Path]:
     """Where the machine's packages have put servers, of each kind the newest first."""
     for pattern in _DISTRIBUTION_PLACES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 _UNREADABLE = "unreadable"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -77,3 +78,9 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """`a, b, c and 4 more`; `none` of none."""
+    shown = ", ".join(names[:most]) or "none"
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

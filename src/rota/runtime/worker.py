@@ -19,6 +19,7 @@ from rota.config import Config
 from rota.errors import RotaError
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.registry import Registry
+from rota.model.words import some_of
 from rota.runtime.attempt import Stop
 from rota.runtime.background import Background
 from rota.runtime.deadline import STOP_MARGIN, end_with_parent, end_within
@@ -35,6 +36,7 @@ from rota.runtime.retention import BuiltInJobs, served
 from rota.runtime.sleeping import Sleeper
 from rota.runtime.starting import START_SECONDS, may_wait
 from rota.runtime.tasks import end_task
+from rota.store.places import place_of
 from rota.store.pool import Database
 from rota.telemetry.logging import get_logger
 
@@ -272,8 +274,9 @@ class Worker:
         if version != self._registry.version:
             self._definitions.wake()
         self._log.info(
-            "worker started", worker=worker, concurrency=config.concurrency,
-            queues=",".join(config.queues) or "all", jobs=len(jobs),
+            "worker started", worker=worker, database=place_of(self._database.url),
+            concurrency=config.concurrency, queues=",".join(config.queues) or "all",
+            jobs=some_of(self._registry.names()),
         )  # fmt: skip
 
     async def _register(self, jobs: list[str]) -> int:
