@@ -73,8 +73,10 @@ def get(
         entry["value"] = config.get(key)
     if json:
         print_json(entry)
-    else:
-        say(value_text(config.get(key)) if reveal else config.show(key))
+        return
+    say(value_text(config.get(key)) if reveal else config.show(key))
+    if key == "database_url" and config.database_url is None and config.embedded:
+        remark("not set: the embedded Postgres is used; `rota psql` opens it")
 
 
 @commands.command("set")
