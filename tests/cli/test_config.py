@@ -131,8 +131,8 @@ def test_the_line_for_psql_finds_the_tables_of_a_role_that_is_called_like_the_sc
     assert _psql(app) == "psql \"user=rota dbname=d host=h options='-c search_path=public'\""
 
 
-def test_a_database_that_is_not_configured_is_the_embedded_one(cli: Cli, here: Path) -> None:
-    result = cli.done("config", "get", "database_url")
+def test_a_database_that_is_not_configured_is_the_embedded_one(bare_cli: Cli) -> None:
+    result = bare_cli.done("config", "get", "database_url")
     assert (result.out, result.err) == (
         "\n",
         "not set: the embedded Postgres is used; `rota psql` opens it\n",
