@@ -71,7 +71,11 @@ def ask_bank(luck: float) -> None:
         raise rota.Retry(delay=2, message="the bank is busy")
 
 
-@app.job(queue="parcels", tags=["warehouse"])
+@app.job(
+    queue="parcels",
+    tags=["warehouse"],
+    limits=rota.concurrency(1, key="branch:{tenant}", name="packing-tables"),
+)
 async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: str) -> None:
     """Takes a piece from the stock. None left: order more, and look again later."""
     async with ctx.transaction() as conn:
@@ -100,6 +104,7 @@ async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: 
     backoff=rota.Backoff("exponential", base=1, cap=15),
     give_up_on=UnknownArticle,
     tags=["warehouse"],
+    limits=rota.rate(30, per=60, name="supplier-calls"),
 )
 async def call_supplier(ctx: rota.Context, product: str, pieces: int) -> dict[str, int]:
     """Orders more pieces from a supplier whose API is a trial."""
@@ -190,13 +195,14 @@ def nightly_report(ctx: rota.Context) -> dict[str, int]:
         rows = conn.execute(
             "SELECT product, count(*), sum(cents) FROM shop.orders GROUP BY product"
         ).fetchall()
-    for n, (product, count, cents) in enumerate(rows, start=1):
+    sales = dict.fromkeys(PRICES, (0, 0)) | {product: its for product, *its in rows}
+    for n, (product, (count, cents)) in enumerate(sales.items(), start=1):
         if ctx.is_cancelled:
             raise rota.Cancel("nobody wants the report any more")
-        time.sleep(REPORT_SECONDS / len(rows))
-        ctx.progress(n / len(rows), f"counted {product}")
+        time.sleep(REPORT_SECONDS / len(sales))
+        ctx.progress(n / len(sales), f"counted {product}")
         ctx.log.info("counted", product=product, orders=count, cents=cents)
-    return {product: cents for product, _, cents in rows}
+    return {product: cents for product, (_, cents) in sales.items()}
 
 
 @app.job(queue="supplier", max_attempts=2, backoff={"base": 5}, tags=["warehouse"])

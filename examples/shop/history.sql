@@ -47,6 +47,11 @@ FROM rota.past_attempts p JOIN rota.ended_runs r ON r.id = p.run_id
 CROSS JOIN LATERAL rota.group_error(p.job, p.error_type, p.error, p.traceback) g WHERE p.error_type IS NOT NULL;
 SELECT rota.fold_errors();
 
+INSERT INTO rota.tenant_days (tenant, day, succeeded, failed, other, seconds)
+SELECT r.tenant, (r.finished_at AT TIME ZONE 'UTC')::date, count(*) FILTER (WHERE r.state = 'succeeded'),
+       count(*) FILTER (WHERE r.state = 'failed'), count(*) FILTER (WHERE r.state = 'cancelled'), sum(r.duration_ms) / 1000
+FROM rota.ended_runs r WHERE r.tenant <> '' GROUP BY 1, 2 ON CONFLICT DO NOTHING;
+
 -- The schedules were made before all that, and somebody intervened, too.
 UPDATE rota.audit SET at = at - interval '73 hours';
 INSERT INTO rota.audit (at, actor, action, object_type, object_id, before, after, reason)

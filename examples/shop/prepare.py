@@ -1,11 +1,14 @@
 """Before the shop opens: its tables, its SQL jobs, its schedules, and some days of history.
 
 Everything here is harmless to repeat; a history is made only where Rota has not run anything yet.
+`--ready N` names a file descriptor that is written to as soon as a worker may be started.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,10 +36,17 @@ async def main() -> None:
             await conn.execute((HERE / name).read_text())
         if is_new:
             await _plan()
-            await history.make(app, conn)
+            await history.make(app, conn, _tell)
             await _leave_work()
+        else:
+            _tell()
         run = await open_shop.options(key="shop").enqueue()
         print(f"the shop opens with run {run.id}" + (" (already open)" * run.is_duplicate))
+
+
+def _tell() -> None:
+    if "--ready" in sys.argv:
+        os.write(int(sys.argv[-1]), b"!")
 
 
 async def _is_new(conn: Any) -> bool:
@@ -49,6 +59,9 @@ async def _plan() -> None:
     """What needs a calendar or a date: such schedules are not part of the code."""
     now = await app.clock.now()
     grace = app.schedules.by("grace")
+    tenants = app.tenants.by("grace")
+    await tenants.set("north", weight=2, description="The branch in Vienna, twice as large.")
+    await tenants.set("south", description="The branch in Graz.")
     await app.calendars.by("grace").create("shop-days", HOLIDAYS, "When the shop is open.")
     await grace.create(
         "newsletter",
@@ -83,3 +96,5 @@ if __name__ == "__main__":
         asyncio.run(main())
     except rota.RotaError as error:
         raise SystemExit(f"the shop cannot open: {error}") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -87,3 +87,22 @@ async def test_questions_have_answers_of_their_own_and_old_ones_are_forgotten() 
     for key in "abaacab":
         assert await get(key) == key
     assert asked == ["a", "b", "c", "b"], "of three, the one that was asked longest ago is gone"
+
+
+async def test_what_takes_long_is_asked_more_rarely() -> None:
+    now, answers = [0.0], iter((1, 2, 3))
+    shared: Shared[int] = Shared(seconds=3, now=lambda: now[0], slow=10)
+
+    async def ask_for(seconds: float) -> int:
+        now[0] += seconds
+        return next(answers)
+
+    assert await shared.get(lambda: ask_for(0.05)) == 1
+    now[0] += 4.9
+    assert await shared.get(lambda: ask_for(0.5)) == 1, "good for a hundred times as long"
+    now[0] += 0.2
+    assert await shared.get(lambda: ask_for(0.5)) == 2
+    now[0] += 9.9
+    assert await shared.get(lambda: ask_for(0)) == 2
+    now[0] += 0.2
+    assert await shared.get(lambda: ask_for(0)) == 3, "but not for longer than that"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +18,13 @@ import rota
 from rota.api import create_api
 from rota.api import stream as streams
 from rota.api.errors import ProblemError
+from rota.api.paced_changes import PacedChanges
 from rota.api.serve import ApiServer, address, listen
 from rota.api.slots import EventStream, Slots
 from rota.api.stream import Hub, Listener, Sent, events_of
 from rota.errors import DatabaseError
 from rota.model.figures import Changes
+from rota.model.stats import QueueDepth
 from rota.telemetry.events import Event
 from rota.testing import drain, eventually
 from tests.api.conftest import HEADERS, problem
@@ -271,3 +273,32 @@ async def test_one_poller_serves_all_and_outlives_an_error() -> None:
         assert first_news.event.data == {"job": "send", "queue": "mail", "count": 2}
     stopping.set()
     await eventually(lambda: all(listener.is_closed for listener in listeners))
+
+
+async def test_what_waits_is_counted_more_rarely_the_longer_it_takes() -> None:
+    now, took, waiting = [0.0], [0.001], [5000]
+    asked: list[bool] = []
+
+    async def read(after: int | None, depths: Mapping[str, QueueDepth] | None) -> Changes:
+        asked.append(depths is None)
+        now[0] += took[0]
+        mail = QueueDepth("mail", 0, 0, waiting[0], 0, 0, None)
+        return Changes(depths={"mail": mail} if depths is None else dict(depths))
+
+    paced = PacedChanges(read, now=lambda: now[0])
+    for _ in range(3):
+        await paced(None)
+        now[0] += 0.5
+    assert asked == [True, True, True], "what is quick is counted by each poll"
+    took[0] = 0.02
+    asked.clear()
+    for _ in range(9):
+        await paced(None)
+        now[0] += 0.5
+    assert asked == [True, False, False, False] * 2 + [True]
+    now[0] += 5
+    waiting[0] = 10
+    asked.clear()
+    for _ in range(3):
+        await paced(None)
+    assert asked == [True, True, True], "each of a few that wait is news"

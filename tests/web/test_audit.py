@@ -28,6 +28,8 @@ async def test_the_list(web: Browser, deeds: rota.App) -> None:
     assert "grace updated job send “campaign” · priority 5 → 1" in web.text
     assert 'href="/jobs/send"' in web.page
     assert 'href="/queues/mail"' in web.page
+    for noun in ("tenant", "limit"):
+        assert f'href="/audit?noun={noun}"' in web.page
     assert web.text.index("web:linus disabled") < web.text.index("ada resumed"), "the newest first"
 
 

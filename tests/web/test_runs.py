@@ -379,3 +379,20 @@ async def test_a_run_leads_to_the_schedule_of_its_tenant(web: Browser, shop: rot
     made = await shop.schedules.trigger("digest", tenant="acme & co")
     await web.get(f"/runs/{made.run_id}")
     assert "/schedules/digest?tenant=acme+%26+co" in web.page
+
+
+async def test_what_is_empty_takes_one_line_and_what_nobody_scheduled_has_no_occurrence(
+    web: Browser, shop: rota.App
+) -> None:
+    @shop.job
+    async def rest() -> None: ...
+
+    await shop.schedules.create("nightly", "rest", cron="0 3 * * *")
+    made = await shop.schedules.trigger("nightly")
+
+    await web.get(f"/runs/{made.run_id}")
+
+    assert "Schedule nightly" in web.text
+    assert "Occurrence" not in web.text
+    assert "Payload 2 B" in web.text
+    assert "{\n}" not in web.page

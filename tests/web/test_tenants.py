@@ -25,7 +25,13 @@ async def test_the_list_and_one(web: Browser, shop: rota.App) -> None:
     assert "No tenant fits" in web.text
     await web.get("/tenants/acme")
     assert "gold" in web.text
+    assert "None is kept" not in web.text
+    last = web.text.partition("Last runs")[2]
+    assert "queued" in last
+    assert "send" in last
     assert 'href="/runs?tenant=acme"' in web.page
+    await web.get("/tenants/blue")
+    assert "None is kept" in web.text
     await web.get("/tenants/none", 404)
 
 

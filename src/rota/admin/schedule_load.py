@@ -15,6 +15,7 @@ from rota.model.schedule_info import CalendarInfo, ScheduleInfo
 from rota.store import calendars, schedule_lists
 from rota.store.clock import read_clock
 from rota.store.plans import Plan
+from rota.timing.breath import breathing
 from rota.timing.load import MOST_DAYS, HourLoad, LeftOut, Line, Load
 from rota.timing.load import hour as hour_of_lines
 from rota.timing.load import simulate as simulate_lines
@@ -87,7 +88,7 @@ def lines_of(
     """Those that can be followed, and those that nobody can."""
     followed: list[Line] = []
     left_out: list[LeftOut] = []
-    for one in found:
+    for one in breathing(found):
         try:
             closed = calendar_of(known.get(one.calendar or "")) if one.calendar else None
             followed.append(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from rota.admin.face import AsyncFace, Face, SyncFace, command
 from rota.model.figures import Changes, Figures
+from rota.model.stats import QueueDepth
 from rota.model.stats import Stats as StatsInfo
 from rota.model.trend import Trend
 from rota.store import figures, stats, trend
@@ -55,9 +57,12 @@ class StatsCommands(Face):
         return figures.read_figures(most_tenants)
 
     @command
-    def changes(self, after_audit: int | None = None) -> Plan[Changes]:
-        """What a poller compares to say what has happened since; the audit after this row."""
-        return figures.read_changes(after_audit)
+    def changes(
+        self, after_audit: int | None = None, depths: Mapping[str, QueueDepth] | None = None
+    ) -> Plan[Changes]:
+        """What a poller compares to say what has happened since; the audit after this row. With
+        `depths` of an answer before, what waits and runs is not counted again."""
+        return figures.read_changes(after_audit, depths)
 
 
 class Stats(StatsCommands, AsyncFace):

@@ -9,14 +9,25 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+_TIMES = 100
 
 
 class Shared(Generic[T]):
     """Asks once at a time: who comes meanwhile gets that answer, or that error. An answer is good
-    for so many seconds; an older one is given at once to whom it will do, and renewed meanwhile."""
+    for so many seconds; an older one is given at once to whom it will do, and renewed meanwhile.
+    With `slow` seconds an answer that took long is good for longer, up to those: a hundred times as
+    long as it took."""
 
-    def __init__(self, seconds: float = 0.0, now: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
+    def __init__(
+        self,
+        seconds: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        slow: float = 0.0,
+    ) -> None:
+        self._least = self._seconds = seconds
+        self._slow = slow
+        self._began = 0.0
         self._now = now
         self._asking: asyncio.Task[T] | None = None
         self._known: tuple[float, T] | None = None
@@ -27,6 +38,7 @@ class Shared(Generic[T]):
         if self._known is not None and age < self._seconds:
             return self._known[1]
         if self._asking is None:
+            self._began = self._now()
             self._asking = asyncio.create_task(ask())
             self._asking.add_done_callback(self._learn)
         if self._known is not None and age < older:
@@ -38,6 +50,8 @@ class Shared(Generic[T]):
         self._asking = None
         if not asking.cancelled() and asking.exception() is None:
             self._known = self._now(), asking.result()
+            took = self._now() - self._began
+            self._seconds = max(self._least, min(took * _TIMES, self._slow))
 
 
 class SharedBy(Generic[T]):

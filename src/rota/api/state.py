@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from rota.admin.face import Face
+from rota.api.paced_changes import PacedChanges
 from rota.api.shared import Shared
 from rota.api.slots import Slots
 from rota.api.stream import MOST_LISTENERS, Hub
@@ -66,7 +67,7 @@ class ApiState:
 
     def __post_init__(self) -> None:
         stats = self.app.stats.within(self.app.config.server.statement_seconds)
-        self.hub = Hub(stats.changes, self.stopping)
+        self.hub = Hub(PacedChanges(stats.changes), self.stopping)
 
 
 class Desk:

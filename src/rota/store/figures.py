@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rota.model.figures import (
@@ -15,6 +16,7 @@ from rota.model.figures import (
     TenantFigure,
 )
 from rota.model.histogram import unpack
+from rota.model.stats import QueueDepth
 from rota.store.plans import Ask, Plan
 from rota.store.stats import read_depths
 
@@ -48,10 +50,14 @@ def _attempts(*, histogram: bytes, **row: Any) -> AttemptFigure:
     return AttemptFigure(buckets=unpack(histogram), **row)
 
 
-def read_changes(after_audit: int | None) -> Plan[Changes]:
+def read_changes(
+    after_audit: int | None, depths: Mapping[str, QueueDepth] | None = None
+) -> Plan[Changes]:
+    """`depths` are those that were counted before, and will do."""
     attempts = yield Ask("figures/totals", {})
     counts = yield Ask("figures/counts", {})
-    depths = yield from read_depths(_ALL)
+    if depths is None:
+        depths = {it.queue: it for it in (yield from read_depths(_ALL)).queues}
     workers = yield Ask("figures/workers", {})
     deeds = yield Ask("figures/audit", {"after": after_audit})
     return Changes(
@@ -59,7 +65,7 @@ def read_changes(after_audit: int | None) -> Plan[Changes]:
         counts={
             (row["name"], tuple(sorted(row["labels"].items()))): row["amount"] for row in counts
         },
-        depths={it.queue: it for it in depths.queues},
+        depths=dict(depths),
         workers={row["id"]: (row["name"], row["state"]) for row in workers},
         deeds=[Deed(**row) for row in deeds],
     )

@@ -16,6 +16,7 @@ from rota.model.strip import Strip, strip_of
 from rota.store.clock import read_clock
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
+from rota.timing.breath import breathing
 from rota.timing.describe import describe
 from rota.timing.timing import Timing
 
@@ -112,7 +113,7 @@ def read_planned(filters: ScheduleFilters) -> Plan[list[Planned]]:
     params = yield from _wanted(filters)
     yield Ask("session/plan_by_values", {"is_local": True})
     rows = yield Ask("schedules/planned", params)
-    return [Planned(**row) for row in rows]
+    return [Planned(**row) for row in breathing(rows)]
 
 
 def place_of(schedule_id: int) -> Plan[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from rota.timing.breath import breathing
 from rota.timing.load_counts import Counted, Day, Line, PileUp, line_starts
 from rota.timing.nominal import in_utc
 from rota.timing.timing import EPOCH
@@ -99,10 +100,10 @@ def simulate(
     begin = in_utc(start, "start")
     end = begin + timedelta(days=days)
     counted = Counted(zone(timezone), begin, end)
-    for line in lines:
+    for line in breathing(lines):
         counted.add(line)
     counted.settle()
-    found = (_overlap(line, counted.gaps.get(line.name)) for line in lines)
+    found = (_overlap(line, counted.gaps.get(line.name)) for line in breathing(lines))
     overlaps = [one for one in found if one is not None]
     pile_ups = counted.pile_ups(least)
     shown = counted.days()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, tzinfo
 
+from rota.timing.breath import breathing
 from rota.timing.calendar import Calendar
 from rota.timing.starts import starts
 from rota.timing.timing import EPOCH, Timing
@@ -98,7 +99,7 @@ class Counted:
 
     def settle(self) -> None:
         whole: dict[int, int] = defaultdict(int)
-        for (timing, _, is_sharp), lines in self._lines.items():
+        for (timing, _, is_sharp), lines in breathing(self._lines.items()):
             step = timing.interval
             if step is not None and step < _MINUTE:
                 self._add_often(lines, step)
@@ -107,7 +108,7 @@ class Counted:
             group = Group([one.name for one in lines], at)
             self._note_gap(group, step)
             self._count(group, whole, is_sharp)
-        for minute, count in whole.items():
+        for minute, count in breathing(whole.items()):
             self._by_hour[self._hour(minute)] += count
 
     def _note_gap(self, group: Group, step: timedelta | None) -> None:
@@ -153,7 +154,7 @@ class Counted:
     def pile_ups(self, least: int, most: int = 10) -> list[PileUp]:
         """By local time of day, the worst first."""
         found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for minute, count in self._by_minute.items():
+        for minute, count in breathing(self._by_minute.items()):
             if count >= least:
                 wall = wall_at(EPOCH + minute * _MINUTE, self.tz)
                 found[f"{wall:%H:%M}"].append((count, -minute))

@@ -19,7 +19,10 @@ KEYS = {
     "tenant": "tenant", "since": "since", "until": "until",
 }  # fmt: skip
 SPANS = {"": "Any time", "24h": "24 h", "7d": "7 d", "30d": "30 d"}
-NOUNS = ("run", "schedule", "job", "queue", "worker", "calendar", "error", "bulk", "event", "watch")
+NOUNS = (
+    "run", "schedule", "job", "queue", "tenant", "limit", "worker", "calendar", "error", "bulk",
+    "event", "watch",
+)  # fmt: skip
 _WORD = re.compile(r'(\w+):("[^"]*"|\S+)|"([^"]*)"|(\S+)')
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound=Face)
 SECONDS = 3.0
+# What takes long, because much waits or runs, is read more rarely. A page looks again after five
+# seconds; of what needs somebody it is told.
+_SLOW, _SLOW_ATTENTION = 4.5, 10.0
 # No page waits for what was known a moment ago: so many times as old will do while it is renewed.
 _OLDER = 3
 _HOUR, _MONTH = timedelta(hours=1), timedelta(days=30)
@@ -44,7 +47,8 @@ class Watch:
     async def attention(self) -> Attention | None:
         """None while nobody can tell: no page fails because of its navigation."""
         try:
-            return await self._once("attention", self._limited(self._app.attention).get)
+            ask = self._limited(self._app.attention).get
+            return await self._once("attention", ask, slow=_SLOW_ATTENTION)
         except RotaError:
             return None
 
@@ -120,11 +124,13 @@ class Watch:
         self._known.clear()
         self.changes += 1
 
-    async def _once(self, key: Any, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _once(
+        self, key: Any, ask: Callable[[], Coroutine[Any, Any, T]], slow: float = _SLOW
+    ) -> T:
         if len(self._known) > 100:
             self._known.clear()
-        shared: Shared[T] = self._known.setdefault(key, Shared(SECONDS))
-        return await shared.get(ask, older=_OLDER * SECONDS)
+        shared: Shared[T] = self._known.setdefault(key, Shared(SECONDS, slow=slow))
+        return await shared.get(ask, older=max(_OLDER * SECONDS, slow + SECONDS))
 
     def _limited(self, face: F) -> F:
         return face.within(self._app.config.server.statement_seconds)

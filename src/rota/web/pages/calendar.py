@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import ClassVar
 from urllib.parse import urlencode
 
@@ -26,7 +27,8 @@ from rota.web.pages.calendars import path_of as calendar_path
 from rota.web.pages.schedules import path_of, state_of
 
 RANGES = (1, 7, 14, 31)
-_DAY, _LANES, _SHOWN = timedelta(days=1), 30, 30
+_DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
+_LANES, _SHOWN = 30, 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +188,22 @@ async def _ahead(desk: WebDesk, query: CalendarQuery, zone: tzinfo) -> DayAhead:
 
 def _lane(lane: Lane, start: datetime, now: datetime) -> LaneRow:
     one = lane.schedule
-    minutes = (one.avg_duration_ms or 0) / 60_000
-    if lane.count > MOST_DRAWN:
-        bars = _bar(0, 1440)
-    else:
-        starts = ((at - start) / timedelta(minutes=1) for at in lane.times)
-        bars = "".join(_bar(x, max(4.0, min(minutes, 1440 - x))) for x in starts)
+    minutes = round((one.avg_duration_ms or 0) / 60_000)
+    is_full = lane.count > MOST_DRAWN
+    bars = _bar(0, 1440) if is_full else _bars(lane.times, start, minutes)
     path = path_of(one.name, one.tenant)
     return LaneRow(one.name, one.tenant, path, state_of(one, now), bars, lane.count)
 
 
-def _bar(x: float, width: float) -> str:
-    return f"M{x:.0f} 3h{width:.0f}v14h-{width:.0f}z"
+def _bars(times: list[datetime], start: datetime, minutes: int) -> str:
+    """Two starts in one minute are one bar."""
+    places = dict.fromkeys((at - start) // _MINUTE for at in times)
+    return "".join(_bar(x, max(4, min(minutes, 1440 - x))) for x in places)
+
+
+@lru_cache(maxsize=8192)
+def _bar(x: int, width: int) -> str:
+    return f"M{x} 3h{width}v14h-{width}z"
 
 
 def _ticks(start: datetime, zone: tzinfo) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from rota.web.context import Page
 from rota.web.desk import WebDesk, WebState
 from rota.web.watch import Watch
 
-_FEW, _EACH_SECONDS, _MOST_SECONDS = 20, 0.05, 5.0
+_FEW, _EACH_SECONDS, _MOST_SECONDS = 20, 0.1, 5.0
 
 
 async def live(request: Request) -> Response:
@@ -60,7 +60,7 @@ async def topics_of(
 
 def pace_of(listening: int) -> float:
     """The least time between two news, in seconds: the more pages are open, the rarer each of them
-    looks, so that all together ask about as much as twenty would."""
+    looks, so that all together ask as much as ten would each second."""
     return min(listening * _EACH_SECONDS, _MOST_SECONDS) if listening > _FEW else 0.0
 
 

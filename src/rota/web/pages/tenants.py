@@ -11,11 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor, write_cursor
+from rota.model.run import RunInfo
 from rota.model.tenant import TenantInfo, TenantOrder, TenantStats
 from rota.web.context import Page
 from rota.web.desk import WebDesk
 
-PAGE_SIZE = 50
+PAGE_SIZE, _LAST_RUNS = 50, 10
 ORDERS = {"name": "name", "waiting": "most waiting", "failed": "most failures today"}
 
 
@@ -63,6 +64,7 @@ class TenantPage(Page):
     tenant: TenantInfo
     stats: TenantStats
     path: str
+    runs: list[RunInfo]
 
     @property
     def title(self) -> str:
@@ -100,7 +102,9 @@ async def list_tenants(request: Request) -> Response:
 async def show_tenant(request: Request) -> Response:
     desk = WebDesk(request)
     stats = await desk.tenants.stats(desk.name())
-    return await desk.show(TenantPage(stats.tenant, stats, path_of(stats.tenant.name)))
+    name = stats.tenant.name
+    found = await desk.runs.page(tenant=name, limit=_LAST_RUNS)
+    return await desk.show(TenantPage(stats.tenant, stats, path_of(name), found.runs))
 
 
 routes = [Route("/tenants", list_tenants), Route("/tenants/{name}", show_tenant)]
