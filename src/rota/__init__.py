@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from rota.model.tenant import TenantInfo
     from rota.model.worker import WorkerInfo
 
+__version__ = "0.1.0"
+
 __all__ = [
     "App",
     "AttemptInfo",
