@@ -14,7 +14,7 @@ import pytest
 
 import rota
 from rota import config
-from rota.config import Config, RunSettings
+from rota.config import Config, RunSettings, edit
 from rota.config.catalogue import SECTIONS
 from rota.errors import ConfigError, UnknownOption
 from rota.model.backoff import Backoff
@@ -412,28 +412,28 @@ class TestDescribe:
 
 class TestTemplate:
     def test_is_all_defaults(self, project: Path) -> None:
-        config.write_template(project / "rota.toml")
+        edit.write_template(project / "rota.toml")
         assert load() == Config(file=project / "rota.toml")
         assert load().sources == {}
 
     def test_every_line_is_valid_once_uncommented(self, project: Path) -> None:
-        text = re.sub(r"^# (?=\w+ = )", "", config.template(), flags=re.MULTILINE)
+        text = re.sub(r"^# (?=\w+ = )", "", edit.template(), flags=re.MULTILINE)
         write(project / "rota.toml", text)
         loaded = load()
         assert {setting.key for setting in config.describe()} == set(loaded.sources)
 
     def test_names_key_default_range_and_variable(self) -> None:
-        lines = config.template().splitlines()
+        lines = edit.template().splitlines()
         for setting in config.describe():
             assert any(line.startswith(f"# {setting.name} = ") for line in lines)
-            assert setting.env in config.template()
+            assert setting.env in edit.template()
         assert "# (a number from 10 to 3600; default 30; ROTA_WORKER_LEASE_SECONDS)" in lines
         assert max(map(len, lines)) <= 100
 
     def test_overwrites_nothing(self, project: Path) -> None:
         path = write(project / "rota.toml", "schema = 'mine'")
         with pytest.raises(ConfigError, match="exists already"):
-            config.write_template(path)
+            edit.write_template(path)
         assert path.read_text() == "schema = 'mine'"
 
 
@@ -443,9 +443,9 @@ class TestSetAndUnset:
             project / "rota.toml",
             "# ours\nschema = 'a'  # why\n\n[worker]\n# two\nprocesses = 2  # each\n\n[runs]\n",
         )
-        config.set_value(path, "worker.processes", "3")
-        config.set_value(path, "worker.queues", "mail,reports")
-        config.set_value(path, "embedded", "no")
+        edit.set_value(path, "worker.processes", "3")
+        edit.set_value(path, "worker.queues", "mail,reports")
+        edit.set_value(path, "embedded", "no")
         assert path.read_text() == (
             "# ours\nschema = 'a'  # why\nembedded = false\n\n[worker]\n# two\n"
             'processes = 3  # each\nqueues = ["mail", "reports"]\n\n[runs]\n'
@@ -454,11 +454,11 @@ class TestSetAndUnset:
     @pytest.mark.parametrize("setting", config.describe(), ids=lambda setting: setting.key)
     def test_every_setting_of_the_template(self, project: Path, setting: config.Setting) -> None:
         path = project / "rota.toml"
-        config.write_template(path)
+        edit.write_template(path)
         before = path.read_text()
         example = setting.example
         text = ",".join(example) if isinstance(example, tuple) else str(example)
-        value = config.set_value(path, setting.key, text)
+        value = edit.set_value(path, setting.key, text)
         assert value == example
         assert load().get(setting.key) == (
             project / example if isinstance(example, Path) else example
@@ -467,30 +467,30 @@ class TestSetAndUnset:
         lines = path.read_text().splitlines()
         new = next(i for i, line in enumerate(lines) if line.startswith(f"{setting.name} = "))
         assert lines[new - 1] == f"# {lines[new]}"
-        assert config.unset_value(path, setting.key) is True
+        assert edit.unset_value(path, setting.key) is True
         assert path.read_text() == before
 
     def test_what_only_looks_like_the_comment_is_not_taken_for_it(self, project: Path) -> None:
         path = write(project / "rota.toml", 'release = """\n# schema = "x"\n"""\n')
-        config.set_value(path, "schema", "a")
+        edit.set_value(path, "schema", "a")
         assert load().release == '# schema = "x"\n'
         assert load().schema == "a"
 
     def test_creates_file_and_section(self, project: Path) -> None:
         path = project / "rota.toml"
-        config.set_value(path, "worker.poll_seconds", "2")
+        edit.set_value(path, "worker.poll_seconds", "2")
         assert tomllib.loads(path.read_text()) == {"worker": {"poll_seconds": 2.0}}
 
     def test_in_a_pyproject(self, project: Path) -> None:
         path = write(project / "pyproject.toml", "[project]\nname = 'x'\n\n[tool.other]\na = 1\n")
-        config.set_value(path, "schema", "a")
-        config.set_value(path, "worker.processes", "2")
+        edit.set_value(path, "schema", "a")
+        edit.set_value(path, "worker.processes", "2")
         assert tomllib.loads(path.read_text()) == {
             "project": {"name": "x"},
             "tool": {"other": {"a": 1}, "rota": {"schema": "a", "worker": {"processes": 2}}},
         }
         assert (load().schema, load().worker.processes) == ("a", 2)
-        assert config.unset_value(path, "worker.processes") is True
+        assert edit.unset_value(path, "worker.processes") is True
         assert load().worker.processes == 1
 
     @pytest.mark.parametrize(
@@ -500,35 +500,35 @@ class TestSetAndUnset:
     def test_a_bad_key_or_value_changes_nothing(self, project: Path, key: str, text: str) -> None:
         path = write(project / "rota.toml", "# empty\n")
         with pytest.raises(ConfigError):
-            config.set_value(path, key, text)
+            edit.set_value(path, key, text)
         assert path.read_text() == "# empty\n"
 
     def test_a_broken_file_is_left_alone(self, project: Path) -> None:
         path = write(project / "rota.toml", "[worker\n")
         with pytest.raises(ConfigError, match="is not valid TOML"):
-            config.set_value(path, "schema", "a")
+            edit.set_value(path, "schema", "a")
         assert path.read_text() == "[worker\n"
 
     def test_a_section_that_is_no_table_is_an_error(self, project: Path) -> None:
         path = write(project / "rota.toml", "worker = 5\n")
         with pytest.raises(ConfigError, match=r"worker in .*rota\.toml is not a table"):
-            config.set_value(path, "worker.processes", "2")
+            edit.set_value(path, "worker.processes", "2")
         with pytest.raises(ConfigError, match=r"worker in .*rota\.toml is not a table"):
-            config.unset_value(path, "worker.processes")
+            edit.unset_value(path, "worker.processes")
 
     def test_unset_of_what_is_not_set(self, project: Path) -> None:
         path = write(project / "rota.toml", "[worker]\n")
-        assert config.unset_value(path, "worker.processes") is False
-        assert config.unset_value(path, "runs.max_attempts") is False
+        assert edit.unset_value(path, "worker.processes") is False
+        assert edit.unset_value(path, "runs.max_attempts") is False
         with pytest.raises(UnknownOption):
-            config.unset_value(path, "worker.nothing")
+            edit.unset_value(path, "worker.nothing")
 
     def test_keeps_the_mode_and_the_link(self, project: Path) -> None:
         real = write(project / "etc" / "rota.toml", "schema = 'a'\n")
         real.chmod(0o640)
         link = project / "rota.toml"
         link.symlink_to(real)
-        config.set_value(link, "schema", "b")
+        edit.set_value(link, "schema", "b")
         assert link.is_symlink()
         assert real.read_text() == 'schema = "b"\n'
         assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -543,12 +543,12 @@ class TestSetAndUnset:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(ConfigError, match=r"cannot write .*: No space left"):
-            config.set_value(path, "schema", "b")
+            edit.set_value(path, "schema", "b")
         assert path.read_text() == "schema = 'a'\n"
         assert sorted(it.name for it in project.iterdir()) == [".git", "rota.toml"]
 
     def test_windows_line_ends_stay(self, project: Path) -> None:
         path = project / "rota.toml"
         path.write_bytes(b"schema = 'a'\r\n[worker]\r\nprocesses = 2\r\n")
-        config.set_value(path, "worker.processes", "3")
+        edit.set_value(path, "worker.processes", "3")
         assert path.read_bytes() == b"schema = 'a'\r\n[worker]\r\nprocesses = 3\r\n"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from bench.pipe import Pipe
 from bench.systems.base import System
-from rota.app import release
+from rota import __version__
 
 PLACE = "SELECT last_value FROM rota.run_ids"
 OPEN = "SELECT EXISTS (SELECT FROM rota.open_runs WHERE id > %s)"
@@ -40,4 +40,4 @@ class Rota(System):
         return live
 
     def version(self) -> str:
-        return release()
+        return __version__

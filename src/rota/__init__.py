@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LeaseLost,
         LimitError,
         LimitNotFound,
+        MissingExtra,
         PayloadError,
         QueueNotFound,
         QuotaExceeded,
@@ -84,6 +85,8 @@ if TYPE_CHECKING:
     from rota.model.tenant import TenantInfo
     from rota.model.worker import WorkerInfo
 
+__version__ = "0.1.0"
+
 __all__ = [
     "App",
     "AttemptInfo",
@@ -119,6 +122,7 @@ __all__ = [
     "LimitNotFound",
     "LogLine",
     "LogPage",
+    "MissingExtra",
     "OccurrenceInfo",
     "Page",
     "PayloadError",
@@ -207,6 +211,7 @@ _HOMES = {
     "LimitNotFound": "rota.errors",
     "LogLine": "rota.model.log",
     "LogPage": "rota.model.log",
+    "MissingExtra": "rota.errors",
     "OccurrenceInfo": "rota.model.occurrence",
     "Page": "rota.model.page",
     "PayloadError": "rota.errors",

@@ -5,38 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import psycopg
 
-from rota.admin.attention import Attention
-from rota.admin.audit import Audit
-from rota.admin.bulk_actions import BulkActions
-from rota.admin.calendars import Calendars
-from rota.admin.clock import Clock
+from rota import __version__
 from rota.admin.declared_schedules import DeclaredSchedules
-from rota.admin.doctor import Doctor
-from rota.admin.error_groups import Errors
-from rota.admin.events import Events
-from rota.admin.find import Find
-from rota.admin.jobs import Jobs
-from rota.admin.limits import Limits
-from rota.admin.logs import Logs
-from rota.admin.overview import Overview
-from rota.admin.queues import Queues
-from rota.admin.retention import RetentionFace
-from rota.admin.run_views import RunViews
+from rota.admin.faces import Faces
 from rota.admin.runs import Runs
-from rota.admin.schedules import Schedules
-from rota.admin.stats import Stats
-from rota.admin.tenant_handle import Tenant
-from rota.admin.tenants import Tenants, checked_tenant
-from rota.admin.why import Why
-from rota.admin.workers import Workers
 from rota.config import Config
-from rota.embedded import EmbeddedPostgres, default_data_dir
 from rota.errors import ConfigError, TimingError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
@@ -47,8 +25,7 @@ from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
 from rota.jobs.tracing import TracedEmitter, TracedEnqueuer
-from rota.runtime.parent import Parent
-from rota.runtime.worker import Worker
+from rota.jobs.values import checked_tenant
 from rota.store import migrate
 from rota.store.errors import translate
 from rota.store.migrate import Migration
@@ -56,12 +33,10 @@ from rota.store.plans import one
 from rota.store.pool import Conn, Database
 from rota.store.sessions import Session, lent, own
 
-
-def release() -> str:
-    try:
-        return version("rota")
-    except PackageNotFoundError:
-        return "0"
+if TYPE_CHECKING:
+    from rota.admin.tenant_handle import Tenant
+    from rota.embedded import EmbeddedPostgres
+    from rota.runtime.worker import Worker
 
 
 def _module_name(scope: dict[str, Any]) -> str:
@@ -75,12 +50,13 @@ def _module_name(scope: dict[str, Any]) -> str:
     return Path(scope.get("__file__") or "app").stem
 
 
-class App:
+class App(Faces):
     """An application: its jobs, its database, its workers.
 
     `App(database_url=…)`, or ROTA_DATABASE_URL, or rota.toml; none of them: an embedded Postgres.
     Any setting is an argument too: `App(schema="jobs", worker={"concurrency": 4})`. Nothing is
-    opened or started before it is first used. The name, by default that of the module which makes
+    opened or started before it is first used, and what only workers or operators need is not
+    imported either. The name, by default that of the module which makes
     the App, tells the jobs of applications that share a database apart.
     """
 
@@ -103,29 +79,8 @@ class App:
             given_url=self.config.database_url,
             revive=self._revive,
         )
-        self.clock = Clock(self.database)
-        self.jobs = Jobs(self.database).of(self.registry, self.config)
-        self.logs = Logs(self.database)
-        self.queues = Queues(self.database)
-        self.limits = Limits(self.database)
         self.runs = Runs(self.database, self.registry)
-        self.bulk = BulkActions(self.database, self.registry)
-        self.views = RunViews(self.database)
-        self.workers = Workers(self.database)
-        self.tenants = Tenants(self.database)
-        self.stats = Stats(self.database)
-        self.schedules = Schedules(self.database, self.registry, config=self.config)
-        self.calendars = Calendars(self.database)
-        self.audit = Audit(self.database)
-        self.retention = RetentionFace(self.database).of(self.config)
-        self.overview = Overview(self.database)
-        self.attention = Attention(self.database)
-        self.find = Find(self.database)
-        self.doctor = Doctor(self.database)
-        self.errors = Errors(self.database)
-        self.why = Why(self.database)
-        self.events = Events(self.database, self.registry, self.config, self.runs)
-        self._declared = DeclaredSchedules(self.database, self.schedules)
+        self._declared = DeclaredSchedules(self)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = TracedEmitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
@@ -214,7 +169,9 @@ class App:
     def tenant(self, name: str) -> Tenant:
         """The application as one tenant sees it: `await app.tenant("acme").enqueue(send, n=1)`.
         It needs no registration. PayloadError if no tenant can be called so."""
-        return Tenant(checked_tenant(name), self)
+        from rota.admin.tenant_handle import Tenant
+
+        return Tenant(checked_tenant(name), self, self)
 
     # Running.
 
@@ -226,6 +183,9 @@ class App:
         app_ref: str | None = None,
     ) -> Worker:
         """A worker inside this program: `async with app.worker(): …`."""
+        from rota.runtime.parent import Parent
+        from rota.runtime.worker import Worker
+
         config = config or self.config
         return Worker(
             config=config,
@@ -234,7 +194,7 @@ class App:
             app_ref=app_ref,
             owns_process=owns_process,
             parent=Parent.inherited(config.worker.lease_seconds) if owns_process else None,
-            version=release(),
+            version=__version__,
         )
 
     # The database.
@@ -290,6 +250,8 @@ class App:
                 hint="set database_url in rota.toml, ROTA_DATABASE_URL, or App(database_url=…)",
             )
         if self._server is None:
+            from rota.embedded import EmbeddedPostgres, default_data_dir
+
             server = EmbeddedPostgres(self.config.data_dir or default_data_dir())
             server.start()
             self._server = server

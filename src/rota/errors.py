@@ -3,6 +3,7 @@
 * RotaError
   * ConfigError            a setting is missing, malformed or out of range
     * UnknownOption        a key or ROTA_ variable that no setting has
+  * MissingExtra           a part of Rota needs packages that are not installed (an ImportError)
   * EmbeddedError          the embedded Postgres could not be found, started or stopped
   * SchemaError            the database's schema does not fit this release
   * JobError               a job is declared wrongly
@@ -66,6 +67,7 @@ __all__ = [
     "LeaseLost",
     "LimitError",
     "LimitNotFound",
+    "MissingExtra",
     "PayloadError",
     "QueueNotFound",
     "QuotaExceeded",
@@ -113,6 +115,10 @@ class ConfigError(RotaError):
 
 class UnknownOption(ConfigError):
     """A key in a file, an argument or a ROTA_ variable that no setting has; see the hint."""
+
+
+class MissingExtra(RotaError, ImportError):
+    """A part of Rota needs packages that are not installed: the message says how to get them."""
 
 
 class EmbeddedError(RotaError):

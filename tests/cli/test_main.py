@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def test_help_and_completion_import_nothing_heavy() -> None:
 
 def test_every_public_name_is_where_it_says() -> None:
     assert sorted(rota.__all__) == sorted(rota._HOMES)
-    assert all(getattr(rota, name).__name__ == name for name in rota.__all__)
+    for name, home in rota._HOMES.items():
+        assert getattr(rota, name) is getattr(import_module(home), name)
     assert set(rota.__all__) <= set(dir(rota))
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         rota.Nothing  # noqa: B018

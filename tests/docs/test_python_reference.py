@@ -10,9 +10,9 @@ import pytest
 
 import rota
 import rota.testing
-from rota.admin.face import AsyncFace
 from rota.jobs.definition import JobArguments
 from rota.jobs.options import OptionArguments
+from tests.faces import faces_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
@@ -93,8 +93,7 @@ def test_every_command_of_the_managing_faces_has_an_entry() -> None:
     app = rota.App(embedded=False)
     actual = {
         f"app.{noun}.{name}"
-        for noun, face in vars(app).items()
-        if isinstance(face, AsyncFace)
+        for noun, face in faces_of(app).items()
         for name in public(type(face))
         if not name.endswith(("_run", "_run_sync")) and name not in NOT_COMMANDS
     }

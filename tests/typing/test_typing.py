@@ -18,6 +18,7 @@ import pytest
 import rota
 import rota.types
 from rota.admin.face import AsyncFace, Command
+from tests.faces import faces_of
 
 HERE = Path(__file__).parent
 RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
@@ -56,7 +57,7 @@ def test_what_is_wrong_is_refused(checker: Any) -> None:
 def test_what_faces_answer_is_public(app: rota.App) -> None:
     public = {getattr(rota, name) for name in rota.__all__}
     public |= {getattr(rota.types, name) for name in rota.types.__all__}
-    faces = [face for face in vars(app).values() if isinstance(face, AsyncFace)]
+    faces = [*faces_of(app).values()]
     assert len(faces) > 15
     answers = {one for face in faces for one in answered(type(face))}
     assert {one.__name__ for one in answers - public} == set()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rota.admin.schedule_edits import put_many, whole
+from rota.admin.faces import Faces
 from rota.admin.schedule_next import compute_next
-from rota.admin.schedules import Schedules
-from rota.admin.tenants import checked_tenant
 from rota.errors import ScheduleNotFound
 from rota.jobs.decorator import BoundJob
-from rota.jobs.schedule_options import ScheduleArguments
+from rota.jobs.values import checked_tenant
 from rota.store.plans import Plan
-from rota.store.pool import Conn, Database
+from rota.store.pool import Conn
+
+if TYPE_CHECKING:
+    from rota.jobs.schedule_options import ScheduleArguments
 
 # Whom the audit names: nobody typed it.
 ACTOR = "code"
@@ -23,9 +24,8 @@ _PORTION = 1000
 class DeclaredSchedules:
     """What is declared before the database is open waits here; later ones are stored at once."""
 
-    def __init__(self, database: Database, schedules: Schedules) -> None:
-        self._database = database
-        self._schedules = schedules
+    def __init__(self, app: Faces) -> None:
+        self._app = app
         self._waiting: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add(
@@ -37,11 +37,13 @@ class DeclaredSchedules:
     ) -> None:
         """One for each tenant. Checked here and now, so that a mistake is found where it is
         written."""
+        from rota.admin.schedule_edits import whole
+
         job_name = job if isinstance(job, str) else job.name
-        columns = whole(name, job_name, self._schedules.checked(job_name, arguments))
+        columns = whole(name, job_name, self._app.schedules.checked(job_name, arguments))
         wanted = {(_whose(tenant), name): columns for tenant in tenants}
-        if self._database.is_open:
-            self._database.run_sync(_put(wanted))
+        if self._app.database.is_open:
+            self._app.database.run_sync(_put(wanted))
         else:
             self._waiting |= wanted
 
@@ -49,23 +51,30 @@ class DeclaredSchedules:
         """ScheduleNotFound if it was neither declared nor stored."""
         was_waiting = self._waiting.pop((tenant, name), None) is not None
         try:
-            self._schedules.by(ACTOR).sync.delete(name, tenant=tenant)
+            self._app.schedules.by(ACTOR).sync.delete(name, tenant=tenant)
         except ScheduleNotFound:
             if not was_waiting:
                 raise
 
     def store(self, conn: Conn) -> None:
-        self._database.run_on(conn, _put(self._waiting))
+        self._app.database.run_on(conn, _put(self._waiting))
         self._waiting.clear()
 
 
 def _put(wanted: Mapping[tuple[str, str], dict[str, Any]]) -> Plan[None]:
     """By tenant and name, so that two starting processes cannot deadlock; a thousand in a
     statement."""
+    if wanted:
+        yield from _put_ordered(wanted)
+    yield from compute_next()  # also of those that jobs declare
+
+
+def _put_ordered(wanted: Mapping[tuple[str, str], dict[str, Any]]) -> Plan[None]:
+    from rota.admin.schedule_edits import put_many
+
     ordered = [(tenant, name, wanted[tenant, name]) for tenant, name in sorted(wanted)]
     for first in range(0, len(ordered), _PORTION):
         yield from put_many(ordered[first : first + _PORTION], actor=ACTOR)
-    yield from compute_next()  # also of those that jobs declare
 
 
 def _whose(tenant: str) -> str:

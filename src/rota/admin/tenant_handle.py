@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Unpack
 
-from rota.admin.audit import Audit
-from rota.admin.bulk_actions import BulkActions
-from rota.admin.calendars import Calendars
-from rota.admin.clock import Clock
-from rota.admin.events import Events
-from rota.admin.jobs import Jobs
-from rota.admin.limits import Limits
-from rota.admin.logs import Logs
-from rota.admin.queues import Queues
-from rota.admin.runs import Runs
-from rota.admin.schedules import Schedules
-from rota.admin.tenants import Tenants
-from rota.admin.why import Why
-from rota.admin.workers import Workers
+from rota.admin.faces import Faces
+from rota.admin.tenant_faces import TenantFaces
 from rota.errors import PayloadError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob
@@ -27,29 +15,16 @@ from rota.jobs.emit import Emitter, Started
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
-from rota.jobs.schedule_options import ScheduleArguments
 from rota.model.tenant import TenantInfo, TenantSettings, TenantStats
+
+if TYPE_CHECKING:
+    from rota.jobs.schedule_options import ScheduleArguments
 
 P = ParamSpec("P")
 
 
-class Faces(Protocol):
-    """What an application has, of which a handle takes its part."""
-
-    runs: Runs
-    bulk: BulkActions
-    schedules: Schedules
-    logs: Logs
-    events: Events
-    limits: Limits
-    audit: Audit
-    why: Why
-    tenants: Tenants
-    jobs: Jobs
-    queues: Queues
-    workers: Workers
-    calendars: Calendars
-    clock: Clock
+class Application(Protocol):
+    """What a handle needs of its application, beside the faces."""
 
     @property
     def _enqueuer(self) -> Enqueuer: ...
@@ -68,24 +43,13 @@ class Faces(Protocol):
     def unschedule(self, name: str, *, tenant: str = "") -> None: ...
 
 
-class Tenant:
+class Tenant(TenantFaces):
     """Enqueues, emits and schedules for one tenant; `runs`, `bulk`, `schedules`, `logs`, `events`,
     `limits`, `audit` and `why` show and act on what is its own, and another tenant's run by its id
     is not found. `jobs`, `queues`, `workers`, `calendars` and `clock` are the application's."""
 
-    def __init__(self, name: str, app: Faces) -> None:
-        self.name = name
-        self.runs = app.runs.of_tenant(name)
-        self.bulk = app.bulk.of_tenant(name)
-        self.schedules = app.schedules.of_tenant(name)
-        self.logs = app.logs.of_tenant(name)
-        self.events = app.events.of_tenant(name)
-        self.limits = app.limits.of_tenant(name)
-        self.audit = app.audit.of_tenant(name)
-        self.why = app.why.of_tenant(name)
-        self.jobs, self.queues, self.workers = app.jobs, app.queues, app.workers
-        self.calendars, self.clock = app.calendars, app.clock
-        self._tenants = app.tenants
+    def __init__(self, name: str, app: Application, faces: Faces) -> None:
+        super().__init__(name, faces)
         self._enqueuer, self._emitter = app._enqueuer, app._emitter
         self._schedule, self._unschedule = app.schedule, app.unschedule
 
@@ -161,40 +125,40 @@ class Tenant:
 
     async def get(self) -> TenantInfo:
         """Its settings and counts; TenantNotFound while nothing is known of it."""
-        return await self._tenants.get(self.name)
+        return await self._faces.tenants.get(self.name)
 
     def get_sync(self) -> TenantInfo:
-        return self._tenants.sync.get(self.name)
+        return self._faces.tenants.sync.get(self.name)
 
     async def stats(self) -> TenantStats:
-        return await self._tenants.stats(self.name)
+        return await self._faces.tenants.stats(self.name)
 
     def stats_sync(self) -> TenantStats:
-        return self._tenants.sync.stats(self.name)
+        return self._faces.tenants.sync.stats(self.name)
 
     async def set(
         self, reason: str | None = None, **settings: Unpack[TenantSettings]
     ) -> TenantInfo:
-        return await self._tenants.set(self.name, reason, **settings)
+        return await self._faces.tenants.set(self.name, reason, **settings)
 
     def set_sync(self, reason: str | None = None, **settings: Unpack[TenantSettings]) -> TenantInfo:
-        return self._tenants.sync.set(self.name, reason, **settings)
+        return self._faces.tenants.sync.set(self.name, reason, **settings)
 
     async def pause(
         self, reason: str | None = None, until: datetime | timedelta | None = None
     ) -> int:
-        return await self._tenants.pause(self.name, reason, until)
+        return await self._faces.tenants.pause(self.name, reason, until)
 
     def pause_sync(
         self, reason: str | None = None, until: datetime | timedelta | None = None
     ) -> int:
-        return self._tenants.sync.pause(self.name, reason, until)
+        return self._faces.tenants.sync.pause(self.name, reason, until)
 
     async def resume(self, reason: str | None = None) -> int:
-        return await self._tenants.resume(self.name, reason)
+        return await self._faces.tenants.resume(self.name, reason)
 
     def resume_sync(self, reason: str | None = None) -> int:
-        return self._tenants.sync.resume(self.name, reason)
+        return self._faces.tenants.sync.resume(self.name, reason)
 
     def _own(self, call: Call) -> Call:
         whose = call.options.tenant

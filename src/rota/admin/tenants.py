@@ -9,8 +9,8 @@ from typing import Any, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command, stepwise
 from rota.admin.instants import read_instant
-from rota.errors import PayloadError, TimingError
-from rota.jobs.values import check_tenant
+from rota.errors import TimingError
+from rota.jobs.values import checked_tenant
 from rota.model.page import Page
 from rota.model.tenant import (
     TenantAmount,
@@ -151,14 +151,6 @@ class TenantCommands(Face):
             write_audit(self.actor, "tenant.exported", "tenant", name, after=told, tenant=name)
         )
         return archive
-
-
-def checked_tenant(name: str) -> str:
-    """PayloadError if no tenant can be called so."""
-    try:
-        return check_tenant("the name of a tenant", name)
-    except ValueError as error:
-        raise PayloadError(str(error)) from None
 
 
 class Tenants(TenantCommands, AsyncFace):

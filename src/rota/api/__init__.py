@@ -5,6 +5,9 @@ Not imported by `import rota`: FastAPI takes a third of a second.
 
 from __future__ import annotations
 
-from rota.api.app import create_api
+from rota.extras import needing
+
+with needing("server", "the API"):
+    from rota.api.app import create_api
 
 __all__ = ["create_api"]

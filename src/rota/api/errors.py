@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from rota import errors
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 

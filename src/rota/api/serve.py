@@ -10,13 +10,17 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Protocol
 
-import uvicorn
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
 from rota.api.addresses import Addresses, BehindProxies
-from rota.api.connections import Connection, Room, find_places
 from rota.errors import ConfigError
+from rota.extras import needing
+
+with needing("server", "the API"):
+    import uvicorn
+
+    from rota.api.connections import Connection, Room, find_places
 
 _GRACE_SECONDS = 10
 _UNREAD_SECONDS = 30

@@ -16,7 +16,7 @@ from fastapi.sse import format_sse_event
 from rota.errors import RotaError
 from rota.model.figures import Changes, Deed
 from rota.telemetry.events import Event, compare
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 Read = Callable[[int | None], Awaitable[Changes]]
 

@@ -90,8 +90,8 @@ def set_setting(
     json: Json = False,
 ) -> None:
     """Check a value and write it to the file; its comments stay."""
-    from rota.config import set_value
     from rota.config.catalogue import MASK, find_setting
+    from rota.config.edit import set_value
 
     path = _file(file)
     setting = find_setting(key)
@@ -108,7 +108,7 @@ def set_setting(
 @commands.command("unset")
 def unset(key: Key, file: File = None, json: Json = False) -> None:
     """Take a setting out of the file, so that its default holds again."""
-    from rota.config import unset_value
+    from rota.config.edit import unset_value
 
     path = _file(file)
     if not path.exists() or not unset_value(path, key):
@@ -122,7 +122,7 @@ def init(
     json: Json = False,
 ) -> None:
     """Write a rota.toml with every setting, its default and its range as comments."""
-    from rota.config import write_template
+    from rota.config.edit import write_template
 
     if path.exists():
         raise Failure(f"{path} exists already", hint="remove it, or choose another path")

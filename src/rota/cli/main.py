@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from rota import __version__
 from rota.cli import (
     attention,
     audit,
@@ -128,9 +129,7 @@ def options(
 
 def _version(is_wanted: bool) -> None:
     if is_wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"rota {version('rota')}")
+        typer.echo(f"rota {__version__}")
         raise typer.Exit
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rota.config.catalogue import Setting, describe
-from rota.config.edit import set_value, template, unset_value, write_template
 from rota.config.load import Config, Source, find_file
 from rota.config.settings import (
     LogSettings,
@@ -24,8 +23,4 @@ __all__ = [
     "WorkerSettings",
     "describe",
     "find_file",
-    "set_value",
-    "template",
-    "unset_value",
-    "write_template",
 ]

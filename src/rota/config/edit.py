@@ -12,13 +12,15 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-import tomlkit
-from tomlkit import TOMLDocument
-from tomlkit.exceptions import TOMLKitError
-
 from rota.config.catalogue import SECTIONS, Setting, describe, find_setting, parse_text
 from rota.config.load import is_project_file, read_toml
 from rota.errors import ConfigError
+from rota.extras import needing
+
+with needing("worker", "editing rota.toml"):
+    import tomlkit
+    from tomlkit import TOMLDocument
+    from tomlkit.exceptions import TOMLKitError
 
 INTRODUCTION = """\
 # Settings of Rota, each with its default (or an example, where there is none): take away the

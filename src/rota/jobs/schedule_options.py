@@ -13,8 +13,6 @@ from rota.jobs.encoding import encode_value
 from rota.jobs.values import YEAR
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.schedule import CatchUp, Overlap, Requirement, timing_arguments
-from rota.timing.interval import every
-from rota.timing.timing import Timing
 
 Seconds = float | timedelta
 Required = str | tuple[str, Seconds] | Mapping[str, Any] | Requirement
@@ -94,6 +92,8 @@ def check_timing(stored: Mapping[str, Any]) -> None:
     if stored.get("every_from") == "end" and "interval_seconds" not in found:
         raise TimingError("every_from = end belongs to every: it counts from the end of a run")
     if found != ["init"]:
+        from rota.timing.timing import Timing
+
         Timing.of(**timing_arguments({name: stored.get(name) for name in TIMING}))
 
 
@@ -107,7 +107,11 @@ _SHORT = {"cron": "cron", "interval_seconds": "every", "run_at": "at", "init": "
 def _without_every(given: dict[str, Any]) -> dict[str, Any]:
     """`@every 90s` is an interval, and stored as one."""
     cron = given.get("cron")
-    step = None if cron is None else every(cron)
+    if cron is None:
+        return given
+    from rota.timing.interval import every
+
+    step = every(cron)
     if step is not None:
         given |= {"cron": None, "interval_seconds": step.total_seconds()}
     return given

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from rota.errors import PayloadError
 from rota.jobs.encoding import encode_value
 from rota.model.backoff import Backoff
 from rota.model.log import LEVELS
@@ -41,6 +42,14 @@ def check_tenant(name: str, value: Any) -> str:
     if fault is not None:
         raise ValueError(f"{name} {fault}, not {value!r}")
     return str(value)
+
+
+def checked_tenant(name: str) -> str:
+    """PayloadError if no tenant can be called so."""
+    try:
+        return check_tenant("the name of a tenant", name)
+    except ValueError as error:
+        raise PayloadError(str(error)) from None
 
 
 def check_number(name: str, value: Any, least: int, most: int) -> int:

@@ -24,7 +24,7 @@ from rota.runtime.sql_jobs import SqlJobs
 from rota.runtime.tenants import TenantLoop
 from rota.runtime.upkeep import Upkeep
 from rota.store.pool import Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _LAST_SECONDS = 5.0
 

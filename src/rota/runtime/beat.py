@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from psycopg import errors
-from structlog.stdlib import BoundLogger
 
 from rota.runtime.health import Report
 from rota.runtime.usage import measure
+from rota.telemetry.logger import EventLogger
 
 
 class Answer(Protocol):
@@ -28,7 +28,7 @@ class Beat:
     """`execute` takes a statement's name and its parameters, over a connection that waits at most
     `answer_seconds` for each."""
 
-    def __init__(self, execute: Execute, log: BoundLogger, *, answer_seconds: float) -> None:
+    def __init__(self, execute: Execute, log: EventLogger, *, answer_seconds: float) -> None:
         self._execute = execute
         self._log = log
         # Half of it, so that the other half is left for the question who it is.

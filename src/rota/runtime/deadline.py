@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # What a worker may take beyond shutdown_seconds: bodies that were cut off, the last writes.
 STOP_MARGIN = 20.0

@@ -18,7 +18,7 @@ from rota.store.claims import ClaimRequest
 from rota.store.ends import Ends
 from rota.store.feed import Feed
 from rota.store.prepared import Early
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # How long the end of a run whose row somebody holds is left alone.
 _HELD_SECONDS = 0.5

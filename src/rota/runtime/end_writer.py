@@ -14,7 +14,7 @@ from rota.runtime.end_buffer import EndBuffer
 from rota.runtime.health import Health
 from rota.runtime.tasks import end_task
 from rota.store.feed import Feed
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # How long the first connection does everything again after an error of the second one, and how
 # long the second one stays open without work.

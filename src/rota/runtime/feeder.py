@@ -34,7 +34,7 @@ from rota.runtime.waiting import Waiting
 from rota.store.claims import ClaimRequest
 from rota.store.ends import Ends
 from rota.store.feed import Feed
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _STALLED_SECONDS = 1.0
 _LAST_WRITE_SECONDS = 15.0

@@ -32,7 +32,8 @@ from rota.runtime.waiting import Waiting
 from rota.store.feed import Feed
 from rota.store.kept import KeptSessions
 from rota.store.pool import Database
-from rota.telemetry.logging import LEVELS, get_logger
+from rota.telemetry.lines import LEVELS
+from rota.telemetry.logger import get_logger
 
 _CUT_OFF_SECONDS = 10.0
 # Between two looks for work of a worker that rests.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rota.store.pool import AsyncConn
 from rota.store.statements import Statements
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 
 async def run_inits(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rota.runtime.health import Health, Trouble
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # A worker's own work, without which it is of no use; and what it does for the whole fleet, for
 # which nobody's run is cut off.

@@ -16,7 +16,7 @@ from rota.runtime.beat import Answer, Beat, HeldRow
 from rota.runtime.health import Report
 from rota.store.outage import Outage, is_shortage
 from rota.store.pool import Conn, Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _TIMEOUT_GRACE = 5.0
 # The part of a lease that may have passed when it is tried again; more, and nothing is claimed.

@@ -15,7 +15,7 @@ from rota.runtime.health import Turns
 from rota.runtime.tasks import abandon, end_task
 from rota.store.pool import AsyncConn, Database
 from rota.store.reading import Reading
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 CHANNEL = "rota"
 _PROBE_SECONDS = 30.0

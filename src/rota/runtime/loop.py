@@ -11,7 +11,7 @@ from contextlib import suppress
 from rota.runtime.health import Turns
 from rota.runtime.pace import Pace
 from rota.runtime.tasks import abandon, end_task
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0

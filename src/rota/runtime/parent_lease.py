@@ -19,7 +19,7 @@ from psycopg import errors
 from rota.runtime.beat import Beat, HeldRow
 from rota.runtime.stamps import Card, Overdue
 from rota.store.pool import Conn, Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _LOOK_SECONDS = 0.1
 _RETRY_SECONDS = 1.0

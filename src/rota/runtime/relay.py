@@ -18,7 +18,7 @@ from contextlib import suppress
 from rota.runtime.health import Health
 from rota.runtime.listener import CHANNEL, Listener
 from rota.store.pool import Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # Said beside calls. A worker that was told too much at once looks by itself.
 LISTENING, DEAF, MISSED, WAKE = "listening", "deaf", "missed", "wake"

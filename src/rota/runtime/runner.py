@@ -40,7 +40,7 @@ from rota.runtime.feeder import Feeder
 from rota.runtime.sql_jobs import SqlJob, SqlJobs
 from rota.runtime.sql_runner import make_call, outcome_of
 from rota.telemetry import capture, parent
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # How long a thread that was told to stop may take before its slot goes on without it.
 _THREAD_GRACE = 5.0

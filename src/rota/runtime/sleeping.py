@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from rota.runtime.tasks import end_task
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # What is due sooner is not worth it: signing off and on costs more than waiting.
 _SOON_SECONDS = 30.0

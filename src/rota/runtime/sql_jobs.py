@@ -12,7 +12,7 @@ from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
 from rota.runtime.loop import Loop
 from rota.store.pool import Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # A change is called out; this is for calls that were not heard.
 _PERIOD = 30.0

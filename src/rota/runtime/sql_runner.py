@@ -11,7 +11,7 @@ from rota.executors.sql_function import SqlFunctionCall
 from rota.model.outcome import Ended, Failure, Outcome, Policy, decide
 from rota.model.run import Claim
 from rota.runtime.attempt import RunningAttempt, Services
-from rota.telemetry.logging import LEVELS
+from rota.telemetry.lines import LEVELS
 
 
 def make_call(attempt: RunningAttempt, services: Services) -> SqlFunctionCall:

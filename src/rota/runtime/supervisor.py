@@ -21,7 +21,7 @@ from rota.runtime.relay import Relay
 from rota.runtime.shutdown import CALLS
 from rota.runtime.starting import until_open
 from rota.store.pool import Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOOK_SECONDS = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _PATIENCE = 0.5
 _LONGEST = 10.0

@@ -20,7 +20,7 @@ from rota.store.errors import is_missing_partition
 from rota.store.outage import is_unwritable
 from rota.store.pool import AsyncConn, Database
 from rota.store.prepared import Prepared
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 from rota.timing.decisions import Tick
 from rota.timing.judging import Occurrence
 

@@ -38,7 +38,7 @@ from rota.runtime.starting import START_SECONDS, may_wait
 from rota.runtime.tasks import end_task
 from rota.store.places import place_of
 from rota.store.pool import Database
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _TICK_SECONDS = 0.1
 _DECLARE_SECONDS = 5.0

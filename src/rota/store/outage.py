@@ -10,7 +10,7 @@ import psycopg
 from rota.errors import RotaError
 from rota.store.lending import AllInUse
 from rota.store.refusals import code_of
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 # The server is going, gone or coming; without a code the connection itself broke.
 _AWAY = ("57P01", "57P02", "57P03", "57P05")

@@ -14,7 +14,7 @@ import psycopg
 from rota.errors import DatabaseError
 from rota.store.connection import Conn
 from rota.store.sessions import SETTINGS
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 _LOOKS = 10
 _SHOWN = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"

@@ -100,19 +100,6 @@ def update_schedule(
     return bool(rows)
 
 
-def read_pending(name: str | None, tenant: str) -> Plan[Rows]:
-    """Whose next time is not computed: of one name, or all."""
-    return (yield Ask("schedules/pending", {"name": name, "tenant": tenant}))
-
-
-def set_next(times: Sequence[tuple[int, int, datetime]]) -> Plan[None]:
-    """Id, version and next time of each."""
-    if times:
-        ids, versions, ats = zip(*times, strict=True)
-        params = {"ids": list(ids), "versions": list(versions), "ats": list(ats)}
-        yield Ask("schedules/set_next", params)
-
-
 def read_requirements(tenant: str) -> Plan[Rows]:
     """Name, job and required names of each schedule."""
     return (yield Ask("schedules/requiring", {"tenant": tenant}))

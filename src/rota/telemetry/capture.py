@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from typing import Any
 
+from rota.telemetry.importing import when_imported
+
 Write = Callable[[str, str, Mapping[str, Any]], None]
 
 _writer: ContextVar[Write | None] = ContextVar("rota_log_writer", default=None)
@@ -63,7 +65,7 @@ def install() -> None:
 
     call_handlers.is_of_rota = True  # type: ignore[attr-defined]
     logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
-    _install_structlog()
+    when_imported("structlog", _install_structlog)
 
 
 def _install_structlog() -> None:

@@ -1,7 +1,7 @@
 """Rota's own log lines go through the standard library, as a host application expects.
 
-They are written with structlog, so that each line is an event with fields. A program of Rota
-calls `configure`; inside somebody's own program its loggers `rota.*` follow what is set there.
+Each line is an event with fields. A program of Rota calls `configure`; inside somebody's own
+program its loggers `rota.*` follow what is set there.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, MutableMapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Any, TextIO
 
-import structlog
+from rota.model.printable import entry, lines
+from rota.telemetry.importing import when_imported
+from rota.telemetry.lines import INDENT, LEVELS, beginning, clock
+from rota.telemetry.logger import EventLogger, get_logger, show, text_of
 
-from rota.model.printable import entry, lines, one_line
-
-LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
-_INDENT = "    "
+__all__ = [
+    "LEVELS",
+    "EventLogger",
+    "configure",
+    "get_logger",
+    "print_line",
+    "print_traceback",
+]
 
 
 class _Formatter(logging.Formatter):
@@ -29,12 +35,12 @@ class _Formatter(logging.Formatter):
     of an entry begins with a time, and nothing steers the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        shown = _shown(record.created)
-        line = f"{shown}{_begin(record.levelname, record.name)}{record.getMessage()}"
+        shown = clock(record.created)
+        line = f"{shown}{beginning(record.levelname, record.name)}{record.getMessage()}"
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         parts = (line, record.exc_text, record.stack_info)
-        return entry("\n".join(part for part in parts if part), _INDENT)
+        return entry("\n".join(part for part in parts if part), INDENT)
 
 
 class _Console(logging.StreamHandler[TextIO]):
@@ -53,9 +59,9 @@ class _Console(logging.StreamHandler[TextIO]):
         """At once, one write for each line, so that a process that is killed has said it. No lock
         is needed where the system takes a line as one; `now` is monotonic, in nanoseconds."""
         if now >= self._next:
-            self._shown, self._next = _shown(time.time()), now + 10**9 - time.time_ns() % 10**9
+            self._shown, self._next = clock(time.time()), now + 10**9 - time.time_ns() % 10**9
         if "\n" in text:
-            text = entry(text, _INDENT)
+            text = entry(text, INDENT)
         line = f"{self._shown}{begin}{text}\n"
         try:
             if self._file is None or self.stream.closed:
@@ -97,10 +103,6 @@ def _descriptor(stream: TextIO) -> int | None:
         return None
 
 
-def _shown(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
 _console: _Console | None = None
 _is_showing_tracebacks = False
 
@@ -114,8 +116,7 @@ def configure(level: str, stream: TextIO | None = None, *, tracebacks: bool = Fa
     root = logging.getLogger()
     root.handlers[:] = [_console]
     root.setLevel(LEVELS[level])
-    if not structlog.is_configured():
-        configure_structlog(level, _console.stream)
+    when_imported("structlog", _configure_structlog)
     if threading.excepthook is threading.__excepthook__:
         threading.excepthook = _thread_failed
 
@@ -129,43 +130,12 @@ def _thread_failed(failed: threading.ExceptHookArgs) -> None:
         )
 
 
-def configure_structlog(level: str, stream: TextIO) -> None:
-    """For handlers that use structlog without a word about how: by itself it prints what it is
-    given. It keeps its own way of printing, so that what is captured of it keeps its fields."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.StackInfoRenderer(),
-            structlog.dev.set_exc_info,
-            structlog.processors.format_exc_info,
-            _render_whole,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(stream),
-    )
+def _configure_structlog() -> None:
+    """For handlers that use it without a word about how."""
+    from rota.telemetry.structlog_lines import configure_structlog
 
-
-def _render_whole(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    begin = _begin(str(event.pop("level")).upper(), "structlog")
-    below = event.pop("exception", None), event.pop("stack", None)
-    parts = (f"{_shown(time.time())}{begin}{_render(event)}", *below)
-    return entry("\n".join(part for part in parts if part), _INDENT)
-
-
-def get_logger(part: str) -> structlog.stdlib.BoundLogger:
-    """A logger of the standard library's `rota.<part>`, with fields."""
-    logger: structlog.stdlib.BoundLogger = structlog.wrap_logger(
-        logging.getLogger(f"rota.{part}"),
-        processors=[structlog.stdlib.filter_by_level, _to_record],
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
-    return logger
-
-
-@cache
-def _begin(level: str, name: str) -> str:
-    return f" {one_line(level):<7} {one_line(name):<14} "
+    if _console is not None:
+        configure_structlog(logging.getLogger().level, _console.stream)
 
 
 # What is known of the lines of a job and level: logger, number, how a line begins.
@@ -174,7 +144,7 @@ _ways: dict[str, dict[str, tuple[logging.Logger, int, str]]] = {level: {} for le
 
 def _way(job: str, level: str) -> tuple[logging.Logger, int, str]:
     name = f"rota.job.{job}"
-    way = logging.getLogger(name), LEVELS[level], _begin(level.upper(), name)
+    way = logging.getLogger(name), LEVELS[level], beginning(level.upper(), name)
     _ways[level][job] = way
     return way
 
@@ -182,17 +152,17 @@ def _way(job: str, level: str) -> tuple[logging.Logger, int, str]:
 def print_line(
     job: str, level: str, message: object, run: int, fields: Mapping[str, Any], now: int
 ) -> None:
-    """A line of a handler on the console, without the way through structlog's processors: it is
-    on the path of every run."""
+    """A line of a handler on the console, without the way through a record: it is on the path
+    of every run."""
     logger, number, begin = _ways[level].get(job) or _way(job, level)
     if not logger.isEnabledFor(number):
         return
     if not (type(message) is str and message.isprintable()):
-        message = lines(_text(message))
+        message = lines(text_of(message))
     text = f"{message}  run={run}"
     for name, value in fields.items():
-        shown = name if name.isidentifier() else _show(name)
-        text += f" {shown}={value}" if type(value) is int else f" {shown}={_show(value)}"
+        shown = name if name.isidentifier() else show(name)
+        text += f" {shown}={value}" if type(value) is int else f" {shown}={show(value)}"
     console = _console
     if console is not None and console.is_alone(logger):
         console.print(begin, text, now)
@@ -204,30 +174,3 @@ def print_traceback(job: str, text: str, run: int) -> None:
     """Of a failed attempt, where somebody develops."""
     if _is_showing_tracebacks and text:
         print_line(job, "error", text.rstrip(), run, {}, time.monotonic_ns())
-
-
-def _text(value: object) -> str:
-    """Never raises: a line must not fail its attempt."""
-    try:
-        return str(value)
-    except Exception as error:
-        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
-
-
-def _to_record(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
-) -> tuple[tuple[str], dict[str, Any]]:
-    """What the standard library's logger is called with: exceptions are its to show."""
-    own = {name: event.pop(name) for name in ("exc_info", "stack_info") if name in event}
-    return (_render(event),), own
-
-
-def _render(event: MutableMapping[str, Any]) -> str:
-    text = one_line(_text(event.pop("event")))
-    fields = " ".join(f"{_show(name)}={_show(value)}" for name, value in event.items())
-    return f"{text}  {fields}" if fields else text
-
-
-def _show(value: Any) -> str:
-    text = _text(value)
-    return text if " " not in text and text.isprintable() else repr(text)

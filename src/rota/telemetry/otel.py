@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rota.model.outcome import Failure
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 FIELDS = ("traceparent", "tracestate")
 _API = "opentelemetry.trace"
 # Read once: a look into the environment takes longer than all else here.
-_IS_ASKED_FOR = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+_IS_ASKED_FOR = (
+    "OTEL_PYTHON_TRACER_PROVIDER" in os.environ and find_spec("opentelemetry") is not None
+)
 _BAD = ("failed", "timed_out", "lost")
 _ORIGIN = ("schedule", "scheduled_for", "tenant")
 _known: tuple[Any, Tracer] | None = None

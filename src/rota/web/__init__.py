@@ -5,6 +5,9 @@ main.mount("/rota", rota.web.create_site(app))
 
 from __future__ import annotations
 
-from rota.web.app import Site, create_site
+from rota.extras import needing
+
+with needing("server", "the dashboard"):
+    from rota.web.app import Site, create_site
 
 __all__ = ["Site", "create_site"]

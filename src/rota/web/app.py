@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rota import __version__
 from rota.api.addresses import Addresses
 from rota.api.app import create_api
 from rota.api.auth import Authenticate, LocalOnly, path_of
@@ -20,7 +21,6 @@ from rota.api.errors import ProblemError
 from rota.api.limits import BodyLimit, RateLimit
 from rota.api.routing import whole_names
 from rota.api.state import ApiState
-from rota.app import release
 from rota.errors import ConfigError
 from rota.web import assets
 from rota.web.access import Door, Gate
@@ -93,7 +93,7 @@ def _pages(state: ApiState, authenticate: Authenticate | None, is_local: bool) -
     pages = Starlette(
         routes=routes, middleware=gates, exception_handlers={HTTPException: failure.show}
     )
-    pages.state.web = WebState(state, door, release(), watch)
+    pages.state.web = WebState(state, door, __version__, watch)
     return pages
 
 

@@ -11,7 +11,7 @@ from rota.errors import JobError
 from rota.executors.ending import Rows
 from rota.executors.guests.base import Guest, Terms
 from rota.store.drivers import fetch_django
-from rota.telemetry.logging import get_logger
+from rota.telemetry.logger import get_logger
 
 
 class DjangoConnection(Guest):
