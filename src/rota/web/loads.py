@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rota.web.desk import WebDesk
 
 # How long a page waits for what has to be counted first.
-PATIENCE = 0.03
+PATIENCE = 0.08
 # Counting many schedules is a second of work: it may take a fiftieth of the time.
 _FRESH, _SHARE = 60.0, 50
 _GOOD, _MOST = 600.0, 32

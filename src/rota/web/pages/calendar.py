@@ -87,7 +87,7 @@ class LaneRow:
 class DayAhead:
     rows: list[LaneRow]
     title: str
-    ticks: list[tuple[str, str]]
+    ticks: list[tuple[int, str]]
     before: str | None
     after: str | None
     more: bool
@@ -206,15 +206,15 @@ def _bar(x: int, width: int) -> str:
     return f"M{x} 3h{width}v14h-{width}z"
 
 
-def _ticks(start: datetime, zone: tzinfo) -> list[tuple[str, str]]:
-    """Every second hour: its place, and what the clocks show."""
+def _ticks(start: datetime, zone: tzinfo) -> list[tuple[int, str]]:
+    """Every second hour: its minute, and what the clocks show."""
     first = start.replace(minute=0) + timedelta(hours=1)
     found = []
     for number in range(24):
         at = first + timedelta(hours=number)
         local = at.astimezone(zone)
         if local.hour % 2 == 0 or local.minute:
-            found.append((f"{(at - start) / timedelta(minutes=1):.0f}", f"{local:%H}"))
+            found.append(((at - start) // _MINUTE, f"{local:%H}"))
     return found
 
 
