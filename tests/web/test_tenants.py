@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from typing import Any
 from urllib.parse import quote
 
@@ -100,3 +102,15 @@ async def test_names_are_text_and_nothing_else(web: Browser, shop: rota.App) -> 
     assert "<u>" not in web.page
     await web.post(f"/tenants/{quote(name, safe='')}/pause", reason="<b>")
     assert (await shop.tenants.get(name)).is_paused
+
+
+async def test_the_button_exports_all_of_its_data(web: Browser, shop: rota.App) -> None:
+    await shop.tenants.set("acme", weight=2)
+    await web.get("/tenants/acme")
+    assert 'href="/tenants/acme/export" download' in web.page
+    answer = await web.client.get("/tenants/acme/export")
+    assert answer.headers["content-type"] == "application/gzip"
+    with tarfile.open(fileobj=io.BytesIO(answer.content), mode="r:gz") as archive:
+        assert "settings.jsonl" in archive.getnames()
+    assert (await shop.audit.list(action="tenant.exported"))[0].actor == "web:admin"
+    await web.get("/tenants/none/export", 404)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command, stepwise
 from rota.admin.instants import read_instant
+from rota.admin.tenant_stream import ArchiveStream
 from rota.errors import PayloadError, TimingError
 from rota.jobs.values import check_tenant
 from rota.model.page import Page
@@ -175,6 +177,12 @@ class Tenants(TenantCommands, AsyncFace):
         Row by row, however much there is."""
         await self.database.open()
         return await asyncio.to_thread(self._export, name, to, on_progress)
+
+    async def stream(self, name: str) -> AsyncGenerator[bytes]:
+        """The same archive in chunks, while it is written. TenantNotFound before the first."""
+        await self.database.open()
+        tenant = await self.get(name)
+        return ArchiveStream(self.database, tenant.name, self.actor).chunks()
 
 
 class SyncTenants(TenantCommands, SyncFace):

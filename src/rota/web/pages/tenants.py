@@ -103,4 +103,15 @@ async def show_tenant(request: Request) -> Response:
     return await desk.show(TenantPage(stats.tenant, stats, path_of(stats.tenant.name)))
 
 
-routes = [Route("/tenants", list_tenants), Route("/tenants/{name}", show_tenant)]
+async def export_tenant(request: Request) -> Response:
+    """All of its data, as a file to save."""
+    desk = WebDesk(request)
+    desk.check("tenants.export")
+    return await desk.export_tenant(desk.name())
+
+
+routes = [
+    Route("/tenants", list_tenants),
+    Route("/tenants/{name}", show_tenant),
+    Route("/tenants/{name}/export", export_tenant),
+]
