@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command, stepwise
 from rota.admin.instants import read_instant
 from rota.admin.tenant_stream import ArchiveStream
-from rota.errors import PayloadError, TimingError
+from rota.errors import FilterError, PayloadError, TimingError
 from rota.jobs.values import check_tenant
 from rota.model.page import Page
 from rota.model.tenant import (
@@ -21,6 +21,7 @@ from rota.model.tenant import (
     TenantOrder,
     TenantRemoval,
     TenantSettings,
+    TenantShare,
     TenantStats,
 )
 from rota.store import tenant_delete, tenants
@@ -32,6 +33,7 @@ from rota.store.tenant_export import export_tenant
 from rota.store.versions import expect_version
 
 Found = list[TenantInfo]
+Shares = list[TenantShare]
 
 
 class TenantCommands(Face):
@@ -115,6 +117,14 @@ class TenantCommands(Face):
     def stats(self, name: str) -> Plan[TenantStats]:
         """What it has, what it did in the last month by day, and how its last runs went."""
         return tenants.read_stats(name)
+
+    @command
+    def shares(self, *, days: int = 14, most: int = 5) -> Plan[Shares]:
+        """How the attempts of the last `days` were shared: the tenants with most, beside their
+        weights, and all others together; by day (UTC), the oldest first."""
+        if not 1 <= days <= 31 or not 1 <= most <= 100:
+            raise FilterError("shares: days is 1 to 31, most 1 to 100")
+        return tenants.read_shares(days, most)
 
     @command
     def amount(self, name: str) -> Plan[TenantAmount]:

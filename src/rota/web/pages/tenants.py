@@ -11,11 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor, write_cursor
-from rota.model.tenant import TenantInfo, TenantOrder, TenantStats
+from rota.model.tenant import TenantInfo, TenantOrder, TenantShare, TenantStats
 from rota.web.context import Page
 from rota.web.desk import WebDesk
 
 PAGE_SIZE = 50
+DAYS = 14  # of the chart
 ORDERS = {"name": "name", "waiting": "most waiting", "failed": "most failures today"}
 
 
@@ -49,10 +50,24 @@ class TenantsPage(Page):
     tenants: list[tuple[str, TenantInfo]]
     query: TenantQuery
     next: str | None
+    shares: list[TenantShare]
 
     @property
     def title(self) -> str:
         return "Tenants"
+
+    @property
+    def ended(self) -> int:
+        return sum(one.ended for one in self.shares)
+
+    @property
+    def most(self) -> int:
+        """In one day, of one row: all rows are drawn to the same scale."""
+        return max((count for one in self.shares for count in one.counts), default=1) or 1
+
+    @property
+    def days(self) -> int:
+        return DAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +109,8 @@ async def list_tenants(request: Request) -> Response:
     )
     onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
     rows = [(path_of(one.name), one) for one in found.items]
-    return await desk.show(TenantsPage(rows, query, onward))
+    shares = await desk.tenants.shares(days=DAYS)
+    return await desk.show(TenantsPage(rows, query, onward, shares))
 
 
 async def show_tenant(request: Request) -> Response:
