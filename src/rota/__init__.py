@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from rota.jobs.context import Context
     from rota.jobs.decorator import Job
+    from rota.jobs.deliveries import debounce, throttle
     from rota.jobs.handle import Run
     from rota.jobs.limits import concurrency, rate, sequence
     from rota.jobs.on import on
@@ -166,12 +167,14 @@ __all__ = [
     "after",
     "concurrency",
     "cron",
+    "debounce",
     "every",
     "init",
     "on",
     "once",
     "rate",
     "sequence",
+    "throttle",
 ]
 
 # Imported when first asked for: the command line shall answer `--help` without the half second
@@ -255,12 +258,14 @@ _HOMES = {
     "after": "rota.jobs.timings",
     "concurrency": "rota.jobs.limits",
     "cron": "rota.jobs.timings",
+    "debounce": "rota.jobs.deliveries",
     "every": "rota.jobs.timings",
     "init": "rota.jobs.timings",
     "on": "rota.jobs.on",
     "once": "rota.jobs.timings",
     "rate": "rota.jobs.limits",
     "sequence": "rota.jobs.limits",
+    "throttle": "rota.jobs.deliveries",
 }
 
 

@@ -133,6 +133,37 @@ async def test_a_paused_queue_with_what_waits(app: rota.App, engine: Engine) -> 
     assert "paused_queue" not in kinds(await app.attention.get())
 
 
+async def test_a_paused_tenant_with_what_waits(app: rota.App, engine: Engine) -> None:
+    engine.job("send")
+    await app.tenants.pause("idle")
+    assert "paused_tenant" not in kinds(await app.attention.get()), "nothing of it waits"
+    engine.enqueue("send", tenant="acme")
+    engine.enqueue("send", tenant="acme")
+    await app.tenants.by("grace").pause("acme", "unpaid")
+    need = await only(app, "paused_tenant")
+
+    assert need.sentence == "Tenant acme is paused: 2 runs wait"
+    assert need.reason == "by grace: “unpaid”, no end set"
+    assert (need.state, need.command) == ("paused", "rota tenants resume acme")
+    assert need.since is not None
+    assert need.figures["waiting"] == 2
+    await app.tenants.pause("acme", until=timedelta(hours=1))
+    assert ", until " in ((await only(app, "paused_tenant")).reason or "")
+    engine.advance(3601)
+    assert "paused_tenant" not in kinds(await app.attention.get()), "its pause is over"
+
+
+async def test_the_kept_count_of_a_paused_tenant(app: rota.App, engine: Engine) -> None:
+    engine.job("send")
+    engine.enqueue("send", tenant="acme")
+    await app.tenants.pause("acme")
+    engine.conn.execute(
+        "INSERT INTO rota.tenant_depths (tenant, waiting, queued) VALUES ('acme', 1000000, 1000000)"
+        " ON CONFLICT (tenant) DO UPDATE SET waiting = 1000000"
+    )
+    assert (await only(app, "paused_tenant")).says == "is paused: 1,000,000 runs wait"
+
+
 async def test_a_schedule_that_is_late(app: rota.App, schedules: Schedules) -> None:
     schedules.add("report", cron="0 13 * * *")
     await schedules.tick()

@@ -341,6 +341,34 @@ def test_a_job_that_no_event_has_started(why: Asker, engine: Engine) -> None:
     assert not {"no_event", "event_filtered"} & set(why.codes("work"))
 
 
+def test_events_that_are_throttled_and_debounced(why: Asker, engine: Engine) -> None:
+    engine.worker()
+    rule = (
+        "UPDATE rota.jobs SET events = '{order.*}', event_delivery = %s::jsonb"
+        " WHERE name = 'work' RETURNING 1"
+    )
+    engine.one(rule, '{"throttle_seconds": 60}')
+    engine.rows("SELECT rota.emit('order.paid')")
+    assert "event_throttled" not in why.codes("work")
+    engine.rows("SELECT rota.emit('order.paid')")
+    reason = why("work")["event_throttled"]
+    assert reason.sentence == (
+        "Event 2, the last that it is bound to, was throttled: run 1 is that of its period."
+    )
+    assert reason.command == "rota events show 2"
+    engine.one(rule, '{"debounce_seconds": 60}')
+    engine.conn.execute("DELETE FROM rota.keys")
+    for _ in range(3):
+        engine.rows("SELECT rota.emit('order.paid')")
+    (run,) = engine.rows("SELECT id FROM rota.open_runs WHERE state = 'scheduled'")
+    reason = why(str(run["id"]))["debounced"]
+    assert reason.sentence == (
+        "It waits for a quiet time: it has the last of 3 events, and each that comes puts it off."
+    )
+    assert reason.command == "rota events list --job work"
+    assert reason.until is not None
+
+
 def test_a_job_that_is_held_in_every_way(why: Asker, engine: Engine) -> None:
     engine.worker("other", queues=["reports"])
     engine.one("SELECT rota.set_job_enabled('work', false)")

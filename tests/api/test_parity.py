@@ -81,6 +81,7 @@ SAME = {
     "tenants show": "get_tenant get_tenant_stats",
     "tenants set": "set_tenant remove_tenant",
     "tenants delete": "delete_tenant",
+    "tenants export": "export_tenant",
     "tenants pause": "pause_tenant",
     "tenants resume": "resume_tenant",
     "limits list": "list_limits",
@@ -119,7 +120,7 @@ SAME = {
 # What only makes sense where it is typed; docs/reference/api.md says why.
 CLI_ONLY = {
     "", "dev", "worker", "server", "migrate", "grant", "bench", "config set", "config unset",
-    "config init", "tenants export",
+    "config init",
 }  # fmt: skip
 # What a command has in each of its answers: whether one lives, and what time it is.
 API_ONLY = {"health", "ready", "metrics", "get_clock"}
@@ -153,6 +154,7 @@ WORDS = {
 LOCAL = {
     "logs search": {"--patience"},  # the API's searches are short, and go on by their cursor
     "doctor": {"--all"},  # the API's answer always has what is fine
+    "tenants export": {"--to", "--force"},  # the answer is the file
     "config get": {"--reveal"},  # secrets stay where they are
 }
 

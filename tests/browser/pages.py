@@ -117,6 +117,7 @@ NOT_PAGES = frozenset(
         "/logs/stream",
         "/logs/earlier",
         "/logs/download",
+        "/tenants/{name}/export",
     }
 )
 # For whoever has not come in.

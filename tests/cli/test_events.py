@@ -85,6 +85,24 @@ def test_what_is_kept(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert "no job is bound to it" in cli.done("events", "bindings", "x").err
 
 
+def test_bursts(cli: Cli, conn: psycopg.Connection[Any]) -> None:
+    conn.execute("INSERT INTO rota.jobs (name, events) VALUES ('sync', '{order.*}')")
+    rule = '{"debounce_seconds": 5, "longest_seconds": 60, "key": "{n}"}'
+    cli.done("jobs", "update", "sync", "--event-delivery", rule)
+    shown = cli.done("jobs", "show", "sync").out
+    assert "the last after 5 s of quiet, at the latest 1 min after the first, for each {n}" in shown
+    for _ in range(2):
+        cli.done("events", "emit", "order.paid", '{"n": 1}')
+    assert "sync 1 (debounced)" in cli.done("events", "list", "--outcome", "debounced").out
+    assert "debounced into run 1" in cli.done("events", "show", "2").out
+    assert "the last of 2 events" in cli.done("why", "1").out
+    again = cli.done("events", "replay", "--job", "sync", "--event", "order.*", "--again").out
+    assert "started 0 runs of sync; 2 joined the run of another event" in again
+    cli.done("jobs", "update", "sync", "--event-delivery", "none")
+    assert cli.done("jobs", "show", "sync", "--json").json["event_delivery"] is None
+    assert "either" in cli("jobs", "update", "sync", "--event-delivery", '{"key": "a"}').err
+
+
 def test_replay(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     cli.done("events", "emit", "order.paid", '{"n": 1}')
     conn.execute("INSERT INTO rota.jobs (name) VALUES ('late')")

@@ -296,3 +296,29 @@ def test_every_enqueue_checks_the_name(engine: Engine, tenant: str) -> None:
     with pytest.raises(psycopg.Error, match='the tenant of job "work"') as caught:
         engine.enqueue(tenant=tenant)
     assert caught.value.sqlstate == "RO002"
+
+
+def test_an_isolated_run_of_a_paused_tenant_does_not_start(engine: Engine) -> None:
+    """From the moment of the pause, and not only when a worker has held it."""
+    run = engine.enqueue(tenant="acme")
+    lost = engine.worker()
+    engine.claim_one(lost)
+    engine.lose(lost)
+    engine.rescue()
+    assert engine.one("SELECT held_by FROM rota.open_runs WHERE id = %s", run) == "suspect"
+    worker = engine.worker()
+    engine.conn.execute(
+        "INSERT INTO rota.tenants (name, is_paused, paused_at, paused_by)"
+        " VALUES ('acme', true, rota.now(), 'ada')"
+    )
+    assert engine.claim_suspect(worker) == []
+    other = engine.enqueue(tenant="blue")
+    engine.conn.execute(
+        "UPDATE rota.open_runs SET held_by = 'suspect', is_suspect = true WHERE id = %s", [other]
+    )
+    (claim,) = engine.claim_suspect(worker)
+    assert claim["id"] == other, "it stands in nobody's way"
+    engine.succeed(worker, claim)
+    engine.one("SELECT rota.resume_tenant('acme')")
+    (claim,) = engine.claim_suspect(worker)
+    assert (claim["id"], claim["attempt"]) == (run, 2)

@@ -45,7 +45,8 @@ def test_every_exported_name_is_explained() -> None:
     assert {name for name in rota.__all__ if name[0].isupper()} <= words
     assert first_cells("Timings") == ["cron", "every", "once", "init", "after"]
     assert first_cells("Limits") == ["concurrency", "rate", "sequence"]
-    others = {"on"}  # told with the option `events`
+    assert first_cells("Bursts of events") == ["debounce", "throttle"]
+    others = {"on", *first_cells("Bursts of events")}  # on is told with the option `events`
     small = {name for name in rota.__all__ if name[0].islower()}
     assert small == {*first_cells("Timings"), *first_cells("Limits"), *others}
 

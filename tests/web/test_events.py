@@ -77,6 +77,25 @@ async def test_one(web: Browser, events: rota.App) -> None:
     await web.get("/events/99", 404)
 
 
+async def test_bursts(web: Browser, shop: rota.App) -> None:
+    rule = {"throttle_seconds": 3600, "key": "user:{user_id}"}
+    await shop.jobs.update("send", events=["user.*"], event_delivery=rule)
+    for _ in range(2):
+        await shop.emit("user.created", {"user_id": 1})
+    await web.get("/events?outcome=throttled")
+    assert "send 1 (throttled)" in web.text
+    await web.get("/events/2")
+    assert "send 1 throttled until " in web.text
+    await web.get("/jobs/send")
+    assert "throttled: the first in 1 h, for each user:{user_id}" in web.text
+    await web.get("/jobs/send/edit")
+    await web.post("/jobs/send/edit", event_delivery='{"debounce_seconds": 5}')
+    found = await shop.jobs.get("send")
+    assert found.event_delivery == {"debounce_seconds": 5}
+    await web.get("/jobs/send/edit")
+    await web.post("/jobs/send/edit", 422, event_delivery='{"debounce_seconds": -5}')
+
+
 async def test_replay(web: Browser, events: rota.App, conn: Any) -> None:
     await web.get("/events/replay?name=user.*&job=clean")
     assert "2 runs of clean would start, of 2 events" in web.text

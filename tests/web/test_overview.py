@@ -83,6 +83,18 @@ async def test_the_button_of_a_paused_queue_resumes_it(web: Browser, shop: rota.
     assert "Nothing needs you." in web.text
 
 
+async def test_the_button_of_a_paused_tenant_resumes_it(web: Browser, shop: rota.App) -> None:
+    await shop.tenant("acme").runs.enqueue("send", {"user_id": 1}, delay=3600)
+    await shop.tenants.pause("acme", "unpaid")
+    await web.get("/")
+    assert "Tenant acme is paused: 1 run waits" in web.text
+    assert 'href="/tenants/acme/resume"' in web.page
+    await web.get("/tenants/acme/resume")
+    await web.post("/tenants/acme/resume", reason="paid")
+    await web.get("/")
+    assert "Nothing needs you." in web.text
+
+
 async def test_what_this_server_changes_is_seen_at_once(web: Browser) -> None:
     await web.get("/")
     assert "Nothing needs you." in web.text

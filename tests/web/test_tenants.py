@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from typing import Any
 from urllib.parse import quote
 
@@ -106,3 +108,36 @@ async def test_names_are_text_and_nothing_else(web: Browser, shop: rota.App) -> 
     assert "<u>" not in web.page
     await web.post(f"/tenants/{quote(name, safe='')}/pause", reason="<b>")
     assert (await shop.tenants.get(name)).is_paused
+
+
+async def test_the_button_exports_all_of_its_data(web: Browser, shop: rota.App) -> None:
+    await shop.tenants.set("acme", weight=2)
+    await web.get("/tenants/acme")
+    assert 'href="/tenants/acme/export" download' in web.page
+    answer = await web.client.get("/tenants/acme/export")
+    assert answer.headers["content-type"] == "application/gzip"
+    with tarfile.open(fileobj=io.BytesIO(answer.content), mode="r:gz") as archive:
+        assert "settings.jsonl" in archive.getnames()
+    assert (await shop.audit.list(action="tenant.exported"))[0].actor == "web:admin"
+    await web.get("/tenants/none/export", 404)
+
+
+async def test_the_chart_of_who_got_how_much(web: Browser, shop: rota.App, conn: Any) -> None:
+    await shop.tenants.set("acme", weight=3)
+    await web.get("/tenants")
+    assert "No attempt of a tenant has ended in the last 14 days." in web.text
+    conn.execute(
+        "INSERT INTO rota.tenant_days (tenant, day, succeeded) SELECT t.name, d::date, t.n FROM"
+        " (VALUES ('acme', 300), ('b<b>', 100), ('c', 20), ('d', 20), ('e', 20), ('f', 20),"
+        " ('g', 20)) t (name, n), generate_series((rota.now() AT TIME ZONE 'UTC')::date - 1,"
+        " (rota.now() AT TIME ZONE 'UTC')::date, interval '1 day') d"
+    )
+    conn.execute("INSERT INTO rota.tenant_changes (tenant, failed) VALUES ('acme', 5)")
+    await web.get("/tenants")
+    rows = web.text.partition("Who got how much")[2]
+    assert "acme 3 605 60 %" in rows
+    assert "b<b> 1 200 20 %" in rows
+    assert "2 other tenants 80 8 %" in rows
+    assert "<b>" not in web.page.partition("Who got how much")[2].partition("</table>")[0]
+    assert 'aria-label="By day, the oldest first: 0, 0, ' in web.page
+    assert "0, 300, 305" in web.page

@@ -13,8 +13,9 @@ from rota.store.plans import Plan
 class AttentionCommands(Face):
     @command
     def get(self, *, limit: int = 5) -> Plan[Seen]:
-        """Failing jobs, work without a worker, workers in trouble, paused queues, schedules that
-        stand still, runs that take too long: the worst first, of each kind at most `limit`."""
+        """Failing jobs, work without a worker, workers in trouble, paused queues and tenants,
+        schedules that stand still, runs that take too long: the worst first, of each kind at most
+        `limit`."""
         return look(limit)
 
 

@@ -12,6 +12,7 @@ from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.admin.schedule_next import compute_next
 from rota.config import Config
 from rota.errors import JobError, WrongState
+from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
 from rota.jobs.sync import whole
@@ -55,6 +56,7 @@ class JobChanges(TypedDict, total=False):
     payload: Mapping[str, Any] | None
     events: Iterable[str]
     event_filters: Mapping[str, Mapping[str, Any]]
+    event_delivery: DeclaredDelivery | Mapping[str, Any] | None
     log_level: str | None
     retention: Retention | Mapping[str, Any] | None
 
@@ -206,6 +208,7 @@ _COLUMNS = {
     "payload": "default_payload",
     "events": "events",
     "event_filters": "event_filters",
+    "event_delivery": "event_delivery",
     "log_level": "log_level",
     "retention": "retention",
 }
@@ -240,7 +243,7 @@ def _check(key: str, value: Any, config: Config) -> Any:
             return list(check_events(key, value))
         case "retention":
             return Retention.parse(value).to_json() or None if value else None
-        case "metadata" | "payload" | "event_filters":
+        case "metadata" | "payload" | "event_filters" | "event_delivery":
             return _check_object(key, value)
         case _:
             return check_text(key, value, *((100, 1) if key == "queue" else (10_000, 0)))
@@ -249,6 +252,8 @@ def _check(key: str, value: Any, config: Config) -> Any:
 def _check_object(key: str, value: Any) -> Any:
     if key == "event_filters":
         return check_event_filters(key, value)
+    if key == "event_delivery":
+        return check_event_delivery(key, value)
     if value is None and key == "payload":
         return None
     if not isinstance(value, Mapping):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command, stepwise
 from rota.admin.instants import read_instant
-from rota.errors import TimingError
+from rota.admin.tenant_stream import ArchiveStream
+from rota.errors import FilterError, TimingError
 from rota.jobs.values import checked_tenant
 from rota.model.page import Page
 from rota.model.tenant import (
@@ -19,6 +21,7 @@ from rota.model.tenant import (
     TenantOrder,
     TenantRemoval,
     TenantSettings,
+    TenantShare,
     TenantStats,
 )
 from rota.store import tenant_delete, tenants
@@ -30,6 +33,7 @@ from rota.store.tenant_export import export_tenant
 from rota.store.versions import expect_version
 
 Found = list[TenantInfo]
+Shares = list[TenantShare]
 
 
 class TenantCommands(Face):
@@ -115,6 +119,14 @@ class TenantCommands(Face):
         return tenants.read_stats(name)
 
     @command
+    def shares(self, *, days: int = 14, most: int = 5) -> Plan[Shares]:
+        """How the attempts of the last `days` were shared: the tenants with most, beside their
+        weights, and all others together; by day (UTC), the oldest first."""
+        if not 1 <= days <= 31 or not 1 <= most <= 100:
+            raise FilterError("shares: days is 1 to 31, most 1 to 100")
+        return tenants.read_shares(days, most)
+
+    @command
     def amount(self, name: str) -> Plan[TenantAmount]:
         """What `delete` would find of it, but for log lines."""
         return tenant_delete.read_amount(name)
@@ -167,6 +179,12 @@ class Tenants(TenantCommands, AsyncFace):
         Row by row, however much there is."""
         await self.database.open()
         return await asyncio.to_thread(self._export, name, to, on_progress)
+
+    async def stream(self, name: str) -> AsyncGenerator[bytes]:
+        """The same archive in chunks, while it is written. TenantNotFound before the first."""
+        await self.database.open()
+        tenant = await self.get(name)
+        return ArchiveStream(self.database, tenant.name, self.actor).chunks()
 
 
 class SyncTenants(TenantCommands, SyncFace):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -34,14 +36,14 @@ class Slots:
             self.taken -= 1
 
 
-class EventStream(StreamingResponse):
-    """Server-sent events. It holds its slot from before the first byte until its source is closed,
-    however that comes, and also if nobody was there to read the first."""
+class HeldStream(StreamingResponse):
+    """It holds its slot from before the first byte until its source is closed, however that comes,
+    and also if nobody was there to read the first."""
 
-    media_type = "text/event-stream"
-
-    def __init__(self, source: AsyncGenerator[bytes], slots: Slots) -> None:
-        super().__init__(source, headers=_HEADERS)
+    def __init__(
+        self, source: AsyncGenerator[bytes], slots: Slots, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(source, headers=_HEADERS | dict(headers or {}))
         self._source = source
         self._slots = slots
 
@@ -49,3 +51,20 @@ class EventStream(StreamingResponse):
         with self._slots.take():
             async with aclosing(self._source):
                 await super().__call__(scope, receive, send)
+
+
+class EventStream(HeldStream):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
+
+
+class Archive(HeldStream):
+    """A tar.gz that browsers save as a file."""
+
+    media_type = "application/gzip"
+
+    def __init__(self, source: AsyncGenerator[bytes], slots: Slots, name: str) -> None:
+        plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        told = f"attachment; filename=\"{plain}.tar.gz\"; filename*=UTF-8''{quote(name)}.tar.gz"
+        super().__init__(source, slots, {"Content-Disposition": told})

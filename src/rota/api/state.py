@@ -13,7 +13,7 @@ from fastapi import Depends, Request
 from rota.admin.face import Face
 from rota.api.paced_changes import PacedChanges
 from rota.api.shared import Shared
-from rota.api.slots import Slots
+from rota.api.slots import Archive, Slots
 from rota.api.stream import MOST_LISTENERS, Hub
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Face)
 MOST_WAITS = 500
 MOST_TAILS = 20
+# Each reads all tables of tenants, with a thread and a connection of its own.
+MOST_EXPORTS = 4
 _PATIENCE = 5.0
 
 
@@ -63,6 +65,7 @@ class ApiState:
     readiness: Shared[None] = field(default_factory=Shared)
     listeners: Slots = field(default_factory=lambda: Slots(MOST_LISTENERS, "are listening"))
     tails: Slots = field(default_factory=lambda: Slots(MOST_TAILS, "tails are open"))
+    exports: Slots = field(default_factory=lambda: Slots(MOST_EXPORTS, "exports are under way"))
     waits: Slots = field(default_factory=lambda: Slots(MOST_WAITS, "wait for runs"))
 
     def __post_init__(self) -> None:
@@ -93,6 +96,10 @@ class Desk:
                 for one in (waiting, stop):
                     one.cancel()
                 await asyncio.gather(waiting, stop, return_exceptions=True)
+
+    async def export_tenant(self, name: str) -> Archive:
+        """All data of a tenant, as one archive that is sent while it is written."""
+        return Archive(await self.tenants.stream(name), self._state.exports, name)
 
     async def figures(self) -> Figures:
         """Of the whole system, for `/metrics`."""

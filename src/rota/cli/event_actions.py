@@ -62,6 +62,7 @@ def _told(done: Replayed, job: str) -> str:
     left = [
         f"{count} {word}"
         for count, word in (
+            (done.joined, "joined the run of another event"),
             (done.delivered_before, "delivered before"),
             (done.filtered, "filtered out"),
             (done.held, "held by another transaction"),

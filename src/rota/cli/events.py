@@ -137,7 +137,7 @@ def started(one: EventInfo) -> str:
         return "nothing: no job was bound to it"
     if one.outcome == "filtered":
         return f"nothing: the filters of {amount(len(one.told), 'job')} did not fit"
-    return ", ".join(f"{it.job} {it.run}" for it in one.told if it.run is not None)
+    return ", ".join(it.brief for it in one.told if it.run is not None)
 
 
 @commands.command("show")

@@ -51,6 +51,13 @@ def update(
         str | None,
         typer.Option(metavar="JSON", help="Filters by event, instead of what it has; @file, -."),
     ] = None,
+    event_delivery: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|none",
+            help='Bundle bursts of events: {"debounce_seconds": 5} or {"throttle_seconds": 60}.',
+        ),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(metavar="LEVEL", help="Store lines of this level or worse; or none."),
@@ -84,6 +91,8 @@ def update(
         changes["timeout"] = None if timeout == "none" else values.seconds(timeout, "--timeout")
     if payload == "none":
         changes["payload"] = None
+    if event_delivery is not None:
+        changes["event_delivery"] = _delivery(event_delivery)
     if log_level is not None:
         changes["log_level"] = None if log_level == "none" else log_level
     if retention is not None:
@@ -102,6 +111,10 @@ def update(
             "a shorter time reaches runs that have ended already, in the next pass; a longer one"
             " holds for those that end from now on"
         )
+
+
+def _delivery(text: str) -> dict[str, Any] | None:
+    return None if text == "none" else values.payload(text, "--event-delivery")
 
 
 def _retention(text: str) -> dict[str, Any] | None:

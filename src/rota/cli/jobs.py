@@ -23,6 +23,7 @@ from rota.cli.output import (
 )
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
+from rota.model.event import delivery_words
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -131,6 +132,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("started by", _strategies(job)),
         ("events", listed(job.events)),
         ("event filters", compact(job.event_filters) if job.event_filters else ""),
+        ("event delivery", delivery_words(job.event_delivery)),
         ("log level", job.log_level),
         ("retention", ", ".join(f"{key} {it}" for key, it in as_pairs(job.retention).items())),
         ("queue", job.queue),

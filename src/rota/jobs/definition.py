@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict, get_args
 from rota.config import Config
 from rota.config.settings import Level
 from rota.errors import JobError, PayloadError
+from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value
 from rota.jobs.limits import DeclaredLimit, name_limits
 from rota.jobs.on import On, bindings
@@ -59,6 +60,7 @@ class JobArguments(TypedDict, total=False):
     log_level: Level | None
     capture_logs: bool | None
     events: str | On | list[str | On] | tuple[str | On, ...] | None
+    event_delivery: DeclaredDelivery | Mapping[str, Any] | None
     retention: Retention | Mapping[str, Any] | None
     limits: DeclaredLimit | list[DeclaredLimit] | tuple[DeclaredLimit, ...] | None
 
@@ -90,6 +92,7 @@ class JobDefinition:
     capture_logs: bool | None = None
     events: tuple[str, ...] = ()
     event_filters: Mapping[str, Any] = field(default_factory=dict)
+    event_delivery: Mapping[str, Any] | None = None
     retention: Retention | None = None
     limits: tuple[dict[str, Any], ...] = ()
 
@@ -292,6 +295,7 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "log_level": _check_level,
     "capture_logs": _check_enabled,
     "events": lambda name, value, config: bindings(name, value),
+    "event_delivery": lambda name, value, config: check_event_delivery(name, value),
     "retention": lambda name, value, config: Retention.parse(value),
     "limits": _check_limits,
 }

@@ -85,13 +85,18 @@ def sequence(
     return replace(_declare("sequence", 1, key, on_full, name), next_after=after)
 
 
+def is_template(text: str) -> bool:
+    """Whether it is a key with fields in braces, or none: `customer:{customer_id}`."""
+    return _TEMPLATE.fullmatch(text) is not None
+
+
 def _declare(kind: Any, cap: int, key: str | None, on_full: Any, name: str | None) -> DeclaredLimit:
     choices = _RATE_ON_FULL if kind == "rate" else get_args(OnFull)
     try:
         check_number("cap", cap, 0, MOST)
         if name is not None:
             check_text("name", name, most=200)
-        if key is not None and not _TEMPLATE.fullmatch(check_text("key", key, most=200)):
+        if key is not None and not is_template(check_text("key", key, most=200)):
             raise ValueError(f'key {key!r} is no template; it is one like "customer:{{id}}"')
         if on_full not in choices:
             raise ValueError(f"on_full must be one of {', '.join(choices)}, not {on_full!r}")

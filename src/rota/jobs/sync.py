@@ -153,6 +153,7 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "log_level": definition.log_level,
         "events": definition.events,
         "event_filters": definition.event_filters,
+        "event_delivery": definition.event_delivery,
         "retention": definition.retention and definition.retention.to_json(),
         "limits": definition.limits or None,
     }

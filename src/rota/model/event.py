@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypedDict
 
-Outcome = Literal["started", "unbound", "filtered", "duplicate"]
+from rota.model.words import duration
+
+Outcome = Literal["started", "debounced", "throttled", "unbound", "filtered", "duplicate"]
 
 
 class EventFilters(TypedDict, total=False):
@@ -29,7 +31,8 @@ class EventInfo:
     """One row of `rota.events`: a fact, and what it started.
 
     `deliveries` has an object for each job that was bound to it: `job` with `run` (`is_duplicate`
-    if it was there already, `is_disabled` if it waits for its job), or with `skipped` and why.
+    if it was there already, `is_disabled` if it waits for its job, `debounced` or
+    `throttled_until` if its job bundles bursts), or with `skipped` and why.
     `outcome` sums that up; `unbound`: no job was bound to it.
     """
 
@@ -61,22 +64,70 @@ class Delivery:
     job: str
     run: int | None
     word: str
+    is_debounced: bool = False
+    is_throttled: bool = False
+
+    @property
+    def brief(self) -> str:
+        """`ship 7`, and whether other events share that run."""
+        how = "debounced" if self.is_debounced else "throttled" if self.is_throttled else ""
+        return f"{self.job} {self.run}" + (f" ({how})" if how else "")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Delivery:
         run = given.get("run")
         number = run if isinstance(run, int) and not isinstance(run, bool) else None
-        return cls(str(given.get("job")), number, _word(given, number))
+        return cls(
+            str(given.get("job")),
+            number,
+            _word(given, number),
+            bool(given.get("debounced")),
+            bool(given.get("throttled_until")),
+        )
 
 
 def _word(given: Mapping[str, Any], run: int | None) -> str:
     if run is None:
         return "its filter did not fit" if given.get("skipped") == "filter" else "skipped"
+    if given.get("debounced"):
+        return _replayed(f"debounced into run {run}", given)
+    if until := given.get("throttled_until"):
+        return _replayed(f"throttled until {_time(until)}: run {run} has the period", given)
     if given.get("is_duplicate"):
         return "was there already: the key was held"
     if by := given.get("replayed_by"):
         return f"replayed by {by}"
     return "waits: the job was disabled" if given.get("is_disabled") else "started"
+
+
+def _time(text: Any) -> str:
+    """As the database wrote it into JSON, in UTC and without fractions."""
+    try:
+        return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):
+        return str(text)
+
+
+def _replayed(words: str, given: Mapping[str, Any]) -> str:
+    by = given.get("replayed_by")
+    return f"{words}, replayed by {by}" if by else words
+
+
+def delivery_words(rule: Any) -> str:
+    """`debounced: the last after 5 s of quiet, at the latest 60 s after the first, for each
+    order:{order_id}`; empty: each event starts a run."""
+    if not isinstance(rule, Mapping) or not rule:
+        return ""
+    each = f", for each {rule['key']}" if rule.get("key") else ""
+    if (period := rule.get("throttle_seconds")) is not None:
+        return f"throttled: the first in {_span(period)}{each}"
+    most = rule.get("longest_seconds")
+    latest = "" if most is None else f", at the latest {_span(most)} after the first"
+    return f"debounced: the last after {_span(rule.get('debounce_seconds'))} of quiet{latest}{each}"
+
+
+def _span(seconds: Any) -> str:
+    return duration(seconds) if isinstance(seconds, int | float) else str(seconds)
 
 
 @dataclass(frozen=True, slots=True)

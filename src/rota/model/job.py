@@ -16,7 +16,8 @@ class JobInfo:
     `code` is what the code last said, `edited` who changed which field and when. A job that no
     code declares any more has `deleted_from_code_at`. `strategies` are the ways it is started:
     `on_demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`,
-    which are names and patterns; `event_filters` says of some of them which payloads count.
+    which are names and patterns; `event_filters` says of some of them which payloads count,
+    `event_delivery` whether a burst of them is one run.
     A job of the kind `sql` calls `function_name` as the role `run_as`.
     """
 
@@ -44,6 +45,7 @@ class JobInfo:
     version: int = 1
     events: list[str] = field(default_factory=list)
     event_filters: dict[str, Any] = field(default_factory=dict)
+    event_delivery: dict[str, Any] | None = None
     log_level: str | None = None
     strategies: list[Strategy] = field(default_factory=list)
     retention: dict[str, int] | None = None

@@ -115,6 +115,18 @@ class TenantStats:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantShare:
+    """How much of what ended was a tenant's, in all and by day (UTC), the oldest first; without a
+    name: all `tenants` that are not listed, together."""
+
+    name: str | None
+    tenants: int
+    weight: float | None
+    ended: int
+    counts: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class TenantAmount:
     """What a deletion would find; log lines are not counted."""
 

@@ -61,12 +61,13 @@ def read_operations(text: str) -> tuple[list[str], list[str] | None]:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay has done, or would do: of so many events that match, how many runs, and how
-    many were delivered before, did not fit the job's filters, or were held by another
-    transaction."""
+    """What a replay has done, or would do: of so many events that match, how many runs, how many
+    events joined the run of another (the job bundles bursts), and how many were delivered before,
+    did not fit the job's filters, or were held by another transaction."""
 
     events: int
     started: int
+    joined: int
     delivered_before: int
     filtered: int
     held: int

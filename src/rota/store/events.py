@@ -19,6 +19,8 @@ from rota.store.plans import Ask, Plan, Rows
 from rota.store.schedules import act_as
 
 _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
+# Of so many a name is looked up in each, for the key of events leads with the tenant.
+_FEW_TENANTS = 100
 
 
 def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:
@@ -57,10 +59,25 @@ def page_events(
     params = dict.fromkeys(_FILTERS) | _wanted(filters)
     params["since"] = past_instant(filters.get("since"), now)
     params["until"] = past_instant(filters.get("until"), now)
-    statement = "events/list_oldest" if order == "oldest" else "events/list"
+    tenants = (yield from _few_tenants()) if _is_by_name(params) else None
+    statement = "events/list" if tenants is None else "events/list_named"
+    if order == "oldest":
+        statement += "_oldest"
+    params["tenants"] = tenants
     return (
         yield from read_page(statement, params, EventInfo, order=order, cursor=cursor, limit=limit)
     )
+
+
+def _is_by_name(params: Mapping[str, Any]) -> bool:
+    return params["name"] is not None and params["tenant"] is None
+
+
+def _few_tenants() -> Plan[list[str] | None]:
+    """Whose events there are; None: of too many to look up a name in each."""
+    rows = yield Ask("events/tenants", {})
+    found = list(rows[0]["tenants"])
+    return found if len(found) <= _FEW_TENANTS else None
 
 
 def _wanted(filters: EventFilters) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rota.errors import TenantNotFound
 from rota.model.page import Page
-from rota.model.tenant import TenantDay, TenantInfo, TenantOrder, TenantStats
+from rota.model.tenant import TenantDay, TenantInfo, TenantOrder, TenantShare, TenantStats
 from rota.store.pages import check_order, like, read_all, read_page
 from rota.store.plans import Ask, Plan
 
@@ -49,6 +49,11 @@ def find_tenant(name: str) -> Plan[TenantInfo]:
     near = get_close_matches(name, [one.name for one in (yield from list_tenants())], 1)
     hint = f"did you mean {near[0]}?" if near else None
     raise TenantNotFound(f'no run, schedule or setting names a tenant "{name}"', hint=hint)
+
+
+def read_shares(days: int, most: int) -> Plan[list[TenantShare]]:
+    rows = yield Ask("tenants/shares", {"days": days, "most": most})
+    return [TenantShare(**row) for row in rows]
 
 
 def set_tenant(

@@ -19,6 +19,8 @@ SPANS = {"": "Any time", "1h": "1 h", "24h": "24 h", "7d": "7 d"}
 TABS = {
     "": "All",
     "started": "Started runs",
+    "debounced": "Debounced",
+    "throttled": "Throttled",
     "unbound": "No job bound",
     "filtered": "Filtered out",
     "duplicate": "Duplicates",

@@ -13,7 +13,7 @@ from rota.web.forms import read_payload, read_span
 # What `app.jobs.update` calls them, by the name of the field in the form.
 FIELDS = (
     "description", "queue", "priority", "max_attempts", "timeout", "backoff", "tags", "metadata",
-    "payload", "events", "event_filters", "log_level", "retention",
+    "payload", "events", "event_filters", "event_delivery", "log_level", "retention",
 )  # fmt: skip
 _COLUMNS = {"timeout": "timeout_seconds", "payload": "default_payload"}
 
@@ -123,6 +123,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "payload": read_payload,
     "events": _names,
     "event_filters": _metadata,
+    "event_delivery": read_payload,
     "log_level": _level,
     "retention": _retention,
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.config.settings import RetentionSettings
+from rota.model.event import delivery_words
 from rota.model.job import JobInfo
 from rota.model.job_edits import Edit
 from rota.model.words import duration, number, plural
@@ -24,6 +25,7 @@ LABELS = {
     "default_payload": "Default payload",
     "events": "Events",
     "event_filters": "Event filters",
+    "event_delivery": "Event delivery",
     "log_level": "Log level",
     "retention": "Retention",
 }
@@ -34,6 +36,7 @@ _ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
 _NONE = {
     "timeout_seconds": "none: an attempt may take as long as it wants",
     "backoff": "as configured",
+    "event_delivery": "each event starts a run",
     "log_level": "as configured",
     "retention": "as configured",
 }
@@ -48,6 +51,8 @@ def said(field: str, value: Any) -> str:
             return duration(value)
         case "backoff", Mapping():
             return backoff_words(value)
+        case "event_delivery", Mapping():
+            return delivery_words(value)
         case "priority", int():
             return f"{value}, of 0 (first) to 9"
         case "max_attempts", int():

@@ -12,7 +12,7 @@ from rota.web.context import NavItem
 
 _PLACES = {
     "job": "/jobs", "queue": "/queues", "schedule": "/schedules", "run": "/runs",
-    "worker": "/workers", "limit": "/limits",
+    "worker": "/workers", "limit": "/limits", "tenant": "/tenants",
 }  # fmt: skip
 # In the navigation: the section, and the word for what is wrong there.
 _SECTIONS = {
@@ -22,12 +22,14 @@ _SECTIONS = {
     "run": ("runs", "slow"),
     "worker": ("workers", "in trouble"),
     "limit": ("limits", "stand still or were mended"),
+    "tenant": ("tenants", "paused"),
 }
 _MANY = {
     "failing_job": ("failing job", "failing jobs"),
     "unserved_work": ("job without a worker", "jobs without a worker"),
     "worker": ("worker in trouble", "workers in trouble"),
     "paused_queue": ("paused queue", "paused queues"),
+    "paused_tenant": ("paused tenant", "paused tenants"),
     "parked_schedule": ("parked schedule", "parked schedules"),
     "stopped_schedule": ("schedule paused by Rota", "schedules paused by Rota"),
     "late_schedule": ("late schedule", "late schedules"),
@@ -96,7 +98,7 @@ def _row(need: Need) -> Row:
         case "unserved_work" if need.subject == "job":
             waiting = urlencode({"job": need.name, "state": "queued"})
             return Row(need, path, "See what waits", f"/runs?{waiting}")
-        case "paused_queue":
+        case "paused_queue" | "paused_tenant":
             return Row(need, path, "Resume…", f"{path}/resume", asks=True)
         case "stopped_schedule":
             return Row(need, path, "Resume…", f"{bare}/resume{tail}", asks=True)

@@ -88,8 +88,8 @@ async def get_attention(
     limit: Annotated[int, Query(ge=1, le=100, description="Of each kind at most so many.")] = 5,
 ) -> Any:
     """What needs somebody, the worst first: jobs that fail more than usual, work that no worker
-    takes, workers in trouble, paused queues, schedules that stand still, runs that take too long.
-    Each with since when, the reason, and what to type."""
+    takes, workers in trouble, paused queues and tenants, schedules that stand still, runs that take
+    too long. Each with since when, the reason, and what to type."""
     return await desk.attention.get(limit=limit)
 
 

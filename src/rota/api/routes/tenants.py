@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
+from fastapi.responses import StreamingResponse
 
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
@@ -72,6 +73,29 @@ async def get_tenant(desk: AtDesk, name: TenantName, response: Response) -> Any:
 async def get_tenant_stats(desk: AtDesk, name: TenantName) -> Any:
     """What it did in the last month, by day, and how its last runs went."""
     return await desk.tenants.stats(name)
+
+
+@routes.get(
+    "/tenants/{name}/export",
+    operation_id="export_tenant",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "A tar.gz: a file of JSON lines for each table, and manifest.json.",
+            "content": {
+                "application/gzip": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": "(bytes of a tar.gz)",
+                }
+            },
+        },
+        **problems(404, 503),
+    },
+)
+async def export_tenant(desk: AtDesk, name: TenantName) -> Any:
+    """All data of the tenant as of one moment, as one archive that is sent while it is written. The
+    audit keeps who took it."""
+    return await desk.export_tenant(name)
 
 
 @routes.patch(

@@ -35,7 +35,7 @@ EventView = view(
         "metadata": "What its runs carry along.",
         "duplicate_of": "The event with this key that came first.",
         "deliveries": "One for each job that was bound to it: its run, or why it has none.",
-        "outcome": "started, unbound (no job was bound), filtered or duplicate.",
+        "outcome": "started, debounced, throttled, unbound (no job bound), filtered, duplicate.",
     },
     _EVENT,
 )
@@ -123,13 +123,14 @@ ReplayedView = view(
     {
         "events": "How many match.",
         "started": "How many runs were started, or would be.",
+        "joined": "How many got the run of another event: the job bundles bursts.",
         "delivered_before": "How many the job got before.",
         "filtered": "How many do not fit the job's filters.",
         "held": "How many another transaction holds; try those again.",
         "is_dry_run": "Whether they were only counted.",
     },
     {
-        "events": 12, "started": 9, "delivered_before": 2, "filtered": 1, "held": 0,
+        "events": 12, "started": 9, "joined": 0, "delivered_before": 2, "filtered": 1, "held": 0,
         "is_dry_run": True,
     },
 )  # fmt: skip

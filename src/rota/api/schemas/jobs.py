@@ -15,7 +15,8 @@ from rota.model.retention import MOST_COUNT, MOST_DAYS
 _AT = "2026-03-08T09:00:00Z"
 Editable = Literal[
     "description", "queue", "priority", "max_attempts", "timeout_seconds", "backoff", "tags",
-    "metadata", "default_payload", "events", "event_filters", "log_level", "retention",
+    "metadata", "default_payload", "events", "event_filters", "event_delivery", "log_level",
+    "retention",
 ]  # fmt: skip
 JOB_EXAMPLE: dict[str, Any] = {
     "name": "send_welcome", "description": "", "queue": "mail", "priority": 5, "max_attempts": 3,
@@ -25,6 +26,7 @@ JOB_EXAMPLE: dict[str, Any] = {
     "created_at": _AT, "updated_at": _AT, "default_payload": None, "is_enabled": True,
     "application": "shop.jobs", "code": None, "edited": {}, "deleted_from_code_at": None,
     "version": 1, "events": ["user.created"], "event_filters": {"user.created": {"plan": "pro"}},
+    "event_delivery": {"throttle_seconds": 60.0, "key": "user:{user_id}"},
     "strategies": ["on_demand", "event"],
     "log_level": None, "retention": None, "kind": "python", "function_name": None, "run_as": None,
     "transaction_mode": None, "is_system": False,
@@ -57,6 +59,7 @@ JobView = view(
         "version": "Rises with each change; also its ETag.",
         "events": "Events that start it: names and patterns.",
         "event_filters": "Which payloads of an event count, by event.",
+        "event_delivery": "How bursts of events are bundled; null: each starts a run.",
         "strategies": "The ways in which it is started.",
         "log_level": "Lines below it are not stored; null: as configured.",
         "retention": "How long its runs and lines are kept; null: as configured.",
@@ -145,6 +148,11 @@ class JobChanges(Body):
     )
     event_filters: dict[str, dict[str, Any]] | None = Field(
         default=None, description="Which payloads of an event count, by event."
+    )
+    event_delivery: dict[str, Any] | None = Field(
+        default=None,
+        description="How bursts of events are bundled: debounce_seconds (with longest_seconds) or"
+        " throttle_seconds, and the template of a key; null: each starts a run.",
     )
     log_level: Literal["debug", "info", "warning", "error", "critical"] | None = Field(
         default=None, description="Lines below it are not stored; null: as configured."

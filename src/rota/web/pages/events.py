@@ -119,7 +119,7 @@ def _started(event: EventInfo) -> str:
         return "nothing: no job was bound to it"
     if event.outcome == "filtered":
         return "nothing: no filter fitted"
-    return ", ".join(f"{it.job} {it.run}" for it in event.told if it.run is not None)
+    return ", ".join(it.brief for it in event.told if it.run is not None)
 
 
 async def list_events(request: Request) -> Response:

@@ -12,11 +12,12 @@ from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor, write_cursor
 from rota.model.run import RunInfo
-from rota.model.tenant import TenantInfo, TenantOrder, TenantStats
+from rota.model.tenant import TenantInfo, TenantOrder, TenantShare, TenantStats
 from rota.web.context import Page
 from rota.web.desk import WebDesk
 
 PAGE_SIZE, _LAST_RUNS = 50, 10
+DAYS = 14  # of the chart
 ORDERS = {"name": "name", "waiting": "most waiting", "failed": "most failures today"}
 
 
@@ -50,10 +51,24 @@ class TenantsPage(Page):
     tenants: list[tuple[str, TenantInfo]]
     query: TenantQuery
     next: str | None
+    shares: list[TenantShare]
 
     @property
     def title(self) -> str:
         return "Tenants"
+
+    @property
+    def ended(self) -> int:
+        return sum(one.ended for one in self.shares)
+
+    @property
+    def most(self) -> int:
+        """In one day, of one row: all rows are drawn to the same scale."""
+        return max((count for one in self.shares for count in one.counts), default=1) or 1
+
+    @property
+    def days(self) -> int:
+        return DAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +111,8 @@ async def list_tenants(request: Request) -> Response:
     )
     onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
     rows = [(path_of(one.name), one) for one in found.items]
-    return await desk.show(TenantsPage(rows, query, onward))
+    shares = await desk.tenants.shares(days=DAYS)
+    return await desk.show(TenantsPage(rows, query, onward, shares))
 
 
 async def show_tenant(request: Request) -> Response:
@@ -107,4 +123,15 @@ async def show_tenant(request: Request) -> Response:
     return await desk.show(TenantPage(stats.tenant, stats, path_of(name), found.runs))
 
 
-routes = [Route("/tenants", list_tenants), Route("/tenants/{name}", show_tenant)]
+async def export_tenant(request: Request) -> Response:
+    """All of its data, as a file to save."""
+    desk = WebDesk(request)
+    desk.check("tenants.export")
+    return await desk.export_tenant(desk.name())
+
+
+routes = [
+    Route("/tenants", list_tenants),
+    Route("/tenants/{name}", show_tenant),
+    Route("/tenants/{name}/export", export_tenant),
+]

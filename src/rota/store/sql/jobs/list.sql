@@ -12,7 +12,7 @@ WITH timed AS (
 )
 SELECT j.name, j.description, j.queue, j.priority, j.max_attempts, j.timeout_seconds, j.backoff, j.executor, j.payload_schema,
        j.tags, j.metadata, j.source, j.created_at, j.updated_at,
-       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events, j.event_filters, j.retention,
+       j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events, j.event_filters, j.event_delivery, j.retention,
        j.kind, j.function_name, j.run_as, j.transaction_mode, j.is_system,
        array_remove(ARRAY['on_demand', CASE WHEN t.has_cron THEN 'cron' END, CASE WHEN t.has_interval THEN 'interval' END,
                           CASE WHEN t.has_once THEN 'once' END, CASE WHEN t.has_init THEN 'init' END,

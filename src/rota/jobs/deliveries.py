@@ -1,0 +1,93 @@
+"""What a job gets of many events at once: `@app.job(events=["order.*"],
+event_delivery=rota.debounce(5, key="order:{order_id}"))`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rota.errors import JobError
+from rota.jobs.limits import is_template
+from rota.jobs.values import SHORTEST, YEAR, check_duration, check_text
+
+_FIELDS = ("debounce_seconds", "longest_seconds", "throttle_seconds", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredDelivery:
+    """A checked rule, as `rota.jobs.event_delivery` has it."""
+
+    debounce_seconds: float | None = None
+    longest_seconds: float | None = None
+    throttle_seconds: float | None = None
+    key: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        columns = {field: getattr(self, field) for field in _FIELDS}
+        return {name: value for name, value in columns.items() if value is not None}
+
+
+def debounce(
+    quiet: float | timedelta,
+    *,
+    longest: float | timedelta | None = None,
+    key: str | None = None,
+) -> DeclaredDelivery:
+    """The last event of a burst, when none has come for `quiet` seconds, and at the latest
+    `longest` after the first. With a key, a burst for each of its values:
+    `rota.debounce(5, longest=60, key="order:{order_id}")`."""
+    return _declared({"debounce_seconds": quiet, "longest_seconds": longest, "key": key})
+
+
+def throttle(per: float | timedelta, *, key: str | None = None) -> DeclaredDelivery:
+    """The first event of each period of `per` seconds; with a key, for each of its values."""
+    return _declared({"throttle_seconds": per, "key": key})
+
+
+def _declared(given: Mapping[str, Any]) -> DeclaredDelivery:
+    try:
+        return read_delivery({name: it for name, it in given.items() if it is not None})
+    except ValueError as error:
+        raise JobError(f"event_delivery: {error}") from None
+
+
+def check_event_delivery(name: str, value: Any) -> dict[str, Any] | None:
+    """As it is stored; None: each event, as it comes."""
+    if value is None or value == {}:
+        return None
+    if isinstance(value, DeclaredDelivery):
+        return value.to_json()
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be rota.debounce(…) or rota.throttle(…), not {value!r}")
+    try:
+        return read_delivery(value).to_json()
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def read_delivery(given: Mapping[str, Any]) -> DeclaredDelivery:
+    """ValueError says what is wrong with it."""
+    if odd := [str(name) for name in given if name not in _FIELDS]:
+        raise ValueError(f"there is no {odd[0]}; there are {', '.join(_FIELDS)}")
+    if ("debounce_seconds" in given) == ("throttle_seconds" in given):
+        raise ValueError("it has either debounce_seconds or throttle_seconds")
+    if "longest_seconds" in given and "debounce_seconds" not in given:
+        raise ValueError("longest_seconds belongs to debounce_seconds")
+    seconds = {
+        name: check_duration(name, given[name], least=SHORTEST, most=YEAR)
+        for name in _FIELDS[:3]
+        if name in given
+    }
+    if seconds.get("longest_seconds", YEAR) < seconds.get("debounce_seconds", 0):
+        raise ValueError("longest_seconds is shorter than debounce_seconds, the quiet time")
+    return DeclaredDelivery(**seconds, key=_key(given.get("key")))
+
+
+def _key(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not is_template(check_text("key", value, most=200)):
+        raise ValueError(f'key {value!r} is no template; it is one like "order:{{order_id}}"')
+    return str(value)

@@ -1,0 +1,19 @@
+-- Events of one name, the oldest first, where few tenants have any: each is looked up by the key, which leads with the tenant. A name that
+-- came once is found without reading all others.
+SELECT e.tenant, e.name, e.id, e.at, e.payload, e.key, e.actor, e.role, e.source, e.metadata, e.duplicate_of, coalesce(e.deliveries, '[]') AS deliveries,
+       rota.event_outcome(e.deliveries, e.duplicate_of) AS outcome, jsonb_build_array(e.id) AS place
+FROM unnest(%(tenants)s::text[]) AS t (tenant)
+CROSS JOIN LATERAL (
+    SELECT e.* FROM rota.events e
+    WHERE e.tenant = t.tenant AND e.name = %(name)s::text
+      AND (%(key)s::text IS NULL OR e.key = %(key)s::text)
+      AND (%(job)s::text IS NULL OR e.deliveries @> jsonb_build_array(jsonb_build_object('job', %(job)s::text)))
+      AND (%(outcome)s::text IS NULL OR rota.event_outcome(e.deliveries, e.duplicate_of) = %(outcome)s::text)
+      AND (%(text)s::text IS NULL OR e.payload::text ILIKE %(text)s::text)
+      AND (%(since)s::timestamptz IS NULL OR e.at >= %(since)s::timestamptz)
+      AND (%(until)s::timestamptz IS NULL OR e.at < %(until)s::timestamptz)
+      AND (%(after)s::jsonb IS NULL OR e.id > (%(after)s::jsonb ->> 0)::bigint)
+    ORDER BY e.id
+    LIMIT %(limit)s::integer) e
+ORDER BY e.id
+LIMIT %(limit)s::integer
