@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from rota.model.schedule import Schedule
+from rota.timing.bursts import Place
 from rota.timing.calendar import Calendar
 from rota.timing.zones import zone
 
@@ -44,6 +45,7 @@ class Due(msgspec.Struct, frozen=True):
     unmet: tuple[str, ...] = ()
     made_up: int = 0  # of the unfinished, what `catch_up = all` makes up for
     triggered: int = 0  # of the unfinished, what somebody asked for beside its times
+    place: Place | None = None  # among many that are due at the same instant
 
 
 class Judge:
