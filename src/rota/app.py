@@ -16,6 +16,7 @@ from rota.admin.audit import Audit
 from rota.admin.bulk_actions import BulkActions
 from rota.admin.calendars import Calendars
 from rota.admin.clock import Clock
+from rota.admin.declared_queues import DeclaredQueues
 from rota.admin.declared_schedules import DeclaredSchedules
 from rota.admin.doctor import Doctor
 from rota.admin.error_groups import Errors
@@ -47,6 +48,7 @@ from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
 from rota.jobs.tracing import TracedEmitter, TracedEnqueuer
+from rota.model.queue import WhenFull
 from rota.runtime.parent import Parent
 from rota.runtime.worker import Worker
 from rota.store import migrate
@@ -126,6 +128,7 @@ class App:
         self.why = Why(self.database)
         self.events = Events(self.database, self.registry, self.config, self.runs)
         self._declared = DeclaredSchedules(self.database, self.schedules)
+        self._queues = DeclaredQueues(self.database)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = TracedEmitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
@@ -204,6 +207,17 @@ class App:
     def unschedule(self, name: str, *, tenant: str = "") -> None:
         """Remove a schedule; ScheduleNotFound if there is none."""
         self._declared.remove(name, tenant)
+
+    # Queues.
+
+    def queue(
+        self, name: str, *, max_waiting: int | None = None, when_full: WhenFull = "refuse"
+    ) -> None:
+        """Say how many runs may wait in a queue: `app.queue("mail", max_waiting=10_000)`. When more
+        come they are refused (QueueFull), or the least important that wait are dropped
+        (`drop_lowest`). Stored when the database is opened, or at once if it is; what an operator
+        has changed stays."""
+        self._queues.add(name, max_waiting, when_full)
 
     # Tenants.
 
@@ -300,6 +314,7 @@ class App:
 
     def _register(self, conn: Conn) -> None:
         self._store_jobs(conn)
+        self._queues.store(conn)
         self._declared.store(conn)
 
     def _store_jobs(self, conn: Conn) -> None:

@@ -22,6 +22,7 @@
   * QueueNotFound          no queue has that name
   * TenantNotFound         nothing is known of a tenant of that name
   * QuotaExceeded          the tenant may not enqueue so much
+  * QueueFull              as many runs wait in the queue as may
   * LimitNotFound          no limit has that name
   * WorkerNotFound         no worker has that id
   * ErrorGroupNotFound     no group of errors has that id
@@ -66,6 +67,7 @@ __all__ = [
     "LimitError",
     "LimitNotFound",
     "PayloadError",
+    "QueueFull",
     "QueueNotFound",
     "QuotaExceeded",
     "Retry",
@@ -183,6 +185,10 @@ class TenantNotFound(RotaError):
 
 class QuotaExceeded(RotaError):
     """The tenant has as many runs waiting, or has enqueued as much today, as it may."""
+
+
+class QueueFull(RotaError):
+    """As many runs wait in the queue as its cap lets wait, and it refuses more."""
 
 
 class LimitNotFound(RotaError):
@@ -344,6 +350,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO021": WatchNotFound,
     "RO030": TenantNotFound,
     "RO031": QuotaExceeded,
+    "RO032": QueueFull,
     "RO016": LimitNotFound,
     "RO017": LimitError,
 }

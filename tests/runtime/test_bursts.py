@@ -12,7 +12,6 @@ import pytest
 import rota
 from rota.runtime.scheduler import Scheduler
 from rota.testing import drain
-from tests.admin.why import Asker
 from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.scheduling import START, Interrupted, Schedules
@@ -160,19 +159,6 @@ async def test_old_marks_are_removed(schedules: Schedules) -> None:
     assert schedules.engine.rows("SELECT at FROM rota.bursts") == [{"at": AT}]
 
 
-async def test_why_says_that_it_is_one_of_many(app: rota.App, schedules: Schedules) -> None:
-    await add(schedules, 30)
-    await schedules.tick(seconds=3600)
-    run = schedules.runs("s0030")[0]["id"]
-    why = Asker(app, schedules.engine)
-    reason = why(run)["spread"]
-    assert reason.sentence == (
-        "It is for later: 30 schedules were due at one instant, and s0030 is number 30 of them."
-    )
-    assert reason.until == AT + timedelta(seconds=2)
-    assert reason.command == "rota schedules update s0030 --burst-allowed true"
-
-
 def test_edits_are_noted_and_audited(app: rota.App, conn: psycopg.Connection[Any]) -> None:
     @app.job(schedules=[rota.cron("0 8 * * *", burst_allowed=True)])
     async def report() -> None: ...
@@ -189,6 +175,7 @@ def test_edits_are_noted_and_audited(app: rota.App, conn: psycopg.Connection[Any
     (after,) = conn.execute(
         "SELECT after FROM rota.audit WHERE action = 'schedule.updated' AND object_id = 'report'"
     ).fetchone() or (None,)
-    assert after is not None and after["burst_allowed"] is False
+    assert after is not None
+    assert after["burst_allowed"] is False
     app.jobs.sync.sync_definitions()
     assert not app.schedules.sync.get("report").burst_allowed, "an operator's value stays"

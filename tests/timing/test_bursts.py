@@ -50,8 +50,11 @@ def test_a_short_interval_does_not_get_in_its_own_way() -> None:
 
 
 @given(
-    st.integers(0, 20_000), st.integers(0, 10_000), st.floats(0, 3600), st.none() | st.floats(0, 1e6)
-)  # fmt: skip
+    st.integers(0, 20_000),
+    st.integers(0, 10_000),
+    st.floats(0, 3600),
+    st.none() | st.floats(0, 1e6),
+)
 def test_nobody_is_moved_by_more_than_was_said(
     number: int, crowd: int, seconds: float, until_next: float | None
 ) -> None:

@@ -234,7 +234,7 @@ class SchedulerSettings:
         Field(
             ge=0,
             le=3600,
-            description="More than ten schedules due at one instant start over so long; 0: at once.",
+            description="More than ten schedules due at one instant start over this; 0: at once.",
         ),
     ] = 10.0
 

@@ -115,7 +115,18 @@ class Scheduler(Loop):
 
     async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> Decided | None:
         """One that cannot be followed stops no other."""
-        stored, clock, unfinished, job_refusal, calendar, made_up, triggered, place, crowd = row
+        (
+            stored,
+            clock,
+            unfinished,
+            job_refusal,
+            calendar,
+            made_up,
+            triggered,
+            place,
+            crowd,
+            is_full,
+        ) = row
         try:
             schedule = Schedule.read(stored)
             due = Due(
@@ -128,6 +139,7 @@ class Scheduler(Loop):
                 made_up,
                 triggered,
                 None if place is None else Place(place, crowd, self._burst_seconds),
+                is_full,
             )
             return schedule, decide(due, self._random)
         except Exception as error:
