@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
+from rota.testing.patience import eventually_sync
 from tests.engine import Engine
 
 
@@ -46,11 +48,12 @@ def waiting(engine: Engine) -> list[int]:
     return [row["id"] for row in rows]
 
 
+WAITS = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
 ONE = "SELECT rota.enqueue('work')"
 
 
 def test_a_queue_without_a_cap_takes_any_number(engine: Engine) -> None:
-    assert engine.one("SELECT has_caps FROM rota.settings") is False
+    assert engine.one("SELECT capped_queues FROM rota.settings") == []
     for _ in range(5):
         engine.enqueue()
     assert engine.rows("SELECT * FROM rota.queue_caps") == []
@@ -185,6 +188,7 @@ def test_a_cap_holds_at_once_for_what_waits_already(engine: Engine) -> None:
     assert refusal(engine, ONE) is None, "effective at once"
     engine.rows("SELECT rota.set_queue('default', '{\"max_waiting\": null}')")
     assert engine.rows("SELECT * FROM rota.queue_caps") == []
+    assert engine.one("SELECT capped_queues FROM rota.settings") == []
     assert refusal(engine, ONE) is None
 
 
@@ -320,6 +324,16 @@ def test_one_tends_at_a_time_and_nobody_waits(engine: Engine, other: Engine) -> 
         assert engine.one("SELECT moved FROM rota.tend_caps()") == 0
         engine.enqueue()
     assert tend(engine) == 1
+
+
+def test_two_who_set_caps_see_each_other(engine: Engine, other: Engine) -> None:
+    cap(engine, 1, queue="old")
+    with ThreadPoolExecutor(1) as pool, other.conn.transaction():
+        other.rows("SELECT rota.set_queue('old', '{\"max_waiting\": null}')")
+        new = pool.submit(engine.rows, "SELECT rota.set_queue('new', '{\"max_waiting\": 1}')")
+        eventually_sync(lambda: other.one(WAITS, engine.conn.info.backend_pid))
+    new.result()
+    assert engine.one("SELECT capped_queues FROM rota.settings") == ["new"]
 
 
 def test_an_open_transaction_of_an_enqueue_stops_nobody(engine: Engine, other: Engine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import rota
+from rota.web.needs import rows
 from tests.web.conftest import Browser
 
 
@@ -110,8 +111,8 @@ async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: An
     assert "Queue mail is full: 1 run waits in it, and 1 may." in web.text
     await web.get("/queues")
     assert "full: 1 may wait" in web.text
-    await web.get("/")
-    assert "Change the cap…" in web.text
+    (row,) = [one for one in rows(await shop.attention.get()) if one.need.kind == "full_queue"]
+    assert (row.button, row.to, row.asks) == ("Change the cap…", "/queues/mail/cap", True)
     await web.post("/queues/mail/cap", max_waiting="", when_full="refuse", reason="fine")
     assert "Any number of runs may wait in queue mail" in web.text
     (deed,) = conn.execute(

@@ -1,12 +1,13 @@
 -- How many runs may wait in a queue, and what happens when more come: they are refused, or the least important ones go. Queues without a cap
--- pay for one boolean at enqueue (settings.has_caps). What a cap compares with is counted by workers, about every second.
+-- pay for a look at a short list at enqueue (settings.capped_queues). What a cap compares with is counted by workers, about every second.
 ALTER TABLE rota.queues
     ADD COLUMN max_waiting bigint CONSTRAINT queues_max_waiting CHECK (max_waiting BETWEEN 0 AND 1000000000),
     ADD COLUMN when_full text COLLATE "C" NOT NULL DEFAULT 'refuse' CONSTRAINT queues_when_full CHECK (when_full IN ('refuse', 'drop_lowest')),
     ADD COLUMN declared_max_waiting bigint,         -- as the code said last
     ADD COLUMN declared_when_full text COLLATE "C", -- NULL: no code says anything
     ADD COLUMN is_edited boolean NOT NULL DEFAULT false;
-ALTER TABLE rota.settings ADD COLUMN has_caps boolean NOT NULL DEFAULT false;
+ALTER TABLE rota.settings ADD COLUMN capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}';
+SELECT rota.guard_values('rota.settings', false);
 
 -- Of queues that have a cap: what waits in them, apart from what people edit, which has versions.
 CREATE TABLE rota.queue_caps (
@@ -65,14 +66,15 @@ BEGIN
         (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(after) n WHERE n.value IS DISTINCT FROM before -> n.key));
     IF after -> 'max_waiting' = 'null' THEN
         DELETE FROM rota.queue_caps c WHERE c.queue = whose;
+        UPDATE rota.settings s SET capped_queues = array_remove(s.capped_queues, whose) WHERE whose = ANY (s.capped_queues);
     ELSE
         -- What is known now, so that the cap holds at once; counted_at: somebody counts soon.
         INSERT INTO rota.queue_caps (queue, waiting, counted_at)
         SELECT whose, coalesce(sum(d.blocked + d.scheduled + d.queued), 0), clock_timestamp() - interval '1 minute'
         FROM rota.kept_depths() d WHERE d.queue = whose
         ON CONFLICT (queue) DO NOTHING;
-        -- Never back to false: who adds one and who takes one away would not see each other.
-        UPDATE rota.settings s SET has_caps = true WHERE NOT s.has_caps;
+        -- From what is there by then: two at once see each other.
+        UPDATE rota.settings s SET capped_queues = array_append(s.capped_queues, whose) WHERE whose <> ALL (s.capped_queues);
     END IF;
     PERFORM pg_notify('rota', 'tenants');
     RETURN NULL;
@@ -150,14 +152,6 @@ BEGIN
 END $$;
 
 -- What an enqueue asks.
-
-CREATE FUNCTION rota.capped_queues() RETURNS text[] LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT ARRAY(SELECT q.name FROM rota.queues q WHERE q.max_waiting IS NOT NULL)
-$$;
-
-CREATE FUNCTION rota.is_capped(queue text) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT EXISTS (SELECT FROM rota.queues q WHERE q.name = is_capped.queue AND q.max_waiting IS NOT NULL)
-$$;
 
 -- Up to so many: what is over that is full anyway.
 CREATE FUNCTION rota.count_capped(of_queue text, most bigint) RETURNS bigint LANGUAGE sql STABLE
@@ -294,10 +288,10 @@ END $$;
 SELECT rota.patch_function('enqueue_run',
     'latest timestamptz;', $x$latest timestamptz;
     capped boolean := false;$x$,
-    's.has_limits INTO def', 's.has_limits, s.has_caps INTO def',
-    $x$THEN 'limit' END, limit_keys = keys,$x$, $x$THEN 'limit' END, is_capped = (def.has_caps AND rota.is_capped(enqueue_run.queue)), limit_keys = keys,$x$,
+    's.has_limits INTO def', 's.has_limits, s.capped_queues INTO def',
+    $x$THEN 'limit' END, limit_keys = keys,$x$, $x$THEN 'limit' END, is_capped = (enqueue_run.queue = ANY (def.capped_queues)), limit_keys = keys,$x$,
     $x$    IF enqueue_run.tenant <> '' THEN
-        PERFORM rota.check_quota$x$, $x$    IF def.has_caps THEN
+        PERFORM rota.check_quota$x$, $x$    IF enqueue_run.queue = ANY (def.capped_queues) THEN
         capped := rota.check_cap(enqueue_run.queue);
     END IF;
     IF enqueue_run.tenant <> '' THEN
@@ -308,14 +302,14 @@ SELECT rota.patch_function('enqueue_run',
     $x$keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END);$x$,
     $x$keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped);$x$);
 SELECT rota.patch_function('enqueue_plain',
-    'AND NOT (s.has_limits AND EXISTS', $x$AND NOT (s.has_caps AND EXISTS (SELECT FROM rota.queues q WHERE q.name = coalesce(enqueue_plain.queue, j.queue) AND q.max_waiting IS NOT NULL))
+    'AND NOT (s.has_limits AND EXISTS', $x$AND coalesce(enqueue_plain.queue, j.queue) <> ALL (s.capped_queues)
       AND NOT (s.has_limits AND EXISTS$x$);
 SELECT rota.patch_function('enqueue_batch',
     'lane  text;', $x$lane  text;
     capped boolean := false;$x$,
-    's.payload_bytes, statement_timestamp() + s.clock_offset AS clock,', 's.payload_bytes, s.has_caps, statement_timestamp() + s.clock_offset AS clock,',
+    's.payload_bytes, statement_timestamp() + s.clock_offset AS clock,', 's.payload_bytes, s.capped_queues, statement_timestamp() + s.clock_offset AS clock,',
     'lane := coalesce(enqueue_batch.queue, def.queue);', $x$lane := coalesce(enqueue_batch.queue, def.queue);
-    IF def.has_caps THEN
+    IF lane = ANY (def.capped_queues) THEN
         capped := rota.check_cap(lane, jsonb_array_length(payloads));
     END IF;$x$,
     'validated_by, limit_keys, limit_key, held_by)', 'validated_by, limit_keys, limit_key, held_by, is_capped)',
@@ -323,7 +317,7 @@ SELECT rota.patch_function('enqueue_batch',
     $x$keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped$x$);
 SELECT rota.patch_function('enqueue_many',
     'limited boolean := (SELECT s.has_limits FROM rota.settings s);', $x$limited boolean := (SELECT s.has_limits FROM rota.settings s);
-    capped  text[] := (SELECT CASE WHEN s.has_caps THEN rota.capped_queues() END FROM rota.settings s);$x$,
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);$x$,
     '    IF tenants IS NOT NULL THEN', $x$    IF capped <> '{}' THEN
         PERFORM rota.check_cap(q.lane, q.runs)
         FROM (SELECT coalesce(w.queue, j.queue) AS lane, count(*) AS runs
@@ -334,24 +328,24 @@ SELECT rota.patch_function('enqueue_many',
     'validated_by, limit_keys, limit_key, held_by)', 'validated_by, limit_keys, limit_key, held_by, is_capped)',
     $x$keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END$x$,
     $x$keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END,
-            coalesce(coalesce(queue, job_queue) = ANY (capped), false)$x$);
+            coalesce(queue, job_queue) = ANY (capped)$x$);
 SELECT rota.patch_function('write_ticks',
     'limited boolean := (SELECT s.has_limits FROM rota.settings s);', $x$limited boolean := (SELECT s.has_limits FROM rota.settings s);
-    capped  text[] := (SELECT CASE WHEN s.has_caps THEN rota.capped_queues() END FROM rota.settings s);$x$,
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);$x$,
     'schedule_id, limit_keys, limit_key)', 'schedule_id, limit_keys, limit_key, is_capped)',
-    'w.name, w.nominal_at, w.id, k.keys, k.keys[1]', 'w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(coalesce(w.queue, j.queue) = ANY (capped), false)');
+    'w.name, w.nominal_at, w.id, k.keys, k.keys[1]', 'w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped)');
 SELECT rota.patch_function('run_inits',
     'starter rota.workers;', $x$starter rota.workers;
-    capped  text[] := (SELECT CASE WHEN s.has_caps THEN rota.capped_queues() END FROM rota.settings s);$x$,
-    'AND coalesce(s.run_count < s.max_runs, true)', 'AND coalesce(s.run_count < s.max_runs, true) AND (capped IS NULL OR NOT rota.has_full_queue(s.id))',
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);$x$,
+    'AND coalesce(s.run_count < s.max_runs, true)', $x$AND coalesce(s.run_count < s.max_runs, true) AND (capped = '{}' OR NOT rota.has_full_queue(s.id))$x$,
     'limit_keys, limit_key, held_by)', 'limit_keys, limit_key, held_by, is_capped)',
     $x$k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END$x$,
-    $x$k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END, coalesce(coalesce(d.queue, d.job_queue) = ANY (capped), false)$x$);
+    $x$k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END, coalesce(d.queue, d.job_queue) = ANY (capped)$x$);
 SELECT rota.patch_function('note_skipped_inits', $x$WHEN s.is_shadow THEN 'shadow' END$x$, $x$WHEN s.is_shadow THEN 'shadow' WHEN rota.has_full_queue(s.id) THEN 'queue_full' END$x$);
 SELECT rota.patch_function('retry_run',
     'keys   text[];', $x$keys   text[];
     capped boolean := false;$x$,
-    '    IF EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN', $x$    IF EXISTS (SELECT FROM rota.settings s WHERE s.has_caps) THEN
+    '    IF EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN', $x$    IF EXISTS (SELECT FROM rota.settings s WHERE old.queue = ANY (s.capped_queues)) THEN
         capped := rota.check_cap(old.queue);
     END IF;
     IF EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN$x$,
