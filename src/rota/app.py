@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import psycopg
 
 from rota import __version__
+from rota.admin.declared_queues import DeclaredQueues
 from rota.admin.declared_schedules import DeclaredSchedules
 from rota.admin.faces import Faces
 from rota.admin.runs import Runs
@@ -26,6 +27,7 @@ from rota.jobs.schedule_options import ScheduleArguments
 from rota.jobs.sync import store_new_sync
 from rota.jobs.tracing import TracedEmitter, TracedEnqueuer
 from rota.jobs.values import checked_tenant
+from rota.model.queue import WhenFull
 from rota.store import migrate
 from rota.store.errors import translate
 from rota.store.migrate import Migration
@@ -81,6 +83,7 @@ class App(Faces):
         )
         self.runs = Runs(self.database, self.registry)
         self._declared = DeclaredSchedules(self)
+        self._queues = DeclaredQueues(self.database)
         self._enqueuer = TracedEnqueuer(self.database, self.config, self.registry, self.runs)
         self._emitter = TracedEmitter(self.database, self.config, self.registry, self.runs)
         self.job = JobDecorator(self.registry, self._enqueuer)
@@ -163,6 +166,17 @@ class App(Faces):
     def unschedule(self, name: str, *, tenant: str = "") -> None:
         """Remove a schedule; ScheduleNotFound if there is none."""
         self._declared.remove(name, tenant)
+
+    # Queues.
+
+    def queue(
+        self, name: str, *, max_waiting: int | None = None, when_full: WhenFull = "refuse"
+    ) -> None:
+        """Say how many runs may wait in a queue: `app.queue("mail", max_waiting=10_000)`. When more
+        come they are refused (QueueFull), or the least important that wait are dropped
+        (`drop_lowest`). Stored when the database is opened, or at once if it is; what an operator
+        has changed stays."""
+        self._queues.add(name, max_waiting, when_full)
 
     # Tenants.
 
@@ -266,6 +280,7 @@ class App(Faces):
 
     def _register(self, conn: Conn) -> None:
         self._store_jobs(conn)
+        self._queues.store(conn)
         self._declared.store(conn)
 
     def _store_jobs(self, conn: Conn) -> None:

@@ -23,6 +23,7 @@
   * QueueNotFound          no queue has that name
   * TenantNotFound         nothing is known of a tenant of that name
   * QuotaExceeded          the tenant may not enqueue so much
+  * QueueFull              as many runs wait in the queue as may
   * LimitNotFound          no limit has that name
   * WorkerNotFound         no worker has that id
   * ErrorGroupNotFound     no group of errors has that id
@@ -69,6 +70,7 @@ __all__ = [
     "LimitNotFound",
     "MissingExtra",
     "PayloadError",
+    "QueueFull",
     "QueueNotFound",
     "QuotaExceeded",
     "ResultError",
@@ -191,6 +193,10 @@ class TenantNotFound(RotaError):
 
 class QuotaExceeded(RotaError):
     """The tenant has as many runs waiting, or has enqueued as much today, as it may."""
+
+
+class QueueFull(RotaError):
+    """As many runs wait in the queue as its cap lets wait, and it refuses more."""
 
 
 class LimitNotFound(RotaError):
@@ -356,6 +362,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO021": WatchNotFound,
     "RO030": TenantNotFound,
     "RO031": QuotaExceeded,
+    "RO032": QueueFull,
     "RO016": LimitNotFound,
     "RO017": LimitError,
 }

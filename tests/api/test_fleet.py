@@ -83,6 +83,26 @@ async def test_queues(api: httpx.AsyncClient) -> None:
     problem(await api.post(f"{V1}/queues/mail/pause", json={"why": 1}), 422, "invalid")
 
 
+async def test_caps_of_queues(api: httpx.AsyncClient) -> None:
+    mail = f"{V1}/queues/mail"
+    body = {"max_waiting": 0, "when_full": "refuse", "reason": "the provider is slow"}
+    made = await api.patch(mail, json=body)
+    assert (made.json()["max_waiting"], made.json()["when_full"]) == (0, "refuse")
+    send = {"job": "send", "payload": {"user_id": 1}}
+    refused = problem(await api.post(f"{V1}/runs", json=send), 429, "queue_full")
+    assert "0 runs wait in it, and 0 may" in refused["detail"]
+    old = {"If-Match": '"1"'}
+    problem(await api.patch(mail, json=body, headers=old), 412, "version_conflict")
+    changed = await api.patch(mail, json={"when_full": "drop_lowest"})
+    assert (changed.json()["max_waiting"], changed.json()["when_full"]) == (0, "drop_lowest")
+    for wrong in ({"max_waiting": -1}, {"when_full": "wait"}, {"cap": 1}):
+        problem(await api.patch(mail, json=wrong), 422, "invalid")
+    reset = (await api.post(f"{mail}/reset", json={"reason": "all is well"})).json()
+    assert (reset["max_waiting"], reset["when_full"]) == (None, "refuse")
+    problem(await api.post(f"{V1}/queues/nobody/reset"), 404, "queue_not_found")
+    assert (await api.post(f"{V1}/runs", json=send)).status_code == 201
+
+
 async def test_workers(api: httpx.AsyncClient, shop: rota.App) -> None:
     async with shop.worker():
         (worker,) = (await api.get(f"{V1}/workers")).json()["items"]

@@ -77,6 +77,7 @@ SAME = {
     "queues show": "get_queue",
     "queues pause": "pause_queue",
     "queues resume": "resume_queue",
+    "queues set": "set_queue reset_queue",
     "tenants list": "list_tenants",
     "tenants show": "get_tenant get_tenant_stats",
     "tenants set": "set_tenant remove_tenant",
@@ -147,7 +148,7 @@ WORDS = {
     "--unhandled": {"handled"},
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
     "--for": {"seconds"}, "--now": {"at_once"}, "--dry-run": {"dry_run", "plan_retention"},
-    "--reset": {"reset", "remove_tenant"}, "--add": {"name"}, "--remove": {"name"},
+    "--reset": {"reset", "remove_tenant", "reset_queue"}, "--add": {"name"}, "--remove": {"name"},
     "--per": {"period_seconds"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.

@@ -58,6 +58,7 @@ PAGES = (
     "/queues/{queue}",
     "/queues/{queue}/pause",
     "/queues/{queue}/resume",
+    "/queues/{queue}/cap",
     "/limits",
     "/limits/new",
     "/limits/{limit}",

@@ -21,3 +21,15 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
     await expect(tab.page.locator("main")).to_contain_text("“provider down”")
     await do(tab, "resume", reason="it is back", said="Queue mail goes on")
     assert audit(place) == ("queue.resumed", "grace", "it is back")
+
+
+@both_ways
+@acts("/queues/{name}/cap")
+async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
+    tab: Tab = await open_tab(place, scripts=scripts)
+    await tab.open("/queues/mail")
+    said = "500 runs may wait in queue mail"
+    await do(tab, "cap", reason="provider slow", max_waiting="500", said=said)
+    assert audit(place) == ("queue.updated", "grace", "provider slow")
+    await expect(tab.page.locator("main")).to_contain_text("500 may wait, more are refused")
+    await place.app.queues.set("mail", max_waiting=None)

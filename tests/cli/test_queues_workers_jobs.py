@@ -58,6 +58,34 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     ]  # fmt: skip
 
 
+def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
+    said = cli.done("queues", "set", "mail", "--max-waiting", "1", "--reason", "slow").out
+    assert said == 'queue "mail": 1 may wait, more are refused\n'
+    cli.done("runs", "enqueue", "send")
+    conn.execute("SELECT rota.tend_caps(), rota.tend_caps()")
+    refused = cli("runs", "enqueue", "send")
+    assert refused.code == 1
+    assert refused.err.startswith(
+        'error: queue "mail" is full: 1 run waits in it, and 1 may\nhint: '
+    )
+    assert "1 may wait, more are refused; full since 20" in cli.done("queues", "show", "mail").out
+    said = cli.done("queues", "set", "mail", "--when-full", "drop_lowest", "--json").json
+    assert (said["max_waiting"], said["when_full"]) == (1, "drop_lowest")
+    assert cli.done("queues", "set", "mail", "--max-waiting", "none").out == (
+        'queue "mail": any number may wait\n'
+    )
+    jobs.queue("mail", max_waiting=7)
+    assert "7 may wait" in cli.done("queues", "set", "mail", "--reset").out
+    assert cli("queues", "set", "mail").code == 2
+    assert cli("queues", "set", "mail", "--max-waiting", "many").code == 2
+    assert cli("queues", "set", "mail", "--when-full", "wait").code == 2
+    assert cli("queues", "set", "mail", "--max-waiting", "2", "--version", "1").code == 1
+    row = conn.execute(
+        "SELECT actor, action, reason FROM rota.audit WHERE object_type = 'queue' ORDER BY id"
+    ).fetchone()
+    assert row == ("cli:alice", "queue.updated", "slow")
+
+
 def test_a_pause_with_an_end(cli: Cli, jobs: rota.App) -> None:
     said = cli.done("queues", "pause", "mail", "--for", "2h", "--reason", "smtp").out
     assert said.startswith('queue "mail" paused until 20')

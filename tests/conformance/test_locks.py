@@ -17,6 +17,7 @@ Connect = Callable[..., Connection]
 
 ONE_AT_A_TIME = [
     "admission",
+    "caps",
     "counts", "definitions", "depths", "errors", "fleet", "hold_due", "isolation", "job_counts",
     "partitions", "rescue", "rollups", "samples", "tenants",
 ]  # fmt: skip

@@ -20,7 +20,8 @@ PUBLIC = {
     "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
     "trigger_schedule", "reschedule", "delete_schedule",
     "set_limit", "remove_limit", "unblock_limit", "admit_runs",
-    "set_tenant", "pause_tenant", "resume_tenant", "remove_tenant", "check_quota",
+    "set_queue", "put_queue", "reset_queue",
+    "set_tenant", "pause_tenant", "resume_tenant", "remove_tenant", "check_cap", "check_quota",
     "cleanup", "allow_run_as", "delete_job", "emit", "emit_many", "fits", "replay_events",
     "watch_table", "unwatch_table", "watches", "expect_version", "why",
 }  # fmt: skip

@@ -41,7 +41,7 @@ HEALTH = Health(
     heartbeat_seconds=0.5, memory_bytes=3_000_000, memory_most_bytes=2_000_000, cpu_cores=1.5,
     schedules_active=2, schedules_paused=0, schedules_parked=1, overdue_seconds=0.0, duplicates=3,
     events=5, event_starts=4, hook_refusals=2,
-    queues_paused=2, counted_seconds=1.0,
+    queues_paused=2, queues_full=1, queue_refusals=6, counted_seconds=1.0,
 )  # fmt: skip
 
 
@@ -57,6 +57,8 @@ def test_every_metric_is_on_the_page_even_when_nothing_has_happened() -> None:
     assert value(found, "rota_event_runs_total") == 4
     assert value(found, "rota_hook_refusals_total") == 2
     assert value(found, "rota_queues_paused") == 2
+    assert value(found, "rota_queues_full") == 1
+    assert value(found, "rota_queue_refusals_total") == 6
 
 
 def test_histograms_are_cumulative_and_agree_with_their_counters() -> None:
@@ -177,3 +179,22 @@ def test_tenants_are_bounded_and_gauges() -> None:
     assert value(found, "rota_tenant_runs", tenant="(other)", state="queued") == 7
     assert value(found, "rota_tenant_attempts_today", tenant="acme", outcome="failed") == 6
     assert value(found, "rota_tenants_paused") == 1
+
+
+async def test_caps_of_queues(app: rota.App, conn: psycopg.Connection[Any]) -> None:
+    engine = Engine(conn)
+    engine.job("work")
+    await app.queues.set("default", max_waiting=1, when_full="drop_lowest")
+    for _ in range(3):
+        engine.enqueue()
+    while engine.one("SELECT moved FROM rota.tend_caps()"):
+        pass
+    await app.queues.set("mail", max_waiting=0)
+    with pytest.raises(rota.QueueFull):
+        await app.runs.enqueue("work", {}, queue="mail")
+    found = samples(await app.stats.figures())
+    assert value(found, "rota_queue_cap", queue="default") == 1
+    assert value(found, "rota_queue_cap_waiting", queue="default") == 1
+    assert value(found, "rota_queues_full") == 1
+    assert value(found, "rota_queue_refusals_total") == 1
+    assert value(found, "rota_runs_dropped_total", queue="default") == 2

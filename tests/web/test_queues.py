@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import rota
+from rota.web.needs import rows
 from tests.web.conftest import Browser
 
 
@@ -88,3 +89,33 @@ async def test_a_part_alone(web: Browser) -> None:
 
     assert web.page.lstrip().startswith('<div id="list"')
     assert "<html" not in web.page
+
+
+async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: Any) -> None:
+    await shop.runs.enqueue("send", {"user_id": 1})
+    await web.get("/queues/mail")
+    assert "Set a cap…" in web.text
+    await web.get("/queues/mail/cap")
+    assert "1 run waits now" in web.text
+    await web.post("/queues/mail/cap", 422, max_waiting="1", when_full="refuse", reason=" ")
+    assert "Say why" in web.text
+    await web.post("/queues/mail/cap", 422, max_waiting="<b>", when_full="refuse", reason="x")
+    assert "how many may wait is a whole number, not '<b>'" in web.text
+    await web.post("/queues/mail/cap", 422, max_waiting="-1", when_full="refuse", reason="x")
+    assert "must be a whole number from 0" in web.text
+    await web.post("/queues/mail/cap", max_waiting="1", when_full="refuse", reason="slow")
+    assert "1 run may wait in queue mail" in web.text
+    conn.execute("SELECT rota.tend_caps(), rota.tend_caps()")
+    await web.get("/queues/mail")
+    assert "1 may wait, more are refused: full since" in web.text
+    assert "Queue mail is full: 1 run waits in it, and 1 may." in web.text
+    await web.get("/queues")
+    assert "full: 1 may wait" in web.text
+    (row,) = [one for one in rows(await shop.attention.get()) if one.need.kind == "full_queue"]
+    assert (row.button, row.to, row.asks) == ("Change the cap…", "/queues/mail/cap", True)
+    await web.post("/queues/mail/cap", max_waiting="", when_full="refuse", reason="fine")
+    assert "Any number of runs may wait in queue mail" in web.text
+    (deed,) = conn.execute(
+        "SELECT actor FROM rota.audit WHERE action = 'queue.updated' ORDER BY id LIMIT 1"
+    ).fetchall()
+    assert deed == ("web:admin",)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Unpack
+from typing import Any, TypedDict, Unpack
 
 from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
 from rota.admin.instants import read_instant
-from rota.errors import TimingError
+from rota.errors import PayloadError, TimingError
 from rota.model.list_filters import QueueFilters, QueueOrder
 from rota.model.page import Page
-from rota.model.queue import QueueDetails, QueueInfo
+from rota.model.queue import QueueDetails, QueueInfo, WhenFull
 from rota.store import queues
 from rota.store.clock import read_clock
 from rota.store.plans import Plan
+from rota.store.versions import expect_version
 
 Found = list[QueueInfo]
+
+
+class QueueSettings(TypedDict, total=False):
+    """What a queue may say; what is not named stays. `max_waiting` None: there is no cap."""
+
+    max_waiting: int | None
+    when_full: WhenFull
 
 
 class QueueCommands(Face):
@@ -61,6 +69,41 @@ class QueueCommands(Face):
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[None]:
         return queues.resume_queue(name, reason=reason, actor=self.actor)
+
+    @command
+    def set(
+        self,
+        name: str,
+        reason: str | None = None,
+        *,
+        version: int | None = None,
+        **settings: Unpack[QueueSettings],
+    ) -> Plan[QueueInfo]:
+        """How many runs may wait in a queue, and what happens when more come:
+        `app.queues.set("mail", max_waiting=1000, when_full="drop_lowest")`. It holds at once, and
+        over what the code declares. VersionConflict if it is not at `version` any more."""
+        known = QueueSettings.__annotations__
+        odd: list[Any] = [field for field in settings if field not in known]
+        if odd:
+            raise PayloadError(f"a queue has no {odd[0]}", hint=f"it has {', '.join(known)}")
+        return self._set(name, reason, version, settings)
+
+    def _set(
+        self, name: str, reason: str | None, version: int | None, settings: QueueSettings
+    ) -> Plan[QueueInfo]:
+        yield from expect_version("queue", name, version)
+        yield from queues.set_queue(name, settings, reason=reason, actor=self.actor)
+        return (yield from queues.find_queue(name)).queue
+
+    @command
+    def reset(self, name: str, reason: str | None = None) -> Plan[QueueInfo]:
+        """Back to what the code declares of the queue: no cap, if it declares none."""
+        return self._reset(name, reason)
+
+    def _reset(self, name: str, reason: str | None) -> Plan[QueueInfo]:
+        yield from queues.find_queue(name)
+        yield from queues.reset_queue(name, reason=reason, actor=self.actor)
+        return (yield from queues.find_queue(name)).queue
 
 
 class Queues(QueueCommands, AsyncFace):

@@ -39,6 +39,7 @@ STATUS: dict[type[errors.RotaError], int] = {
     errors.QueueNotFound: 404,
     errors.TenantNotFound: 404,
     errors.QuotaExceeded: 429,
+    errors.QueueFull: 429,
     errors.LimitNotFound: 404,
     errors.LimitError: 422,
     errors.WorkerNotFound: 404,

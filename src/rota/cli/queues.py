@@ -1,4 +1,4 @@
-"""`rota queues`: what waits and runs in them; pause and resume."""
+"""`rota queues`: what waits and runs in them; pause and resume; how many may wait."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import typer
 
 from rota.cli import times, values
 from rota.cli.each import each
-from rota.cli.flags import Absolute, Json, Reason
+from rota.cli.flags import Absolute, Json, Reason, Version
 from rota.cli.names import queue_names
-from rota.cli.output import amount, facts, heading, print_json, remark, table
+from rota.cli.output import amount, facts, heading, print_json, remark, say, table
 from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
 if TYPE_CHECKING:
+    from rota.admin.queues import QueueSettings
     from rota.app import App
     from rota.model.queue import JobDepth, QueueInfo
 
@@ -32,6 +33,7 @@ ORDERS = ("name", "longest", "oldest")
 COUNTS = ("QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
 # Younger counts are as good as new to somebody who reads them.
 _OLD_SECONDS = 1.0
+WHEN_FULL = ("refuse", "drop_lowest")
 
 
 @commands.command("list")
@@ -75,7 +77,9 @@ def _news(queue: QueueInfo, shown: Callable[[datetime | None], str]) -> str:
         reason = f": {queue.pause_reason}" if queue.pause_reason else ""
         end = f"; goes on {shown(queue.paused_until)}" if queue.paused_until else ""
         return f"paused {shown(queue.paused_at)} by {queue.paused_by}{reason}{end}"
-    return "no worker serves it" if queue.queued and not queue.workers else ""
+    if queue.queued and not queue.workers:
+        return "no worker serves it"
+    return f"full: {queue.max_waiting:,} may wait" if queue.full_since else ""
 
 
 def _total(found: list[QueueInfo]) -> str:
@@ -113,11 +117,57 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
             ("blocked", f"{queue.blocked:,}"),
             ("running", f"{queue.running:,}"),
             ("workers", str(queue.workers)),
+            ("cap", _cap(queue, now)),
         ]
     )
     if found.jobs:
         heading("by job")
         table(("JOB", *COUNTS), [(job.job, *_counts(job)) for job in found.jobs])
+
+
+def _cap(queue: QueueInfo, now: datetime) -> str:
+    if queue.max_waiting is None:
+        return ""
+    then = "more are refused" if queue.when_full == "refuse" else "the least important are dropped"
+    full = f"; full since {times.both(queue.full_since, now)}" if queue.full_since else ""
+    edited = "; changed by an operator" if queue.is_edited else ""
+    return f"{queue.max_waiting:,} may wait, {then}{full}{edited}"
+
+
+@commands.command("set")
+def set_queue(
+    ctx: typer.Context,
+    name: Name,
+    max_waiting: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Most runs that may wait.")
+    ] = None,
+    when_full: Annotated[
+        str | None, typer.Option(metavar="ACTION", help=", ".join(WHEN_FULL))
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Back to what the code declares.")] = False,
+    reason: Reason = None,
+    version: Version = None,
+    json: Json = False,
+) -> None:
+    """How many runs may wait in a queue, and what happens when more come."""
+    settings: QueueSettings = {}
+    if max_waiting is not None:
+        settings["max_waiting"] = values.number_or_none(max_waiting, "--max-waiting")
+    if when_full is not None:
+        settings["when_full"] = values.choice(when_full, WHEN_FULL, "--when-full")
+    if reset == bool(settings):
+        values.refuse("--reset", "say what to set, or --reset for all of it")
+    with administer(ctx) as app:
+        face = app.queues.by(actor()).sync
+        if reset:
+            found = face.reset(name, reason)
+        else:
+            found = face.set(name, reason, version=version, **settings)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    else:
+        say(f'queue "{name}": {_cap(found, now) or "any number may wait"}')
 
 
 @commands.command("pause")

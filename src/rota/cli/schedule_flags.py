@@ -77,6 +77,7 @@ FLAGS: Final[dict[str, Flag]] = {
     "end_at": Flag("TIME", "Not after then.", _wall),
     "max_runs": Flag("N", "So many runs, then it is finished.", _whole),
     "jitter": Flag("DURATION", "Each run starts up to so much later.", _duration),
+    "burst_allowed": Flag("true|false", "Start on time, however many are due then.", truth),
     "calendar": Flag("NAME", "Days and windows without runs.", _text),
     "on_closed": Flag("skip|next_day", "What the calendar does to a time.", _text),
     "catch_up": Flag("none|latest|all", "What becomes of missed times.", _text),

@@ -110,6 +110,7 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("grace", times.span(one.grace_seconds)),
         ("overlap", _overlap(one)),
         ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),
+        ("bursts", "starts on time with any number of others" if one.burst_allowed else ""),
         ("calendar", f"{one.calendar}, {one.on_closed}" if one.calendar else ""),
         ("requires", required),
         ("pause after", f"{one.pause_after_failures} failures" if one.pause_after_failures else ""),

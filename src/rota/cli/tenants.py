@@ -136,15 +136,6 @@ def _went(found: TenantStats) -> list[tuple[str, object]]:
     return [("failed", failed), ("took", took)]
 
 
-def _number(text: str | None, option: str) -> int | None:
-    if text == "none":
-        return None
-    try:
-        return int(str(text).replace("_", "").replace(",", ""))
-    except ValueError:
-        values.refuse(option, f"{text!r} is neither a whole number nor none")
-
-
 @commands.command("set")
 def set_tenant(
     ctx: typer.Context,
@@ -183,7 +174,7 @@ def set_tenant(
         "failed_retention_days": failed_retention_days,
     }  # fmt: skip
     settings: dict[str, Any] = {
-        key: _number(text, f"--{key.replace('_', '-')}")
+        key: values.number_or_none(text, f"--{key.replace('_', '-')}")
         for key, text in given.items()
         if text is not None
     }

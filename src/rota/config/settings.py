@@ -249,6 +249,14 @@ class SchedulerSettings:
         float,
         Field(ge=1, le=3600, description="Longest wait between ticks when no wake-up comes."),
     ] = 15.0
+    burst_seconds: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=3600,
+            description="More than ten schedules due at one instant start over this; 0: at once.",
+        ),
+    ] = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

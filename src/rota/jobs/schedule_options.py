@@ -37,6 +37,7 @@ class ScheduleArguments(TypedDict, total=False):
     end_at: datetime | None
     max_runs: int | None
     jitter: Seconds
+    burst_allowed: bool
     calendar: str | None
     on_closed: Literal["skip", "next_day"]
     catch_up: CatchUp
@@ -242,6 +243,7 @@ _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "end_at": ("end_at", None, _instant),
     "max_runs": ("max_runs", None, _count(1)),
     "jitter": ("jitter_seconds", 0.0, _seconds(0)),
+    "burst_allowed": ("burst_allowed", False, _flag),
     "calendar": ("calendar", None, _text),
     "on_closed": ("on_closed", "skip", _word("skip", "next_day")),
     "catch_up": ("catch_up", "latest", _word(*get_args(CatchUp))),

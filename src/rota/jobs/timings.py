@@ -31,6 +31,7 @@ class DeclaredArguments(TypedDict, total=False):
     end_at: datetime | None
     max_runs: int | None
     jitter: Seconds
+    burst_allowed: bool
     calendar: str | None
     on_closed: Literal["skip", "next_day"]
     catch_up: CatchUp

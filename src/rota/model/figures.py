@@ -58,6 +58,8 @@ class Health:
     event_starts: int
     hook_refusals: int
     queues_paused: int
+    queues_full: int
+    queue_refusals: int
     counted_seconds: float
 
 
@@ -67,6 +69,15 @@ class LimitFigure:
 
     name: str
     in_use: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapFigure:
+    """What waits in a queue that has a cap."""
+
+    queue: str
+    max_waiting: int
     waiting: int
 
 
@@ -92,6 +103,7 @@ class Figures:
     counts: list[Count]
     health: Health
     limits: list[LimitFigure] = field(default_factory=list)
+    caps: list[CapFigure] = field(default_factory=list)
     tenants: list[TenantFigure] = field(default_factory=list)
     tenants_paused: int = 0
 

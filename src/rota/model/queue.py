@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
+
+WhenFull = Literal["refuse", "drop_lowest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +15,8 @@ class QueueInfo:
 
     `held` runs are part of `queued`. `oldest_seconds` is how long the oldest of those that a
     worker may take has waited. `paused_until`: it goes on by itself then. The counts are
-    `counted_seconds` old: nothing, unless very many runs are open.
+    `counted_seconds` old: nothing, unless very many runs are open. `max_waiting`: so many may wait,
+    ready or not; `is_edited`: an operator's word, not the code's.
     """
 
     name: str
@@ -30,6 +34,10 @@ class QueueInfo:
     pause_reason: str | None
     paused_until: datetime | None = None
     version: int = 1
+    max_waiting: int | None = None
+    when_full: WhenFull = "refuse"
+    full_since: datetime | None = None
+    is_edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class ScheduleInfo:
     end_at: datetime | None
     max_runs: int | None
     jitter_seconds: float
+    burst_allowed: bool
     calendar: str | None
     on_closed: str
     catch_up: str

@@ -55,7 +55,11 @@ class Background:
         self.rollups = Rollups(database)
         self.promoter = Promoter(database, poll_seconds=worker.poll_seconds)
         self.upkeep = Upkeep(database, unknown_job_seconds=worker.unknown_job_seconds)
-        self.scheduler = Scheduler(database, tick_seconds=config.scheduler.tick_seconds)
+        self.scheduler = Scheduler(
+            database,
+            tick_seconds=config.scheduler.tick_seconds,
+            burst_seconds=config.scheduler.burst_seconds,
+        )
         self.drain = Drain(database, lease_seconds=worker.lease_seconds, on_order=on_order)
         self.sql_jobs = SqlJobs(database, on_sql_jobs)
         self.bulk_actions = BulkActions(database)

@@ -23,6 +23,7 @@ from rota.runtime.tick_faults import fault_of
 from rota.runtime.tick_writer import Decided, TickWriter
 from rota.store.pool import AsyncConn, Database
 from rota.store.prepared import Prepared
+from rota.timing.bursts import AT_ONCE, Place
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
 from rota.timing.decisions import decide
@@ -45,6 +46,7 @@ class Scheduler(Loop):
         database: Database,
         *,
         tick_seconds: float,
+        burst_seconds: float = 0.0,
         random_number: Callable[[], float] = random.random,
     ) -> None:
         super().__init__()
@@ -55,6 +57,7 @@ class Scheduler(Loop):
         self._release = Prepared("release_hold", get("schedules/release"))
         self._writer = TickWriter(database)
         self._tick_seconds = tick_seconds
+        self._burst_seconds = burst_seconds
         self._random = random_number
 
     def serve(self, worker: int) -> None:
@@ -79,13 +82,16 @@ class Scheduler(Loop):
                 return 0
             if hold is None:
                 await self._writer.tell_unheld(conn)
-            read_due = self._database.statements.get("schedules/read_due")
-            cursor = await conn.execute(read_due, {"ids": ids})
-            await self._think(conn, await cursor.fetchall())
+            await self._think(conn, await self._read(conn, ids))
             await self._writer.end(conn, ids)
             if hold is not None:
                 await self._release.fetch(conn, {"hold": hold}, tuple)
         return len(ids)
+
+    async def _read(self, conn: AsyncConn, ids: Sequence[int]) -> Sequence[Any]:
+        params = {"ids": ids, "spreads": self._burst_seconds > 0, "free": AT_ONCE}
+        cursor = await conn.execute(self._database.statements.get("schedules/read_due"), params)
+        return await cursor.fetchall()
 
     async def _think(self, conn: AsyncConn, rows: Sequence[Any]) -> None:
         """Decide them, and write what was decided."""
@@ -109,7 +115,18 @@ class Scheduler(Loop):
 
     async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> Decided | None:
         """One that cannot be followed stops no other."""
-        stored, clock, unfinished, job_refusal, calendar, made_up, triggered = row
+        (
+            stored,
+            clock,
+            unfinished,
+            job_refusal,
+            calendar,
+            made_up,
+            triggered,
+            place,
+            crowd,
+            is_full,
+        ) = row
         try:
             schedule = Schedule.read(stored)
             due = Due(
@@ -121,6 +138,8 @@ class Scheduler(Loop):
                 await self._unmet(conn, schedule, clock),
                 made_up,
                 triggered,
+                None if place is None else Place(place, crowd, self._burst_seconds),
+                is_full,
             )
             return schedule, decide(due, self._random)
         except Exception as error:

@@ -1,4 +1,5 @@
-"""Holds what tenants that are paused may not start, and keeps the counts that quotas ask."""
+"""Holds what tenants that are paused may not start, and keeps the counts that quotas and caps of
+queues ask."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ _RESTING_SECONDS = 60.0
 
 
 class TenantLoop(Loop):
-    """Every worker has one, and a lock decides who works. While a tenant is paused or has a quota
-    it looks every second; else now and then, in case that one has come whose call was lost."""
+    """Every worker has one, and a lock decides who works. While a tenant is paused or has a
+    quota, or a queue has a cap, it looks every second; else now and then, in case that one
+    has come whose call was lost."""
 
     name = "tenants"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rota.model.figures import (
     AttemptFigure,
+    CapFigure,
     Changes,
     Count,
     Deed,
@@ -33,6 +34,7 @@ def read_figures(most_tenants: int) -> Plan[Figures]:
     counts = yield Ask("figures/counts", {})
     health = yield Ask("figures/health", {})
     limits = yield Ask("figures/limits", {"most": MOST_LIMITS})
+    caps = yield Ask("figures/caps", {"most": MOST_LIMITS})
     tenants = (yield Ask("figures/tenants", {"most": most_tenants})) if most_tenants else []
     (paused,) = yield Ask("figures/paused_tenants", {})
     return Figures(
@@ -43,6 +45,7 @@ def read_figures(most_tenants: int) -> Plan[Figures]:
         counts=[Count(**row) for row in counts],
         health=Health(**health[0], counted_seconds=depths.age),
         limits=[LimitFigure(**row) for row in limits],
+        caps=[CapFigure(**row) for row in caps],
     )
 
 

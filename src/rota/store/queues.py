@@ -1,8 +1,9 @@
-"""Reading queues, pausing and resuming them."""
+"""Reading queues, pausing and resuming them, and how many runs may wait in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -50,3 +51,15 @@ def pause_queue(
 
 def resume_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
     yield Ask("queues/resume", {"queue": name, "reason": reason, "actor": actor})
+
+
+def set_queue(
+    name: str, settings: Mapping[str, Any], *, reason: str | None, actor: str | None
+) -> Plan[None]:
+    params = {"queue": name, "settings": json.dumps(dict(settings))}
+    yield Ask("queues/set", params | {"reason": reason, "actor": actor})
+
+
+def reset_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
+    """Back to what the code says."""
+    yield Ask("queues/reset", {"queue": name, "reason": reason, "actor": actor})

@@ -31,6 +31,21 @@ QUEUE_COUNT_AGE = Metric(
     "rota_queue_count_age_seconds", "gauge", (), "How long ago open runs were counted."
 )
 QUEUES_PAUSED = Metric("rota_queues_paused", "gauge", (), "Queues that are paused.")
+QUEUE_CAP = Metric(
+    "rota_queue_cap", "gauge", ("queue",), "How many runs may wait in a queue that has a cap."
+)
+QUEUE_CAP_WAITING = Metric(
+    "rota_queue_cap_waiting", "gauge", ("queue",),
+    "How many wait in it, as the cap counts: ready, held and for later, hardly beyond the cap.",
+)  # fmt: skip
+QUEUES_FULL = Metric("rota_queues_full", "gauge", (), "Queues with as many waiting as may.")
+QUEUE_REFUSALS = Metric(
+    "rota_queue_refusals", "counter", (), "Enqueues refused because their queue was full."
+)
+RUNS_DROPPED = Metric(
+    "rota_runs_dropped", "counter", ("queue",),
+    "Runs that were dropped because their queue was full.", "runs_dropped",
+)  # fmt: skip
 TENANT_RUNS = Metric(
     "rota_tenant_runs", "gauge", ("tenant", "state"),
     "Open runs by tenant and state; held ones are not among the queued.",
@@ -130,7 +145,8 @@ LINES_DROPPED = Metric(
 )
 
 METRICS = (
-    QUEUE_RUNS, QUEUE_OLDEST, QUEUE_COUNT_AGE, QUEUES_PAUSED, TENANT_RUNS, TENANT_ATTEMPTS,
+    QUEUE_RUNS, QUEUE_OLDEST, QUEUE_COUNT_AGE, QUEUES_PAUSED, QUEUE_CAP, QUEUE_CAP_WAITING,
+    QUEUES_FULL, QUEUE_REFUSALS, RUNS_DROPPED, TENANT_RUNS, TENANT_ATTEMPTS,
     TENANTS_PAUSED, ATTEMPTS, DURATIONS, RUNS_ENDED,
     PICKUPS, WORKERS, SLOTS, HEARTBEAT_AGE, WORKERS_MEMORY, WORKER_MEMORY, WORKERS_CPU,
     WORKERS_LOST, LATE_ENDS, DUPLICATES, EVENTS, EVENT_RUNS, HOOK_REFUSALS, LIMIT_IN_USE,

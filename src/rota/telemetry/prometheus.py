@@ -68,7 +68,7 @@ class _Page(Collector):
             known.LINES_DROPPED, known.RUNS_ADMITTED, known.LIMITS_MENDED,
         ):  # fmt: skip
             yield self._plain_counter(metric)
-        for metric in (known.LOOP_ERRORS, known.OCCURRENCES):
+        for metric in (known.LOOP_ERRORS, known.OCCURRENCES, known.RUNS_DROPPED):
             yield self._labelled_counter(metric)
         for metric in (known.PICKUPS, known.SCHEDULE_CLAIMS, known.SCHEDULE_STARTS):
             yield self._histogram(metric)
@@ -88,6 +88,14 @@ class _Page(Collector):
         yield _gauge(known.QUEUE_OLDEST, [((it.queue,), it.oldest_seconds) for it in depths])
         yield _gauge(known.QUEUE_COUNT_AGE, [((), self._figures.health.counted_seconds)])
         yield _gauge(known.QUEUES_PAUSED, [((), self._figures.health.queues_paused)])
+        yield from self._caps()
+
+    def _caps(self) -> Iterator[Family]:
+        caps = self._figures.caps
+        yield _gauge(known.QUEUE_CAP, [((it.queue,), it.max_waiting) for it in caps])
+        yield _gauge(known.QUEUE_CAP_WAITING, [((it.queue,), it.waiting) for it in caps])
+        yield _gauge(known.QUEUES_FULL, [((), self._figures.health.queues_full)])
+        yield _counter(known.QUEUE_REFUSALS, [((), self._figures.health.queue_refusals)])
 
     def _tenants(self) -> Iterator[Family]:
         found = [(one.tenant or OTHER, one) for one in self._figures.tenants]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from rota.errors import TimingError
 from rota.model.schedule import Segment, timing_arguments
+from rota.timing.bursts import Place
 from rota.timing.judging import Decision, Due, Judge, Occurrence
 from rota.timing.nominal import EARLIEST, Nominal
 from rota.timing.timing import Timing
@@ -57,6 +58,7 @@ class _Deciding:
         self._clock = due.clock
         self._unfinished = due.unfinished
         self._triggered = due.triggered
+        self._place = due.place
         self._judge = Judge(due, random)
         self._tick = Tick()
         self._cursor = due.schedule.cursor_at
@@ -72,6 +74,8 @@ class _Deciding:
             self._decide_counted_from_end()
         else:
             self._decide_by_timing(Timing.kept(self._schedule))
+        if self._place is not None:
+            self._spread(self._place)
         self._tick.cursor_at = self._cursor
         self._tick.cancels_running = self._judge.cancels_running
         return self._tick
@@ -298,6 +302,27 @@ class _Deciding:
             )
         else:
             rows.append(occurrence)
+
+    # Many at one instant.
+
+    def _spread(self, place: Place) -> None:
+        """Moves the starts; what is caught up is late anyway, and moves from now."""
+        rows = self._tick.occurrences
+        for number, one in enumerate(rows):
+            if not one.is_run or one.start_at is None:
+                continue
+            later = place.shift(self._until_next(one.nominal_at))
+            if later:
+                is_late = one.decision == "caught_up"
+                base = max(one.start_at, self._clock) if is_late else one.start_at
+                rows[number] = replace(one, start_at=base + later, details=place.to_json())
+
+    def _until_next(self, at: datetime) -> timedelta | None:
+        """How long a run may take before the next time comes; None: there is none."""
+        if self._schedule.every_from == "end":
+            return timedelta(seconds=self._schedule.interval_seconds or 0)
+        next_at = self._tick.next_run_at
+        return None if next_at is None else next_at - at
 
     # What comes next.
 

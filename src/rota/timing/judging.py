@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from rota.model.schedule import Schedule
+from rota.timing.bursts import Place
 from rota.timing.calendar import Calendar
 from rota.timing.zones import zone
 
@@ -44,6 +45,8 @@ class Due(msgspec.Struct, frozen=True):
     unmet: tuple[str, ...] = ()
     made_up: int = 0  # of the unfinished, what `catch_up = all` makes up for
     triggered: int = 0  # of the unfinished, what somebody asked for beside its times
+    place: Place | None = None  # among many that are due at the same instant
+    is_queue_full: bool = False  # and takes no more
 
 
 class Judge:
@@ -99,7 +102,9 @@ class Judge:
             return "requirement"
         if self._is_crowded and not self._may_wait:
             return "overlap"
-        return "shadow" if schedule.is_shadow else None
+        if schedule.is_shadow:
+            return "shadow"
+        return "queue_full" if due.is_queue_full else None
 
     def _skipped(self, at: datetime, reason: str) -> Occurrence:
         details = {"unmet": list(self._due.unmet)} if reason == "requirement" else None

@@ -17,7 +17,7 @@ _PLACES = {
 # In the navigation: the section, and the word for what is wrong there.
 _SECTIONS = {
     "job": ("jobs", "failing"),
-    "queue": ("queues", "paused"),
+    "queue": ("queues", "full or paused"),
     "schedule": ("schedules", "late, missed or stopped"),
     "run": ("runs", "slow"),
     "worker": ("workers", "in trouble"),
@@ -28,6 +28,7 @@ _MANY = {
     "failing_job": ("failing job", "failing jobs"),
     "unserved_work": ("job without a worker", "jobs without a worker"),
     "worker": ("worker in trouble", "workers in trouble"),
+    "full_queue": ("full queue", "full queues"),
     "paused_queue": ("paused queue", "paused queues"),
     "paused_tenant": ("paused tenant", "paused tenants"),
     "parked_schedule": ("parked schedule", "parked schedules"),
@@ -98,6 +99,8 @@ def _row(need: Need) -> Row:
         case "unserved_work" if need.subject == "job":
             waiting = urlencode({"job": need.name, "state": "queued"})
             return Row(need, path, "See what waits", f"/runs?{waiting}")
+        case "full_queue":
+            return Row(need, path, "Change the cap…", f"{path}/cap", asks=True)
         case "paused_queue" | "paused_tenant":
             return Row(need, path, "Resume…", f"{path}/resume", asks=True)
         case "stopped_schedule":

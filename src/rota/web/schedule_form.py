@@ -36,6 +36,7 @@ FIELDS: Final[dict[str, tuple[str, str]]] = {
     "end_at": ("end_at", "instant"),
     "max_runs": ("max_runs", "count"),
     "jitter": ("jitter_seconds", "span"),
+    "burst_allowed": ("burst_allowed", "flag"),
     "calendar": ("calendar", "text"),
     "on_closed": ("on_closed", "text"),
     "catch_up": ("catch_up", "text"),

@@ -25,6 +25,7 @@ LABELS = {
     "end_at": "not after",
     "max_runs": "ends after so many runs",
     "jitter_seconds": "spread over",
+    "burst_allowed": "starts with any number of others",
     "calendar": "calendar",
     "on_closed": "on a closed day",
     "catch_up": "catch-up",

@@ -57,6 +57,8 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
     if one.jitter_seconds:
         text = f"Start up to {words.duration(one.jitter_seconds)} later, at random."
         found.append(("others start at the same time", text))
+    if one.burst_allowed:
+        found.append(("many are due at the same instant", "Start on time with all of them."))
     if one.pause_after_failures:
         now = one.failures_in_a_row
         text = f"Pause after {one.pause_after_failures} failures in a row; now {now}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rota.admin.needs import (
     failing_jobs,
+    full_queues,
     late_schedules,
     limits,
     missed_schedules,
@@ -25,6 +26,7 @@ KINDS: tuple[Kind, ...] = (
     unserved.KIND,
     failing_jobs.KIND,
     workers.KIND,
+    full_queues.KIND,
     paused_queues.KIND,
     paused_tenants.KIND,
     limits.KIND,

@@ -1,11 +1,12 @@
-"""Queues: look, stop, go on."""
+"""Queues: look, stop, go on; how many runs may wait."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Response
 
+from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
@@ -71,6 +72,30 @@ async def resume_queue(
     """Let the queue be claimed from again."""
     await desk.queues.resume(name, body.reason if body else None)
     return await _one(desk, name)
+
+
+@routes.patch(
+    "/queues/{name}",
+    response_model=schemas.QueueView,
+    operation_id="set_queue",
+    responses=problems(412, *WITH_BODY) | tagged(),
+)
+async def set_queue(
+    desk: AtDesk, name: QueueName, body: schemas.QueueChanges, response: Response, version: Version
+) -> Any:
+    """How many runs may wait in it, and what happens when more come: at once."""
+    given = body.model_dump(exclude_unset=True, exclude={"reason"})
+    found = await desk.queues.set(name, body.reason, version=version, **given)
+    set_etag(response, found.version)
+    return found
+
+
+@routes.post("/queues/{name}/reset", operation_id="reset_queue", **_ACTION)
+async def reset_queue(
+    desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
+) -> Any:
+    """Back to what the code declares of the queue: no cap, if it declares none."""
+    return await desk.queues.reset(name, body.reason if body else None)
 
 
 async def _one(desk: Desk, name: str) -> Any:

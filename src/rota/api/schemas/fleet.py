@@ -28,6 +28,10 @@ QUEUE_EXAMPLE: dict[str, Any] = {
     "pause_reason": None,
     "paused_until": None,
     "version": 1,
+    "max_waiting": 10_000,
+    "when_full": "refuse",
+    "full_since": None,
+    "is_edited": False,
     "counted_seconds": 0.0,
 }
 _DEPTH: dict[str, Any] = {
@@ -52,6 +56,11 @@ QueueView = view(
         "pause_reason": "Why.",
         "paused_until": "It goes on by itself then.",
         "version": "Rises with each change.",
+        "max_waiting": "So many may wait, ready or not; null: any number.",
+        "when_full": "What happens when more come: they are refused, or the least important that "
+        "wait are dropped.",
+        "full_since": "Since when as many wait as may; null: there is room, or no cap.",
+        "is_edited": "Whether an operator has changed what the code declares.",
         "counted_seconds": "How old the counts are: nothing, unless very many runs are open.",
     },
     QUEUE_EXAMPLE,
@@ -168,6 +177,20 @@ CalendarView = view(
     },
 )
 CalendarPage = page(CalendarView)
+
+
+class QueueChanges(Body):
+    """What may be changed about a queue; what is not sent stays."""
+
+    model_config = examples({"max_waiting": 10_000, "when_full": "refuse"})
+
+    max_waiting: int | None = Field(
+        default=None, ge=0, le=1_000_000_000, description="So many may wait; null: any number."
+    )
+    when_full: Literal["refuse", "drop_lowest"] = Field(
+        default="refuse", description="What happens when more come."
+    )
+    reason: Reason = None
 
 
 class QueueAction(Body):

@@ -64,6 +64,9 @@ class ScheduleFields(Timing):
     jitter_seconds: float | None = Field(
         default=None, ge=0, le=LONGEST, description="Up to so much later, at random."
     )
+    burst_allowed: bool | None = Field(
+        default=None, description="Start on time, however many schedules are due then."
+    )
     catch_up: Literal["none", "latest", "all"] | None = Field(
         default=None, description="Which times that were missed run later."
     )

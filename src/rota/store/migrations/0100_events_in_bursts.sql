@@ -347,14 +347,14 @@ DO $$
 DECLARE
     text constant text := pg_get_functiondef('rota.why_open_run(rota.open_runs)'::regprocedure);
     code constant text := $q$WHEN last.state IS NULL THEN 'waits_for_time'$q$;
-    fact constant text := $q$jsonb_build_object('run', o.id, 'queue', o.queue))::rota.finding;$q$;
+    fact constant text := $q$jsonb_build_object('run', o.id, 'queue', o.queue, 'schedule', o.schedule,$q$;
 BEGIN
     IF strpos(text, code) = 0 OR strpos(text, fact) = 0 THEN
         RAISE EXCEPTION 'rota.why_open_run is not as it was';
     END IF;
     EXECUTE replace(replace(text, code, $q$WHEN last.state IS NULL AND o.triggered_by ? 'debounced' THEN 'debounced' $q$ || code), fact,
-        $q$jsonb_build_object('run', o.id, 'queue', o.queue, 'job', o.job, 'events', CASE WHEN jsonb_typeof(o.triggered_by -> 'debounced') = 'number'
-                THEN rota.plural_words((o.triggered_by ->> 'debounced')::numeric::bigint, 'event') ELSE 'its events' END))::rota.finding;$q$);
+        fact || $q$ 'job', o.job, 'events', CASE WHEN jsonb_typeof(o.triggered_by -> 'debounced') = 'number'
+                THEN rota.plural_words((o.triggered_by ->> 'debounced')::numeric::bigint, 'event') ELSE 'its events' END,$q$);
 END $$;
 
 -- As before (0084), and what was throttled.

@@ -1,20 +1,21 @@
-"""Queues: what waits and runs in them; pause and resume."""
+"""Queues: what waits and runs in them; pause and resume; how many may wait."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import TimingError
+from rota.errors import PayloadError, TimingError
 from rota.model.queue import QueueDetails
 from rota.model.trend import Trend
+from rota.web import words
 from rota.web.context import Page
 from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import read_form, read_time
@@ -23,6 +24,10 @@ from rota.web.trend_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+WHEN_FULL = {
+    "refuse": "new ones are refused",
+    "drop_lowest": "the least important that wait are dropped",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,14 @@ class QueueRow:
     oldest_seconds: float | None
     per_minute: int
     workers: int
+    cap: int | None
+    is_full: bool
 
     @property
     def state(self) -> str:
-        return "paused" if self.is_paused else "active"
+        if self.is_paused:
+            return "paused"
+        return "late" if self.is_full else "active"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,27 @@ class QueueQuestion(Page):
         return f"{self.verb.capitalize()} queue {self.details.queue.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class CapQuestion(Page):
+    """Asks how many runs may wait in a queue."""
+
+    template: ClassVar[str] = "queues/cap.html"
+    section: ClassVar[str] = "queues"
+
+    details: QueueDetails
+    path: str
+    max_waiting: str
+    when_full: str
+    reason: str = ""
+    error: str | None = None
+    reason_error: str | None = None
+    choices: ClassVar[dict[str, str]] = WHEN_FULL
+
+    @property
+    def title(self) -> str:
+        return f"Cap of queue {self.details.queue.name}"
+
+
 def path_of(name: str) -> str:
     return f"/queues/{quote(name, safe='')}"
 
@@ -117,6 +147,8 @@ async def list_queues(request: Request) -> Response:
             oldest_seconds=one.queue.oldest_seconds,
             per_minute=round(one.per_second * 60),
             workers=one.queue.workers,
+            cap=one.queue.max_waiting,
+            is_full=one.queue.full_since is not None,
         )
         for one in await desk.overview.queues()
     ]
@@ -180,6 +212,51 @@ async def resume(request: Request) -> Response:
     return desk.go(path_of(name), f"Queue {name} goes on")
 
 
+async def ask_cap(request: Request) -> Response:
+    desk = WebDesk(request)
+    details = await desk.queues.get(desk.name())
+    most = details.queue.max_waiting
+    text = "" if most is None else str(most)
+    page = CapQuestion(details, path_of(desk.name()), text, details.queue.when_full)
+    return await desk.show(page)
+
+
+async def set_cap(request: Request) -> Response:
+    desk = WebDesk(request)
+    name = desk.name()
+    desk.check("queues.set")
+    form = await read_form(request)
+    text, when_full = form.text("max_waiting") or "", form.text("when_full") or "refuse"
+    reason = form.text("reason")
+    error: str | None = None
+    missing = None if reason else "Say why: whoever is refused will want to know."
+    if missing is None:
+        try:
+            found = await desk.queues.set(
+                name, reason, max_waiting=_whole(text), when_full=cast(Any, when_full)
+            )
+            most = found.max_waiting
+            told = "Any number of runs" if most is None else words.plural(most, "run")
+            return desk.go(path_of(name), f"{told} may wait in queue {name}")
+        except PayloadError as refused:
+            error = str(refused)
+    details = await desk.queues.get(name)
+    again = CapQuestion(
+        details, path_of(name), text, when_full, reason or "", error, missing
+    )  # fmt: skip
+    return await desk.show(again, status=422)
+
+
+def _whole(text: str) -> int | None:
+    """Empty: no cap."""
+    if not text:
+        return None
+    try:
+        return int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise PayloadError(f"how many may wait is a whole number, not {text!r}") from None
+
+
 routes = [
     Route("/queues", list_queues),
     Route("/queues/{name}", show_queue),
@@ -187,4 +264,6 @@ routes = [
     Route("/queues/{name}/pause", pause, methods=["POST"]),
     Route("/queues/{name}/resume", asking("resume")),
     Route("/queues/{name}/resume", resume, methods=["POST"]),
+    Route("/queues/{name}/cap", ask_cap),
+    Route("/queues/{name}/cap", set_cap, methods=["POST"]),
 ]

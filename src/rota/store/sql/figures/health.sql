@@ -5,7 +5,9 @@ SELECT w.live, w.draining, w.stopping, w.stuck, w.failing, w.silent, w.asleep, w
        (SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END FROM rota.event_ids e) AS events,
        (SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END FROM rota.event_starts e) AS event_starts,
        (SELECT CASE WHEN h.is_called THEN h.last_value ELSE 0 END FROM rota.hook_refused h) AS hook_refusals,
-       (SELECT count(*) FROM rota.queues q WHERE rota.queue_is_paused(q)) AS queues_paused
+       (SELECT count(*) FROM rota.queues q WHERE rota.queue_is_paused(q)) AS queues_paused,
+       (SELECT count(*) FROM rota.queue_caps c WHERE c.full_since IS NOT NULL) AS queues_full,
+       (SELECT CASE WHEN r.is_called THEN r.last_value ELSE 0 END FROM rota.queue_refusals r) AS queue_refusals
 FROM (
     SELECT count(*) FILTER (WHERE state = 'live' AND lease_expires_at > clock_timestamp() AND NOT is_stuck
                               AND trouble IS NULL AND drain_requested_at IS NULL) AS live,

@@ -18,10 +18,12 @@ SELECT n.name, coalesce(o.blocked, 0) AS blocked, coalesce(o.scheduled, 0) AS sc
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
           AND w.drain_requested_at IS NULL AND (w.queues = '{}' OR n.name = ANY (w.queues))) AS workers,
        q.name IS NOT NULL AS is_paused, q.paused_at, q.paused_by, q.pause_reason, q.paused_until, coalesce(v.version, 1) AS version,
+       v.max_waiting, coalesce(v.when_full, 'refuse') AS when_full, k.full_since, coalesce(v.is_edited, false) AS is_edited,
        jsonb_build_array(p.place, n.name) AS place
 FROM named n
 LEFT JOIN open o ON o.queue = n.name
 LEFT JOIN rota.queues v ON v.name = n.name
+LEFT JOIN rota.queue_caps k ON k.queue = n.name
 -- A pause that is over is none, whoever has written that down.
 LEFT JOIN rota.queues q ON q.name = n.name AND rota.queue_is_paused(q)
 CROSS JOIN LATERAL (

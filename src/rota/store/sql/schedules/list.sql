@@ -1,7 +1,7 @@
 -- Schedules with their status, by tenant and name, which are the place after which the next page begins. next_run_at is the
 -- view's: the column may hold infinity.
 SELECT s.id, s.tenant, s.name, s.job, v.state, s.description, s.tags, s.metadata, s.cron, s.interval_seconds, s.run_at, s.init,
-       s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.calendar,
+       s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs, s.jitter_seconds, s.burst_allowed, s.calendar,
        s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs,
        s.pause_after_failures, s.requires, s.is_shadow, s.delete_when_finished, s.payload, s.queue, s.priority, s.max_attempts,
        s.timeout_seconds, s.run_tags, s.run_metadata, s.is_enabled, s.paused_at, s.paused_by, s.pause_reason, s.paused_until,
