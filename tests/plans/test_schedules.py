@@ -68,6 +68,21 @@ def test_reading_what_was_taken_goes_by_id(engine: Engine) -> None:
     assert seen.rows_read("schedules") <= 2 * DUE
 
 
+def test_places_are_given_by_reading_what_is_due(engine: Engine) -> None:
+    """All of them at one instant: they are counted once, and looked up once for each tick."""
+    ids = engine.one("SELECT ids FROM rota.hold_due(500, 5)")
+    engine.rows("DELETE FROM rota.bursts")
+    seen = Watch(engine.conn)
+    assert len(engine.rows("SELECT * FROM rota.take_places(%s, 10)", ids[:50])) == 50
+    assert seen.indexes("schedules") == {"schedules_pkey", "schedules_due"}
+    assert seen.rows_read("schedules") <= 50 + DUE
+    seen.plans.clear()
+    rows = engine.rows("SELECT * FROM rota.take_places(%s, 10) ORDER BY place", ids[50:])
+    assert [row["place"] for row in rows] == list(range(50, DUE))
+    assert {row["crowd"] for row in rows} == {DUE}
+    assert seen.rows_read("schedules") <= 50, "what the first one counted holds"
+
+
 def test_asking_for_the_next_time_reads_a_few_rows(engine: Engine) -> None:
     engine.rows("SELECT rota.take_due_schedules(500, 5)")
     seen = Watch(engine.conn)

@@ -274,3 +274,14 @@ async def test_a_run_by_hand_gets_the_digits_too(
     assert given is not None
     await web.post(f"/runs/{run}/retry", payload=unescape(given[1]))
     assert conn.execute(query).fetchone() == (run, STORED)
+
+
+async def test_one_that_starts_with_any_number_of_others(web: Browser, digest: rota.App) -> None:
+    await web.get("/schedules/digest/edit")
+    assert "burst_allowed" not in fields(web.page)
+    await send(web, "/schedules/digest/edit", burst_allowed="1", reason="it must be on time")
+    assert (await digest.schedules.get("digest")).burst_allowed
+    await web.get("/schedules/digest")
+    assert "Start on time with all of them." in web.text
+    await web.get("/schedules/digest/edit")
+    assert fields(web.page)["burst_allowed"] == ["1"]

@@ -55,7 +55,7 @@ BEGIN
             -- Those of the first ticks are no longer due: what the first one counted holds.
             SELECT coalesce((SELECT k.schedules FROM rota.bursts k WHERE k.at = d.due_at), (
                 SELECT count(*)::integer FROM rota.schedules s WHERE s.is_ticking AND s.init IS NULL AND s.due_at = d.due_at
-                   AND s.due_at = s.next_run_at AND NOT s.burst_allowed AND s.jitter_seconds = 0 AND NOT s.is_shadow)) AS schedules) c
+                   AND s.due_at = s.next_run_at AND NOT s.burst_allowed AND s.jitter_seconds = 0 AND NOT s.is_shadow)) AS schedules OFFSET 0) c -- OFFSET: counted once, though it is asked twice
         WHERE d.n = 1 AND c.schedules > free ORDER BY d.due_at
         ON CONFLICT (at) DO UPDATE SET taken = b.taken + excluded.taken
         RETURNING b.at, b.schedules, b.taken

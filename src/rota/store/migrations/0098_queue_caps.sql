@@ -253,11 +253,11 @@ BEGIN
             is_read := seen < max_runs;
             moved := moved + seen;
         END IF;
-        found := rota.count_capped(one.name, one.max_waiting + max_runs);
-        IF NOT is_read THEN
-            found := greatest(found, one.waiting);
-        ELSIF one.when_full = 'drop_lowest' AND found > one.max_waiting THEN
-            seen := rota.drop_lowest(one.name, least(found - one.max_waiting, max_runs));
+        -- Until all are marked, what was known when the cap was set. Beyond the cap, as many as are dropped in one turn: a long queue takes
+        -- longer to be counted than to lose some.
+        found := CASE WHEN is_read THEN rota.count_capped(one.name, one.max_waiting + 4 * max_runs) ELSE one.waiting END;
+        IF is_read AND one.when_full = 'drop_lowest' AND found > one.max_waiting THEN
+            seen := rota.drop_lowest(one.name, found - one.max_waiting);
             moved := moved + seen;
             found := found - seen;
         END IF;
