@@ -297,6 +297,16 @@ class App(Faces):
         self.database.close_sync()
         self._stop_server()
 
+    def _use(self, config: Config) -> None:
+        """Everything that follows is on the database of this configuration. For tests: nobody may
+        be using the one before."""
+        self.runs.waits.close_sync()
+        self._stop_server()
+        self.config = config
+        self.database.point_at(config.database_url, config.database.direct_url)
+        self.registry.forget_stored()
+        self._declared.forget_stored()
+
     def _stop_server(self) -> None:
         server, self._server = self._server, None
         if server is not None:

@@ -56,7 +56,7 @@ def check_wheel(path: Path, version: str) -> list[str]:
     for suffix in (".sql", ".html", ".js", ".css", "py.typed"):
         if not any(name.endswith(suffix) for name in own):
             wrong.append(f"there is no {suffix} in it")
-    for point in ("rota = rota.__main__:main", "rota = rota.testing.plugin"):
+    for point in ("rota = rota.__main__:main", "rota = rota.pytest_plugin"):
         if point not in points:
             wrong.append(f"the entry point {point} is missing")
     return wrong

@@ -27,6 +27,7 @@ class DeclaredSchedules:
     def __init__(self, app: Faces) -> None:
         self._app = app
         self._waiting: dict[tuple[str, str], dict[str, Any]] = {}
+        self._all: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add(
         self,
@@ -42,6 +43,7 @@ class DeclaredSchedules:
         job_name = job if isinstance(job, str) else job.name
         columns = whole(name, job_name, self._app.schedules.checked(job_name, arguments))
         wanted = {(_whose(tenant), name): columns for tenant in tenants}
+        self._all |= wanted
         if self._app.database.is_open:
             self._app.database.run_sync(_put(wanted))
         else:
@@ -49,6 +51,7 @@ class DeclaredSchedules:
 
     def remove(self, name: str, tenant: str) -> None:
         """ScheduleNotFound if it was neither declared nor stored."""
+        self._all.pop((tenant, name), None)
         was_waiting = self._waiting.pop((tenant, name), None) is not None
         try:
             self._app.schedules.by(ACTOR).sync.delete(name, tenant=tenant)
@@ -59,6 +62,10 @@ class DeclaredSchedules:
     def store(self, conn: Conn) -> None:
         self._app.database.run_on(conn, _put(self._waiting))
         self._waiting.clear()
+
+    def forget_stored(self) -> None:
+        """The database is another one: it has to be told of all."""
+        self._waiting = dict(self._all)
 
 
 def _put(wanted: Mapping[tuple[str, str], dict[str, Any]]) -> Plan[None]:

@@ -63,6 +63,10 @@ class Registry:
             if self._new.get(definition.name) is definition:
                 del self._new[definition.name]
 
+    def forget_stored(self) -> None:
+        """The database is another one: it has to be told of all."""
+        self._new = dict(self._by_name)
+
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 

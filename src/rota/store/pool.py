@@ -249,6 +249,17 @@ class Database:
                     self._sync_pool = SyncPool(lambda: self.connect_sync("rota"))
         return self._sync_pool
 
+    def point_at(self, url: str | None, direct_url: str | None = None) -> None:
+        """The next use opens this database, and prepares it anew. For tests, which give an
+        application a database of their own; nobody may be using the one before."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+        self.close_sync()
+        with self._opening:
+            self._url, self._given_url, self._direct_url = None, url, direct_url
+            self._is_pooled, self.outage = False, Outage()
+
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
 from rota.app import App
-from rota.jobs.decorator import Job
+from rota.jobs import connections
+from rota.jobs.decorator import BoundJob
 from rota.model.run import RunInfo
 
 _SHOWN = 10
+_FIELDS = {field.name: str(field.type) for field in fields(RunInfo)}
 
 
 def assert_enqueued(
-    app: App, job: Job | str, *, count: int | None = None, **filters: Any
+    app: App,
+    job: BoundJob | str,
+    *,
+    count: int | None = None,
+    connection: Any = None,
+    **filters: Any,
 ) -> list[RunInfo]:
     """The runs of a job that match, oldest first; fails when there are none, or not `count`.
 
@@ -21,9 +31,61 @@ def assert_enqueued(
 
     A filter is a field of `rota.RunInfo`. `payload` and `metadata` need to hold what is given,
     and may hold more. Runs that have ended count too, unless `state=` says otherwise.
+
+    With `connection`, a sync one of psycopg, SQLAlchemy or Django, it sees what that connection's
+    transaction has enqueued and not committed: for tests that roll back.
     """
-    name = job if isinstance(job, str) else job.name
-    runs = app.runs.sync.list(job=name, order="oldest", limit=1_000_000)
+    name = _name(job)
+    if connection is None:
+        runs = app.runs.sync.list(job=name, order="oldest", limit=1_000_000)
+    else:
+        sql = app.database.statements.get("testing/runs_of_job")
+        runs = _read(connections.fetch_sync(connection, sql, {"job": name}))
+    return _matching(runs, name, count, filters)
+
+
+async def assert_enqueued_async(
+    app: App,
+    job: BoundJob | str,
+    *,
+    count: int | None = None,
+    connection: Any = None,
+    **filters: Any,
+) -> list[RunInfo]:
+    """The same for an async connection of psycopg, asyncpg or SQLAlchemy."""
+    name = _name(job)
+    if connection is None:
+        runs = await app.runs.list(job=name, order="oldest", limit=1_000_000)
+    else:
+        sql = app.database.statements.get("testing/runs_of_job")
+        runs = _read(await connections.fetch(connection, sql, {"job": name}))
+    return _matching(runs, name, count, filters)
+
+
+def _name(job: BoundJob | str) -> str:
+    return job if isinstance(job, str) else job.name
+
+
+def _read(rows: Sequence[Any]) -> list[RunInfo]:
+    return [RunInfo(**_instants(json.loads(text))) for (text,) in rows]
+
+
+def _instants(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: datetime.fromisoformat(value)
+        if "datetime" in _FIELDS[name] and isinstance(value, str)
+        else value
+        for name, value in row.items()
+        if name in _FIELDS
+    }
+
+
+def _matching(
+    runs: list[RunInfo], name: str, count: int | None, filters: Mapping[str, Any]
+) -> list[RunInfo]:
+    for field in filters:
+        if field not in _FIELDS:
+            raise TypeError(f"a run has no field {field!r}; it has {', '.join(_FIELDS)}")
     found = [run for run in runs if all(_matches(run, it, filters[it]) for it in filters)]
     wanted = "at least one run" if count is None else f"{count} runs"
     if not found if count is None else len(found) != count:
@@ -35,8 +97,6 @@ def assert_enqueued(
 
 
 def _matches(run: RunInfo, name: str, wanted: Any) -> bool:
-    if name not in RunInfo.__slots__:
-        raise TypeError(f"a run has no field {name!r}; it has {', '.join(RunInfo.__slots__)}")
     value = getattr(run, name)
     if name in ("payload", "metadata") and isinstance(wanted, Mapping):
         return all(key in value and value[key] == wanted[key] for key in wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rota.app import App
@@ -15,7 +15,7 @@ class Clock:
     it was set; `reset` sets it right again.
 
         clock = Clock(app)
-        clock.advance(3600)     # what was due within the hour is due now
+        clock.advance(timedelta(hours=1))  # what was due within the hour is due now
     """
 
     def __init__(self, app: App) -> None:
@@ -29,8 +29,9 @@ class Clock:
             raise ValueError(f"{at!r} has no time zone; an instant needs one")
         return self._ask("testing/set_clock", {"at": at})
 
-    def advance(self, seconds: float) -> datetime:
-        """Negative seconds go back."""
+    def advance(self, by: float | timedelta) -> datetime:
+        """By seconds or a timedelta; a negative one goes back."""
+        seconds = by.total_seconds() if isinstance(by, timedelta) else by
         return self._ask("testing/advance_clock", {"seconds": seconds})
 
     def reset(self) -> None:

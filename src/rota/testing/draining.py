@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from rota.app import App
+from rota.errors import RunNotFound
+from rota.model.run import RunInfo
+from rota.model.states import END_STATES
 from rota.store.plans import Ask, Plan
 from rota.testing.patience import eventually
+
+T = TypeVar("T")
+_ALL = 1_000_000
 
 
 async def drain(app: App, timeout: float = 30.0) -> None:
@@ -24,16 +31,67 @@ async def drain(app: App, timeout: float = 30.0) -> None:
 
 def drain_sync(app: App, timeout: float = 30.0) -> None:
     """The same for tests without an event loop."""
+    _in_loop(app, lambda: drain(app, timeout))
 
-    async def run() -> None:
+
+async def tick(app: App) -> list[RunInfo]:
+    """Decide every nominal time of schedules that has come, as a worker would; answers the runs
+    that it started, which wait to be run."""
+    from rota.runtime.scheduler import Scheduler
+
+    newest = await _newest(app)
+    scheduler = Scheduler(app.database, tick_seconds=1)
+    while await scheduler.tick():
+        pass
+    return [run for run in await _after(app, newest) if run.schedule is not None]
+
+
+def tick_sync(app: App) -> list[RunInfo]:
+    return _in_loop(app, lambda: tick(app))
+
+
+async def run_all(app: App, timeout: float = 30.0) -> list[RunInfo]:
+    """Tick, then drain; answers the runs that ended, oldest first, whatever became of them."""
+    newest = await _newest(app)
+    waiting = await app.runs.list(states=("blocked", "scheduled", "queued", "running"), limit=_ALL)
+    await tick(app)
+    await drain(app, timeout)
+    known = [await _now(app, run) for run in reversed(waiting)]
+    found = [*known, *await _after(app, newest)]
+    return [run for run in found if run is not None and run.state in END_STATES]
+
+
+def run_all_sync(app: App, timeout: float = 30.0) -> list[RunInfo]:
+    return _in_loop(app, lambda: run_all(app, timeout))
+
+
+def _in_loop(app: App, work: Callable[[], Awaitable[T]]) -> T:
+    async def run() -> T:
         try:
-            await drain(app, timeout)
+            return await work()
         finally:
             # The pools belong to this short-lived loop; the next use opens them again.
             await app.runs.close()
             await app.database.close()
 
-    asyncio.run(run())
+    return asyncio.run(run())
+
+
+async def _now(app: App, run: RunInfo) -> RunInfo | None:
+    """None: a handler has deleted it."""
+    try:
+        return await app.runs.get(run.id)
+    except RunNotFound:
+        return None
+
+
+async def _newest(app: App) -> int:
+    found = await app.runs.list(limit=1)
+    return found[0].id if found else 0
+
+
+async def _after(app: App, run_id: int) -> list[RunInfo]:
+    return await app.runs.list(order="oldest", before_id=run_id, limit=_ALL)
 
 
 def _left(jobs: list[str]) -> Plan[list[dict[str, Any]]]:

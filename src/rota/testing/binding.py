@@ -1,0 +1,40 @@
+"""An application on the database of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from rota.app import App
+from rota.store.plans import limited, one
+
+_RESET_SECONDS = 30.0
+
+
+@contextmanager
+def on_database(app: App, url: str) -> Iterator[App]:
+    """Within the block the application, whatever it is configured for, uses this database, whose
+    schema is that of this release. Its jobs and schedules are registered there on first use.
+    Nobody else may be using the application."""
+    before = app.config
+    sources = {**before.sources, "database_url": "argument", "database.direct_url": "argument"}
+    there = replace(
+        before,
+        database_url=url,
+        database=replace(before.database, direct_url=None),
+        sources=sources,
+    )
+    app._use(there)
+    try:
+        yield app
+    finally:
+        app._use(before)
+
+
+def reset(app: App) -> None:
+    """Empty the application's database: runs, history, jobs, schedules, what operators set and a
+    moved clock are gone, as are those of other applications in it. What the code declares is
+    registered again on the next use. Never outside of tests."""
+    app.database.run_sync(limited(one("testing/reset"), _RESET_SECONDS))
+    app._use(app.config)

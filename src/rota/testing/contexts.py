@@ -1,0 +1,141 @@
+"""A context for handlers that a unit test calls itself: no database, no worker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rota.jobs.context import Context
+from rota.jobs.decorator import BoundJob
+from rota.model.run import Claim
+
+
+class LoggedLine(NamedTuple):
+    """What the handler said by `ctx.log`."""
+
+    level: str
+    message: str
+    fields: Mapping[str, Any]
+
+
+class UnitAttempt:
+    """The side of the runtime that a context speaks to; here it remembers."""
+
+    worker = 0
+
+    def __init__(self, claim: Claim, timeout: float | None, connection: Any) -> None:
+        self.claim = claim
+        self.timeout = timeout
+        self.started_at = claim.claimed_at
+        self.is_cancelled = False
+        self.lines: list[LoggedLine] = []
+        self.progress: list[tuple[float, str | None]] = []
+        self._connection = connection
+
+    def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        self.lines.append(LoggedLine(level, message, dict(fields)))
+
+    def report_progress(self, fraction: float, message: str | None) -> None:
+        self.progress.append((fraction, message))
+
+    def open_transaction(self, source: Any) -> AbstractAsyncContextManager[Any]:
+        return self._lend()
+
+    def open_transaction_sync(self, source: Any) -> AbstractContextManager[Any]:
+        return self._lend_sync()
+
+    @asynccontextmanager
+    async def _lend(self) -> AsyncIterator[Any]:
+        yield self._given()
+
+    @contextmanager
+    def _lend_sync(self) -> Iterator[Any]:
+        yield self._given()
+
+    def _given(self) -> Any:
+        if self._connection is None:
+            raise RuntimeError(
+                "the handler asks for a transaction: give context(connection=…) the connection,"
+                " or the session, that it shall get"
+            )
+        return self._connection
+
+
+class UnitContext(Context):
+    """Also tells what the handler did with it."""
+
+    __slots__ = ("_unit",)
+
+    def __init__(self, attempt: UnitAttempt) -> None:
+        super().__init__(attempt)
+        self._unit = attempt
+
+    @property
+    def lines(self) -> list[LoggedLine]:
+        """What was said by `ctx.log`."""
+        return self._unit.lines
+
+    @property
+    def progresses(self) -> list[tuple[float, str | None]]:
+        """What was said by `ctx.progress`."""
+        return self._unit.progress
+
+    def cancel(self) -> None:
+        """`ctx.is_cancelled` from now on."""
+        self._unit.is_cancelled = True
+
+
+def context(
+    job: BoundJob | str = "job",
+    *,
+    run_id: int = 1,
+    attempt: int = 1,
+    max_attempts: int = 3,
+    queue: str = "default",
+    priority: int = 5,
+    tenant: str = "",
+    key: str | None = None,
+    tags: list[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    triggered_by: Mapping[str, Any] | None = None,
+    schedule: str | None = None,
+    scheduled_for: datetime | None = None,
+    started_at: datetime | None = None,
+    lateness: float | timedelta = 0,
+    timeout: float | timedelta | None = None,
+    connection: Any = None,
+) -> UnitContext:
+    """For a handler that a test calls: `await send(context(attempt=2), user_id=7)`.
+
+    `connection` is what the blocks of `ctx.transaction()` get, whatever source they name; the test
+    commits or rolls it back.
+    """
+    now = started_at or datetime.now(UTC)
+    meant_for = now - timedelta(seconds=_seconds(lateness))
+    rest = {
+        "tenant": tenant, "key": key, "tags": tags or [], "metadata": dict(metadata or {}),
+        "triggered_by": dict(triggered_by) if triggered_by else None, "schedule": schedule,
+        "scheduled_for": scheduled_for and scheduled_for.isoformat(),
+        "run_at": meant_for.isoformat(),
+    }  # fmt: skip
+    claim = Claim(
+        id=run_id, seq=run_id, attempt=attempt, attempts_used=attempt, max_attempts=max_attempts,
+        priority=priority, queue=queue, job=job if isinstance(job, str) else job.name,
+        payload=b"{}", validated_by=None, timeout_seconds=None, is_expired=None, is_suspect=False,
+        enqueued_at=meant_for, claimed_at=now, rest=msgspec.json.encode(rest),
+    )  # fmt: skip
+    limit = None if timeout is None else _seconds(timeout)
+    return UnitContext(UnitAttempt(claim, limit, connection))
+
+
+def _seconds(value: float | timedelta) -> float:
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
