@@ -28,7 +28,8 @@ Conn = psycopg.Connection[Any]
 def _new_each_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """What a server knows is not older than the test."""
     if "once" not in request.node.name:
-        monkeypatch.setattr("rota.web.watch.SECONDS", 0.0)
+        for name in ("SECONDS", "SLOW", "SLOW_ATTENTION"):
+            monkeypatch.setattr(f"rota.web.watch.{name}", 0.0)
 
 
 async def fail(app: rota.App, job: str, times: int = 5) -> None:

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Face)
 SECONDS = 3.0
 # What takes long, because much waits or runs, is read more rarely. A page looks again after five
 # seconds; of what needs somebody it is told.
-_SLOW, _SLOW_ATTENTION = 4.5, 10.0
+SLOW, SLOW_ATTENTION = 4.5, 10.0
 # No page waits for what was known a moment ago: so many times as old will do while it is renewed.
 _OLDER = 3
 _HOUR, _MONTH = timedelta(hours=1), timedelta(days=30)
@@ -48,7 +48,7 @@ class Watch:
         """None while nobody can tell: no page fails because of its navigation."""
         try:
             ask = self._limited(self._app.attention).get
-            return await self._once("attention", ask, slow=_SLOW_ATTENTION)
+            return await self._once("attention", ask, slow=SLOW_ATTENTION)
         except RotaError:
             return None
 
@@ -125,10 +125,11 @@ class Watch:
         self.changes += 1
 
     async def _once(
-        self, key: Any, ask: Callable[[], Coroutine[Any, Any, T]], slow: float = _SLOW
+        self, key: Any, ask: Callable[[], Coroutine[Any, Any, T]], slow: float | None = None
     ) -> T:
         if len(self._known) > 100:
             self._known.clear()
+        slow = SLOW if slow is None else slow
         shared: Shared[T] = self._known.setdefault(key, Shared(SECONDS, slow=slow))
         return await shared.get(ask, older=max(_OLDER * SECONDS, slow + SECONDS))
 

@@ -127,7 +127,12 @@ async def show_calendar(request: Request) -> Response:
     desk = WebDesk(request)
     query = _read(request)
     zone = zone_of(request)
-    load = await desk.web.loads.get(desk, query.days, str(zone), query.filters)
+    # The rest is read while it is counted.
+    load, ahead, calendars = await asyncio.gather(
+        desk.web.loads.get(desk, query.days, str(zone), query.filters),
+        _ahead(desk, query, zone),
+        desk.calendars.list(),
+    )
     hour = None
     if query.hour is not None:
         # In a thread, as the loads are.
@@ -138,7 +143,7 @@ async def show_calendar(request: Request) -> Response:
         heat=None if load is None else heat_of(load, zone),
         hour=hour,
         hour_title=_hour_title(query.hour, zone),
-        ahead=await _ahead(desk, query, zone),
+        ahead=ahead,
         calendars=[
             CalendarRow(
                 one,
@@ -146,7 +151,7 @@ async def show_calendar(request: Request) -> Response:
                 calendar_draft("", one.definition).timezone,
                 closed_words(one.definition),
             )
-            for one in await desk.calendars.list()
+            for one in calendars
         ],
         ranges=RANGES,
         shown=_SHOWN,

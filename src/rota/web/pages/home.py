@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import ClassVar
@@ -56,8 +57,9 @@ async def show(request: Request) -> Response:
     span = asked if asked in SPANS else "1h"
     watch, zone = desk.web.watch, zone_of(request)
     found = await watch.attention()
-    trend = await watch.trend(timedelta(hours=SPANS[span][1]))
-    load = await desk.web.loads.get(desk, 1, str(zone))
+    trend, load = await asyncio.gather(
+        watch.trend(timedelta(hours=SPANS[span][1])), desk.web.loads.get(desk, 1, str(zone))
+    )
     page = OverviewPage(
         total=None if found is None else found.total,
         needs=[] if found is None else rows(found),
