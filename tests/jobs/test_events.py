@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -290,3 +291,26 @@ def test_filters_follow_the_code_until_somebody_edits_them(code: MakeCode) -> No
     assert [it.filter for it in new.app.events.sync.bindings(job="b")] == [{"n": 9}]
     with pytest.raises(rota.RotaError, match="compares"):
         new.app.jobs.sync.update("b", event_filters={"x": {"n": {">": [1]}}})
+
+
+@pytest.mark.parametrize("tenants", [3, 150])
+async def test_a_name_is_found_among_few_and_many_tenants(
+    app: rota.App, conn: Connection, tenants: int
+) -> None:
+    """Few are looked up one by one, many are looked through."""
+    await app.emit("nobody.cares")
+    conn.execute(
+        "SELECT rota.emit_many('order.paid', array_agg(jsonb_build_object('n', n)),"
+        " array_agg('t' || n)) FROM generate_series(1, %s) n",
+        [tenants],
+    )
+    await app.emit("order.paid", {"n": 0})
+    newest = [one.payload["n"] for one in await app.events.list(name="order.paid", limit=200)]
+    assert newest == [0, *range(tenants, 0, -1)]
+    oldest = await app.events.list(name="order.paid", order="oldest", limit=200)
+    assert [one.payload["n"] for one in oldest] == newest[::-1]
+    page = await app.events.page(name="order.paid", limit=2)
+    after = await app.events.page(name="order.paid", limit=2, cursor=page.cursor)
+    assert [one.payload["n"] for one in (*page.items, *after.items)][:3] == newest[:3]
+    assert await app.events.list(name="order.paid", until=timedelta(days=1)) == []
+    assert await app.events.list(name="none") == []
