@@ -52,15 +52,30 @@ def test_lines_are_short(path: Path) -> None:
     assert [line for line in lines if len(line) > _LONG] == []
 
 
+def test_a_table_says_what_it_holds() -> None:
+    silent = []
+    for path in files():
+        text = path.read_text("utf-8")
+        for name in re.findall(r"^CREATE (?:UNLOGGED )?TABLE rota\.(\w+)", text, re.M):
+            above = rf"^--[^\n]*\nCREATE (?:UNLOGGED )?TABLE rota\.{name}\b"
+            if not re.search(rf"{above}|^COMMENT ON TABLE rota\.{name}\b", text, re.M):
+                silent.append(name)
+    assert silent == []
+
+
 @pytest.mark.parametrize("one", FUNCTIONS, ids=lambda one: one.name)
 def test_a_function_has_its_contract(one: Function) -> None:
     """Prose, then who calls it and what it locks, as the files say it now."""
     words = " ".join(line.removeprefix("--").strip() for line in one.above.splitlines())
     wanted = reference_lines(one, CALLERS[one.name])
-    lines = textwrap.wrap(wanted, 117, break_long_words=False, break_on_hyphens=False)
-    assert words.endswith(wanted), f"{one.file}, {one.name}: the contract ends with\n" + "\n".join(
-        f"-- {line}" for line in lines
+    assert words.endswith(wanted.replace("\n", " ")), (
+        f"{one.file}, {one.name}: the contract ends with\n" + as_comment(wanted)
     )
-    prose = words.removesuffix(wanted).strip()
+    prose = words.removesuffix(wanted.replace("\n", " ")).strip()
     assert len(prose) > 10, f"{one.file}: what {one.name} does is not said above it"
     assert "Called by:" not in prose
+
+
+def as_comment(text: str) -> str:
+    lines = [textwrap.wrap(line, 117, break_on_hyphens=False) for line in text.splitlines()]
+    return "\n".join(f"-- {line}" for part in lines for line in part)

@@ -129,4 +129,4 @@ def reference_lines(one: Function, who: list[str]) -> str:
         told.append("Called by: " + (", ".join(who) if len(who) <= MOST_CALLERS else "many") + ".")
     if held := locks(one):
         told.append("Locks: " + ", ".join(held) + ".")
-    return " ".join(told)
+    return "\n".join(told)

@@ -17,8 +17,8 @@ CREATE TABLE rota.settings (
     clock_offset  interval NOT NULL DEFAULT '0',
     payload_bytes integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes >= 1024),
     -- Retention. What the configuration says is kept here, so that a job's policy can be judged by plain SQL too.
-    retention jsonb NOT NULL DEFAULT
-    '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
+    retention     jsonb NOT NULL DEFAULT
+        '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
     has_limits    boolean NOT NULL DEFAULT false
 );
@@ -32,7 +32,8 @@ CREATE FUNCTION rota.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
     SELECT statement_timestamp() + (SELECT clock_offset FROM rota.settings)
 $$;
 
--- A clock that stands at no instant would stop everything. Marked before and after: ids of both times lie side by side.
+-- Moves business time, for tests; NULL sets it back to the real clock. A clock that stands at no instant would stop
+-- everything, so that is refused. Ids are marked before and after, because ids of both times lie side by side.
 -- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/set_clock.sql, users.
 CREATE FUNCTION rota.set_clock(at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -68,9 +69,10 @@ LANGUAGE sql STABLE SET jit = off AS $$
     WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid = row_xmax
 $$;
 
--- Until the end of the transaction; an error (55P03) that names the holder if that takes too long.
--- Called by: ensure_ledger, ensure_partitions, hold_due, note_skipped_inits, register_jobs, start_worker. Locks:
--- rows.
+-- Takes a lock of rota.locks until the end of the transaction. An error (55P03) names the holder if that takes too
+-- long.
+-- Called by: ensure_ledger, ensure_partitions, hold_due, note_skipped_inits, register_jobs, start_worker.
+-- Locks: rows.
 CREATE FUNCTION rota.take_lock(name text, patience_ms integer DEFAULT 5000) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -85,8 +87,9 @@ EXCEPTION WHEN lock_not_available THEN
         USING ERRCODE = 'lock_not_available', HINT = 'End that transaction.';
 END $$;
 
--- Until the end of the transaction, if nobody has it.
--- Called by: many. Locks: rows that nobody else has locked.
+-- Takes a lock of rota.locks until the end of the transaction if nobody has it; answers whether it did.
+-- Called by: many.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.try_lock(name text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM FROM rota.locks l WHERE l.name = try_lock.name FOR UPDATE SKIP LOCKED;
@@ -117,7 +120,8 @@ CREATE TABLE rota.partitioned (
 
 -- Makes the partitions that hold the instants between the two; idempotent. LIKE and ATTACH,
 -- because PARTITION OF locks the parent against every finish.
--- Called by: many. Locks: "partitions".
+-- Called by: many.
+-- Locks: "partitions".
 CREATE FUNCTION rota.ensure_partitions(from_at timestamptz, to_at timestamptz) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -149,9 +153,10 @@ BEGIN
     END LOOP;
     RETURN made;
 END $$;
-REVOKE ALL ON FUNCTION rota.ensure_partitions(timestamp with time zone,timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rota.ensure_partitions(timestamptz, timestamptz) FROM PUBLIC;
 
--- Without CONCURRENTLY, which no function can say: it takes the lock at once, or leaves the partition to the next pass.
+-- Detaches a partition of the history, for roles that do not own it. Without CONCURRENTLY, which no function can
+-- say: it takes the lock at once, or leaves the partition to the next pass.
 -- Called by: sql/retention/parts.sql.
 CREATE FUNCTION rota.detach_part(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
@@ -186,7 +191,7 @@ CREATE TABLE rota.id_marks (
     PRIMARY KEY (id)
 );
 
--- Every few minutes, and at once when the clock was put back.
+-- Marks where ids stand, every few minutes, and at once when the clock was put back.
 -- Called by: sql/upkeep/mark_id.sql.
 CREATE FUNCTION rota.mark_id() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
@@ -222,6 +227,8 @@ $$;
 -- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `answers`
 -- keeps what the API answered to a request with an idempotency key.
 
+-- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
+-- otherwise.
 CREATE TABLE rota.audit (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at          timestamptz NOT NULL DEFAULT rota.now(),
@@ -243,7 +250,8 @@ CREATE INDEX audit_action ON rota.audit (action, id);
 CREATE INDEX audit_noun ON rota.audit (object_type, id);
 CREATE INDEX audit_name ON rota.audit (object_id, id);
 
--- The audit's triggers read the actor from a setting: local to the transaction.
+-- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
+-- it. NULL changes nothing.
 -- Called by: many.
 CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
@@ -255,7 +263,8 @@ CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
--- Who and why, for the audit of one statement; answers the reason that held before, for the end of it.
+-- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
+-- put it back.
 -- Called by: forget_tenant, pause_tenant, remove_tenant, resume_tenant, set_tenant, tend_pauses.
 CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -266,7 +275,8 @@ BEGIN
     RETURN was;
 END $$;
 
--- A command may say why for all that it writes, by a setting that is local to its transaction.
+-- Writes one entry of the audit, in the transaction of what it tells about. Actor and reason are those given, else
+-- what the transaction has said (act_as, say_why), else the role of the session.
 -- Called by: many.
 CREATE FUNCTION rota.write_audit(
     actor text, action text, object_type text, object_id text,
@@ -278,7 +288,7 @@ CREATE FUNCTION rota.write_audit(
             coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
 $$;
 
--- Who disabled it, when and why, by the audit; of the last changes only.
+-- Who last did one of these actions to an object, when and why; only its latest 200 entries are looked at.
 -- Called by: why_ended_run, why_job_off, why_schedule.
 CREATE FUNCTION rota.last_audit(of_type text, of_id text, of_tenant text, of_actions text[], OUT at timestamptz,
     OUT actor text, OUT reason text)
@@ -289,6 +299,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
     WHERE a.action = ANY (of_actions) AND a.tenant = of_tenant ORDER BY a.id DESC LIMIT 1
 $$;
 
+-- What the API answered to a request with an idempotency key: the same key gets the same answer.
 CREATE TABLE rota.answers (
     key_hash     bytea PRIMARY KEY,  -- of the caller and the key
     request_hash bytea NOT NULL,     -- of method, path and body
@@ -309,6 +320,8 @@ COMMENT ON TABLE rota.answers IS 'Answers of the API by idempotency key, kept fo
 -- written, note what a person has edited, and write the audit. Verbs: `set_job_enabled`, `delete_job`. What code
 -- says of jobs comes by 18_definitions.
 
+-- One row for each job. What code declares comes by register_jobs; `code` is what it said, `edited` what a person
+-- changed since.
 CREATE TABLE rota.jobs (
     name                 text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 200),
     description          text NOT NULL DEFAULT '',
@@ -338,17 +351,16 @@ CREATE TABLE rota.jobs (
     is_system            boolean NOT NULL DEFAULT false,
     version              bigint NOT NULL DEFAULT 1,
     events               text[] NOT NULL DEFAULT '{}' CHECK (array_position(events, NULL) IS NULL),
-    -- The least level that is stored of a job; NULL: as the worker's configuration says. Declared in code like the
-    -- rest, but newer than write_definitions, so it follows by a trigger of its own.
-    log_level text
-    CONSTRAINT jobs_log_level CHECK (log_level IN ('debug', 'info', 'warning', 'error', 'critical')),
+    -- The least level that is stored of a job's lines; NULL: as the worker's configuration says. It follows the code by
+    -- a trigger of its own.
+    log_level            text
+        CONSTRAINT jobs_log_level CHECK (log_level IN ('debug', 'info', 'warning', 'error', 'critical')),
     -- {"days", "count", "failed_days", "failed_count", "log_days", "log_count", "failed_log_days"}; NULL: as the
     -- configuration says.
     retention            jsonb CONSTRAINT jobs_retention CHECK (jsonb_typeof(retention) = 'object'),
-    event_filters jsonb NOT NULL DEFAULT '{}'
-    CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
-    -- what the code declares; rota.limits is what holds
-    limits               jsonb,
+    event_filters        jsonb NOT NULL DEFAULT '{}'
+        CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
+    limits               jsonb,                                 -- what the code declares; rota.limits is what holds
     CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
     CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
     -- A function that runs as another role cannot commit.
@@ -422,7 +434,8 @@ CREATE FUNCTION rota.is_syncing() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(current_setting('rota' || '.syncing', true) = 'on', false)
 $$;
 
--- Who touched what. A field set back to what the code says follows the code again.
+-- Trigger: notes who touched which field of what code declares. A field set back to what the code says follows the
+-- code again.
 CREATE FUNCTION rota.note_edits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was   jsonb := to_jsonb(OLD);
@@ -513,7 +526,8 @@ END $$;
 CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (OLD.is_system)
     EXECUTE FUNCTION rota.keep_system();
 
--- The trigger writes the audit; it reads actor and reason from settings that are local to the transaction.
+-- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
+-- writes the audit.
 -- Called by: sql/jobs/set_enabled.sql, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -527,9 +541,10 @@ BEGIN
     PERFORM set_config('rota' || '.reason', '', true);
 END $$;
 
--- With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running ones asked to
--- stop. Answers how many that were. What it did stays in history, ledger and audit.
--- Called by: sql/jobs/delete.sql, users. Locks: rows.
+-- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
+-- ones asked to stop. Answers how many that were. What it did stays in history, ledger and audit.
+-- Called by: sql/jobs/delete.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel_open boolean DEFAULT false,
     reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -567,8 +582,9 @@ BEGIN
             HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
 END $$;
 
--- Whether a job and the schedules that it declares could be locked: then they are.
--- Called by: register_jobs. Locks: rows that nobody else has locked.
+-- Locks a job and the schedules that it declares, if nobody holds one of them; answers whether it did.
+-- Called by: register_jobs.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_definition(job text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     locked integer;
@@ -585,7 +601,8 @@ END $$;
 
 -- 05_queues.sql
 
--- `queues`: what somebody said about a queue. A queue needs no row to exist. Verbs: `pause_queue`, `resume_queue`.
+-- `queues`: what somebody said about a queue. A queue needs no row to exist. Verbs: `pause_queue`, `resume_queue`;
+-- `end_pauses` ends those whose time is over.
 
 -- A queue needs no row to exist; a row holds what an operator said about it.
 CREATE TABLE rota.queues (
@@ -604,7 +621,8 @@ CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version}');
 
 -- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on.
--- Called by: sql/queues/pause.sql, users. Locks: rows.
+-- Called by: sql/queues/pause.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -658,6 +676,30 @@ BEGIN
     PERFORM rota.wake(ARRAY[resume_queue.queue]);
 END $$;
 
+-- Ends pauses of queues whose time is over, and calls those who wait. Answers the seconds until the next one ends.
+-- Called by: promote_runs.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.end_pauses(clock timestamptz) RETURNS double precision LANGUAGE plpgsql VOLATILE
+SET jit = off AS $$
+DECLARE
+    over record;
+BEGIN
+    FOR over IN
+        SELECT q.name, q.paused_until FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock ORDER BY q.name
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
+            paused_until = NULL
+        WHERE q.name = over.name;
+        PERFORM rota.write_audit('rota', 'queue.resumed', 'queue', over.name,
+            jsonb_build_object('is_paused', true, 'paused_until', over.paused_until), '{"is_paused": false}',
+            'its pause was over');
+        PERFORM rota.wake(ARRAY[over.name]);
+    END LOOP;
+    RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
+        WHERE q.is_paused AND q.paused_until > clock);
+END $$;
+
 -- 06_workers.sql
 
 -- `workers`: one row for each process that runs jobs, with its lease. Its life: `register_worker`, `start_worker`,
@@ -668,12 +710,14 @@ END $$;
 -- Ids are never reused: an old worker under a new name must not pass a fence.
 CREATE SEQUENCE rota.worker_ids;
 
--- The same number for the same jobs: a call that one of them cannot serve, none of them can.
+-- The same number for the same jobs: what one worker of them cannot serve, none of them can.
 -- Called by: workers.
 CREATE FUNCTION rota.job_set(jobs text[]) RETURNS bigint LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT hashtextextended(array_to_string(jobs, chr(31)), 0)
 $$;
 
+-- One row for each process that runs jobs. A worker lives as long as its lease; who is declared lost passes no fence
+-- any more. Many small updates: half of each page is kept free for them.
 CREATE TABLE rota.workers (
     id                  bigint PRIMARY KEY DEFAULT nextval('rota.worker_ids'),
     name                text NOT NULL,
@@ -698,8 +742,7 @@ CREATE TABLE rota.workers (
     drain_reason        text,
     drain_seen_at       timestamptz,                     -- since when the worker knows
     is_to_stop          boolean NOT NULL DEFAULT false,
-    -- not one that came back after it lost its lease
-    is_start            boolean NOT NULL DEFAULT false,
+    is_start            boolean NOT NULL DEFAULT false,  -- not one that came back after it lost its lease
     isolating_run       bigint,
     isolating_attempt   integer,
     is_isolating_inline boolean NOT NULL DEFAULT false,
@@ -725,7 +768,7 @@ CREATE TABLE rota.workers (
     asleep_until        timestamptz,
     CHECK ((state IN ('gone', 'lost')) = (ended_at IS NOT NULL)),
     CHECK (NOT (is_waiting AND state IN ('gone', 'lost'))),
-    -- Whoever does not wait does not poll either: set by statements of this release only, undone by all.
+    -- A worker that does not wait does not look either.
     CONSTRAINT workers_looking CHECK (is_waiting OR NOT is_looking)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX workers_waiting ON rota.workers (job_set, is_looking DESC, id) WHERE is_waiting;
@@ -767,7 +810,8 @@ $$;
 
 -- Workers start one after the other here (lock "fleet"): one that finds nobody live opens the next fleet. One that
 -- comes back after it lost its lease starts nothing.
--- Called by: sql/workers/start.sql. Locks: "fleet".
+-- Called by: sql/workers/start.sql.
+-- Locks: "fleet".
 CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
 BEGIN
@@ -823,6 +867,7 @@ BEGIN
     END IF;
 END $$;
 
+-- How often each application's workers started from none: the number that init schedules of kind start go by.
 CREATE TABLE rota.fleets (
     application text COLLATE "C" PRIMARY KEY,  -- '': all workers together
     number      bigint NOT NULL,
@@ -856,7 +901,7 @@ CREATE FUNCTION rota.kept_jobs(of_application text) RETURNS SETOF text LANGUAGE 
         OR w.id = (SELECT max(s.id) FROM rota.workers s WHERE s.application = of_application AND s.is_start))
 $$;
 
--- Asks a worker to finish what it runs and to take nothing new; is_stopping: to end then, at_once: within its
+-- Asks a worker to finish what it runs and to take nothing new; stop: to end then; at_once: to end within its
 -- shutdown_seconds. It learns of it by a call, or with its next heartbeat at the latest. One that drains already can
 -- still be told to stop.
 -- Called by: sql/workers/drain.sql, users.
@@ -906,7 +951,8 @@ BEGIN
 END $$;
 
 -- Locks the row of a worker that can be told something; says of one that sleeps that it does.
--- Called by: drain_worker, resume_worker. Locks: rows.
+-- Called by: drain_worker, resume_worker.
+-- Locks: rows.
 CREATE FUNCTION rota.lock_live_worker(of_worker bigint) RETURNS rota.workers LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
@@ -935,8 +981,8 @@ LANGUAGE sql STABLE AS $$
     GROUP BY r.worker
 $$;
 
--- For how long nothing will come that the database knows of; 0: there is something to do, or somebody does something
--- and may be lost with it. Of each queue only its front is read: what a worker could take it has taken.
+-- For how long nothing will come that the database knows of; 0: there is something to do, or somebody is at work and
+-- may be lost with it. Of each queue only the front is read: what a worker could take it has taken.
 -- Called by: fall_asleep, sql/workers/quiet_seconds.sql.
 CREATE FUNCTION rota.quiet_seconds(for_worker bigint, most_seconds double precision, is_ticking boolean)
 RETURNS double precision LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off
@@ -969,14 +1015,15 @@ BEGIN
         CASE WHEN is_ticking THEN rota.next_schedule_seconds() END));
 END $$;
 
--- One that was killed in its sleep does not come back: it counts as asleep for no longer than a minute after its time.
+-- Whether a worker sleeps. One that was killed in its sleep does not come back: it counts as asleep for no longer
+-- than a minute after its time.
 -- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/figures/health.sql,
 -- sql/workers/list.sql, why_asleep.
 CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'
 $$;
 
--- Signs off, and answers for how long it may sleep.
+-- Signs a worker off to sleep, and answers for how long it may.
 -- Called by: sql/workers/fall_asleep.sql.
 CREATE FUNCTION rota.fall_asleep(for_worker bigint, most_seconds double precision, is_ticking boolean)
 RETURNS double precision LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -1008,6 +1055,7 @@ CREATE TYPE rota.run_facts AS (
     state text, worker bigint, started_at timestamptz, claim_batch bigint, held_by text, attempts_used smallint,
     max_attempts smallint, attempt integer
 );
+-- The state of a run and what goes with it.
 CREATE DOMAIN rota.sound_run AS rota.run_facts
     CONSTRAINT open_runs_state CHECK (CASE (VALUE).state
         WHEN 'running' THEN (VALUE).worker IS NOT NULL AND (VALUE).started_at IS NOT NULL AND (VALUE).held_by IS NULL
@@ -1029,6 +1077,7 @@ CREATE DOMAIN rota.run_progress AS real CONSTRAINT open_runs_progress CHECK (VAL
 CREATE DOMAIN rota.run_timeout AS real CONSTRAINT open_runs_timeout
     CHECK (VALUE > real '0' AND VALUE <= real '3153600000');
 
+-- What has not ended. Small, and updated often: pages keep room, and no index names what a claim changes.
 CREATE TABLE rota.open_runs (
     id              bigint NOT NULL,
     seq             bigint NOT NULL,                 -- the place in its queue and priority
@@ -1069,12 +1118,11 @@ CREATE TABLE rota.open_runs (
     -- and it does not change when a run is claimed, so that a claim touches no index at all.
     is_ready        boolean NOT NULL GENERATED ALWAYS AS (held_by IS NULL AND state IN ('queued', 'running')) STORED,
     is_future       boolean NOT NULL GENERATED ALWAYS AS (state = 'scheduled') STORED,
-    -- of last_error
-    error_group     text COLLATE "C",
-    -- what it waits for now
+    error_group     text COLLATE "C",                -- of last_error
+    -- NULL where there is no limit, which costs nothing.
     limit_keys      text[] COLLATE "C",              -- what it must have to start; sequences first
     slots           text[] COLLATE "C",              -- what it has
-    limit_key       text COLLATE "C",
+    limit_key       text COLLATE "C",                -- what it waits for now
     CONSTRAINT open_runs_pkey PRIMARY KEY (id),
     -- Never NULL: what counts is that the values are made ones of their domains.
     CONSTRAINT open_runs_sound CHECK (num_nulls(
@@ -1087,7 +1135,7 @@ CREATE TABLE rota.open_runs (
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX open_runs_due ON rota.open_runs (run_at) WHERE is_future;
 CREATE INDEX open_runs_schedule ON rota.open_runs (schedule_id) WHERE schedule_id IS NOT NULL;
--- Of the open ones too. None of these columns changes with a claim.
+-- For lists by what few runs have. None of these columns changes with a claim.
 CREATE INDEX open_runs_key ON rota.open_runs (key) WHERE key IS NOT NULL;
 CREATE INDEX open_runs_tenant ON rota.open_runs (tenant, id) WHERE tenant <> '';
 CREATE INDEX open_runs_schedule_name ON rota.open_runs (schedule, id) WHERE schedule IS NOT NULL;
@@ -1099,9 +1147,12 @@ CREATE INDEX open_runs_error_group ON rota.open_runs (error_group, id) WHERE err
 CREATE INDEX open_runs_with_error ON rota.open_runs (id) WHERE error_group IS NOT NULL;
 -- A run that another one has asked for says which. Few have one, and only those are in these indexes.
 CREATE INDEX open_runs_parent ON rota.open_runs ((triggered_by ->> 'run')) WHERE triggered_by ? 'run';
+-- What claims walk, in their order. No index names state, worker or attempt, in its columns or its predicate: that
+-- is what keeps the claim's update on its page (docs/decisions/0002-data-shape.md).
 CREATE INDEX open_runs_claim ON rota.open_runs (queue, tenant, priority, seq) WHERE is_ready;
+-- The line of each limit.
 CREATE INDEX open_runs_limited ON rota.open_runs (limit_key, priority, seq) WHERE held_by = 'limit';
--- Those have an index of their own.
+-- Held runs, by what holds them. Those that wait for a limit have an index of their own.
 CREATE INDEX open_runs_held ON rota.open_runs (held_by, job, held_at) WHERE held_by IS NOT NULL AND held_by <> 'limit';
 CREATE INDEX open_runs_slots ON rota.open_runs (id) WHERE slots IS NOT NULL;
 CREATE INDEX open_runs_held_of_tenant ON rota.open_runs (held_by, tenant, seq)
@@ -1163,9 +1214,11 @@ CREATE INDEX ended_runs_error_group ON rota.ended_runs (error_group, id) WHERE e
 CREATE INDEX ended_runs_failed ON rota.ended_runs (id) WHERE state = 'failed';
 CREATE INDEX ended_runs_parent ON rota.ended_runs ((triggered_by ->> 'run')) WHERE triggered_by ? 'run';
 
+-- By week.
 CREATE TABLE rota.ended_runs_standard PARTITION OF rota.ended_runs FOR VALUES IN ('standard')
     PARTITION BY RANGE (finished_at);
 
+-- Attempts before the last one. Named by run and attempt, appended and never updated.
 CREATE TABLE rota.past_attempts (
     run_id        bigint NOT NULL,
     attempt       integer NOT NULL,
@@ -1187,6 +1240,7 @@ CREATE TABLE rota.past_attempts (
 ) PARTITION BY LIST (keep_class);
 CREATE INDEX past_attempts_run ON rota.past_attempts (run_id, attempt);
 
+-- By week.
 CREATE TABLE rota.past_attempts_standard PARTITION OF rota.past_attempts FOR VALUES IN ('standard')
     PARTITION BY RANGE (finished_at);
 
@@ -1312,8 +1366,8 @@ BEGIN
     END IF;
 END $$;
 
--- What waits and runs, by queue and job. Of few open runs the exact count; of many the kept one, so that looking
--- every second does not read a million rows. counted_at, by the real clock, says how old it is.
+-- Whether counting the open runs would take long. Of few of them readers count, of many they take what was counted
+-- last (rota.depths), so that looking every second does not read a million rows.
 -- Called by: kept_depths, read_depths, running_runs.
 CREATE FUNCTION rota.has_many_open_runs() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT count(*) > 20000 FROM (SELECT FROM rota.open_runs LIMIT 20001) AS few
@@ -1419,8 +1473,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Says what is wrong with a payload that a cheap look found wrong; in the place of the payload, so
--- that no planner leaves it out.
+-- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
+-- its place, so that no planner leaves it out.
 -- Called by: enqueue_batch.
 CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
@@ -1430,7 +1484,7 @@ BEGIN
 END $$;
 
 -- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
--- would keep a run from ending, and all that end in one statement with it.
+-- would keep a run from ending, and with it all that end in the same statement.
 -- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -1440,7 +1494,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
                 ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
 $$;
 
--- What asks by plain SQL: in the session that a worker lends to a SQL job or to ctx.transaction(), its run.
+-- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
+-- ctx.transaction(), its run.
 -- Called by: emit.
 CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN current_setting('application_name') LIKE 'rota run %'
@@ -1453,7 +1508,8 @@ $$;
 -- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
 -- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
 -- its admission. Takes the caller's transaction: rolled back, the run never was.
--- Called by: many. Locks: rows that nobody else has locked, rows.
+-- Called by: many.
+-- Locks: rows that nobody else has locked, rows.
 CREATE FUNCTION rota.enqueue_run(
     job text,
     payload jsonb DEFAULT '{}',
@@ -1984,7 +2040,9 @@ BEGIN
     END IF;
 END $$;
 
--- The state of the hand-shake that loses no wake-up: see set_waiting, which releases before this one call.
+-- A worker says whether it waits for calls (is_waiting), whether it looks by itself (is_looking), and where it hears
+-- them (channel). This is the state of the hand-shake that loses no wake-up: a worker sets its flag, commits, notes
+-- the next transaction id, and claims again until every transaction before it has ended.
 -- Called by: sql/workers/answer_calls.sql.
 CREATE FUNCTION rota.answer_calls(for_worker bigint, waiting boolean, polling boolean, own_channel text) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off SET lock_timeout = '100ms' AS $$
@@ -2017,10 +2075,11 @@ BEGIN
                ORDER BY o.queue, o.tenant, o.priority, o.seq LIMIT 1) IS NOT NULL), 2);
 END $$;
 
--- Those who would have been called before this worker did not take what it has found. They are told; whoever hears it
--- waits again when it has nothing to do. One that is stopped, or whose connection is half open, hears nothing and is
--- called no more.
--- Called by: sql/workers/pass_over.sql. Locks: rows that nobody else has locked.
+-- Tells those workers who would have been called before this one, and did not take what it has found. Whoever hears
+-- it waits again when it has nothing to do. One that is stopped, or whose connection is half open, hears nothing and
+-- is called no more.
+-- Called by: sql/workers/pass_over.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.pass_over_silent(for_worker bigint, in_queues text[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
@@ -2053,7 +2112,8 @@ CREATE UNLOGGED TABLE rota.wait_marks (
     until timestamptz NOT NULL
 );
 
--- A wait is said again before it is over. Answers which of the runs are not open: those need not be waited for.
+-- Says that somebody waits for these runs, until a time; said again before that is over. Answers which of them are
+-- not open: those need not be waited for.
 -- Called by: sql/waits/await.sql.
 CREATE FUNCTION rota.await_runs(channel text, ids bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -2080,9 +2140,9 @@ BEGIN
                           OR (o.state = 'running' AND o.started_at < o.expires_at)));
 END $$;
 
--- These runs have ended, or most of them. Who waits is called with what became of a run and, in a second line, its
--- result; with its id alone where that is too long for a call, or unknown: then it looks. Asked after they were
--- written, with a snapshot of its own.
+-- Calls those who wait for these runs, which have ended, or most of them: with what became of a run and, in a second
+-- line, its result; with its id alone where that is too long for a call, or unknown: then they look. Asked after the
+-- ends were written, with a snapshot of its own.
 -- Called by: end_waiting_runs, finish_runs, finish_span.
 CREATE FUNCTION rota.tell_waiting(ids bigint[], ended_at timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -2177,7 +2237,7 @@ CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANG
     SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
 $$;
 
--- Without those that an operator disabled: one probe while there are none.
+-- These jobs without those that are disabled: one probe while there are none.
 -- Called by: claim_runs, claim_suspect.
 CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
@@ -2190,7 +2250,8 @@ END $$;
 
 -- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
 -- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
--- Called by: claim_runs. Locks: rows that nobody else has locked.
+-- Called by: claim_runs.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -2240,7 +2301,8 @@ END $$;
 -- NULL: the runs start with their claim; else they count as started when start_batch names it in a later call. One
 -- look at worker, jobs and clock serves all. Locks rows with SKIP LOCKED, so that claims never wait for one another.
 -- RO006: the worker is not live.
--- Called by: sql/runs/claim.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/claim.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_runs(
     for_worker bigint, max_runs integer, from_queues text[], quota integer, known_jobs text[],
     hints bigint[], batch bigint DEFAULT NULL, start_batch bigint DEFAULT NULL
@@ -2335,7 +2397,8 @@ $$;
 
 -- Whether a suspect may be isolated in its worker's own process: nobody else does so. Of two that ask at once one is
 -- told to ask again.
--- Called by: claim_suspect. Locks: "isolation" if it is free.
+-- Called by: claim_suspect.
+-- Locks: "isolation" if it is free.
 CREATE FUNCTION rota.may_isolate_inline(for_worker bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 BEGIN
@@ -2347,7 +2410,8 @@ END $$;
 
 -- One suspect for a worker that isolates none. inline_jobs are those that this worker can only run in its own
 -- process. Asked again before the attempt has ended, it answers the same run: the first answer may have been lost.
--- Called by: sql/runs/claim_suspect.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/claim_suspect.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_jobs text[],
     inline_jobs text[] DEFAULT '{}')
 RETURNS TABLE (
@@ -2396,7 +2460,8 @@ BEGIN
     FROM rota.open_runs o WHERE o.id = chosen;
 END $$;
 
--- Claimed and not started: back to its place in the line, no attempt spent. What was isolated waits to be isolated.
+-- Gives back what was claimed and not started: to its place in the line, with no attempt spent. What was isolated
+-- waits to be isolated.
 -- Called by: rescue_runs, sql/runs/hand_back.sql.
 CREATE FUNCTION rota.hand_back_runs(for_worker bigint, ids bigint[], attempts integer[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
@@ -2425,7 +2490,8 @@ END $$;
 -- worker: a worker that was declared lost changes nothing.
 
 -- Which of these runs nobody has locked; takes their locks until the transaction ends.
--- Called by: sql/runs/lock.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/lock.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_runs(ids bigint[]) RETURNS SETOF bigint LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT o.id FROM rota.open_runs o WHERE o.id = ANY (ids) FOR UPDATE SKIP LOCKED
 $$;
@@ -2566,7 +2632,8 @@ END $$;
 -- instant is cut. A run that somebody asked to cancel meanwhile ends here. A run that took its own process with it
 -- (lost), or that a shutdown cut off while it was isolated, is isolated again; any other end says that it is
 -- harmless. One that is put off gives its slots back, but keeps its turn in a sequence; a rate counts every start.
--- Called by: sql/runs/requeue.sql, sql/runs/time_out.sql. Locks: rows.
+-- Called by: sql/runs/requeue.sql, sql/runs/time_out.sql.
+-- Locks: rows.
 CREATE FUNCTION rota.requeue_runs(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
     attempt_states text[], delays double precision[], spent boolean[],
@@ -2724,9 +2791,10 @@ END $$;
 -- `rescue_runs` takes its runs back. The price of suspicion is paid by the suspect alone: a run goes back to normal
 -- work if others were lost with it and it has attempts to spare; else it is held until some worker isolates it.
 
--- Declares workers lost whose lease ran out, before any of their rows is touched. From then on isolating_run says what
--- it isolated when it was lost.
--- Called by: sql/workers/mark_lost.sql. Locks: rows that nobody else has locked.
+-- Declares workers lost whose lease ran out, before any of their rows is touched. From then on isolating_run says
+-- what a worker isolated when it was lost.
+-- Called by: sql/workers/mark_lost.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mark_lost_workers() RETURNS TABLE (worker bigint, name text) LANGUAGE sql VOLATILE
 SET jit = off SET lock_timeout = '5s' AS $$
     UPDATE rota.workers w SET state = 'lost', ended_at = clock_timestamp(), is_waiting = false,
@@ -2741,7 +2809,8 @@ $$;
 -- the net under the rest. There is no index on worker, as it would cost every claim: this reads all that is ready,
 -- but only after a loss, and one reader at a time. All runs of a worker come together, because what was lost with a
 -- run counts.
--- Called by: lost_runs. Locks: "rescue" if it is free.
+-- Called by: lost_runs.
+-- Locks: "rescue" if it is free.
 CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET jit = off SET enable_seqscan = on AS $$
 DECLARE
@@ -2796,7 +2865,8 @@ $$;
 -- doubt ends after three times, so that a run that takes whole machines with it ends too. A lost attempt leaves a
 -- line, and is counted in its error group. One rescuer at a time (lost_run_ids); runs that somebody has locked are
 -- passed over.
--- Called by: sql/runs/rescue.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/rescue.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.rescue_runs(max_runs integer, everywhere boolean DEFAULT false)
 RETURNS TABLE (run_id bigint, attempt integer, worker bigint, decision text) LANGUAGE plpgsql VOLATILE
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_seqscan = off
@@ -2884,7 +2954,8 @@ END $$;
 -- limit waits for its admission. Answers how many, and the seconds until the next one is due or a pause ends (NULL:
 -- none; an infinite time is nobody's next one). What is due and held by somebody is looked at again in a moment, not
 -- at once.
--- Called by: sql/runs/promote.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/promote.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.promote_runs(max_runs integer, OUT promoted integer, OUT next_due_seconds double precision)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET lock_timeout = '5s' SET jit = off AS $$
@@ -2923,8 +2994,9 @@ BEGIN
     END IF;
 END $$;
 
--- Writes down what has expired, the first first.
--- Called by: sql/upkeep/expire.sql. Locks: rows that nobody else has locked.
+-- Ends what has expired, the first to expire first, so many at most.
+-- Called by: sql/upkeep/expire.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.expire_runs(max_runs integer) RETURNS integer LANGUAGE sql VOLATILE SET enable_seqscan = off
 SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
     SELECT count(*)::integer FROM rota.end_waiting_runs(ARRAY(
@@ -2932,7 +3004,7 @@ SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
         ORDER BY o.expires_at LIMIT max_runs FOR UPDATE SKIP LOCKED), 'cancelled', 'expired')
 $$;
 
--- Before somebody acts on a run: it may be over. Answers whether it was.
+-- Before somebody acts on a run: ends it if it has expired. Answers whether it had.
 -- Called by: cancel_run, delete_run, retry_run, take_key.
 CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -2964,7 +3036,8 @@ $$;
 
 -- A request that was not committed yet when its attempt ended was seen by nobody: carry it out on the run that waits
 -- again, or hand it to the attempt that runs now.
--- Called by: sweep. Locks: rows.
+-- Called by: sweep.
+-- Locks: rows.
 CREATE FUNCTION rota.settle_cancels() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     late record;
@@ -2985,7 +3058,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Why a job starts nothing: an operator disabled it, or no code has it any more. NULL: it does.
+-- Why a job starts nothing: somebody disabled it, or no code has it any more. NULL: it does.
 -- Called by: note_skipped_inits, sql/schedules/read_due.sql.
 CREATE FUNCTION rota.job_refusal(job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT CASE WHEN NOT j.is_enabled THEN 'job_disabled' WHEN j.name IS NULL OR j.deleted_from_code_at IS NOT NULL
@@ -2998,7 +3071,8 @@ $$;
 -- place, as in a claim (docs/decisions/0005-plan-pinning.md). A suspect is parked like any other run, so that it
 -- fails in the end; freed, it is a suspect again. A run whose job only sleeping workers know waits for them. What is
 -- parked gives its slots back.
--- Called by: sql/upkeep/park.sql. Locks: "depths" if it is free, rows that nobody else has locked.
+-- Called by: sql/upkeep/park.sql.
+-- Locks: "depths" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.park_unknown_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -3038,7 +3112,8 @@ END $$;
 
 -- What was parked comes back when a live worker knows its job. One under a limit waits for its admission next, but a
 -- suspect has kept its slots.
--- Called by: sql/upkeep/free.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/free.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_known_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -3064,7 +3139,8 @@ END $$;
 
 -- Fails what was parked for longer than this: nobody will come. Counted from the parking and not from the enqueue:
 -- an old backlog must not fail because its only worker restarts.
--- Called by: sql/upkeep/fail_unknown.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/fail_unknown.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.fail_unknown_runs(after_seconds double precision, max_runs integer) RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
     SELECT rota.end_waiting_runs(
@@ -3078,7 +3154,8 @@ $$;
 
 -- Small leftovers: keys past their period, requests for attempts that are over, workers that nobody will ask about,
 -- marks older than any history.
--- Called by: sql/upkeep/sweep.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/sweep.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.sweep(max_rows integer) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
 DECLARE
@@ -3185,7 +3262,7 @@ CREATE FUNCTION rota.log_words(message text, fields jsonb) RETURNS tsvector LANG
         ELSE to_tsvector('simple', left(fields::text, 100000)) END
 $$;
 
--- Words and phrases as one query; `time*` is a beginning. NULL: nothing in it is a word.
+-- Words and phrases that somebody looks for, as one query; `time*` is a beginning. NULL: nothing in it is a word.
 -- Called by: sql/logs/start.sql.
 CREATE FUNCTION rota.log_query(wanted text[], unwanted text[]) RETURNS tsquery LANGUAGE plpgsql STABLE
 SET jit = off AS $$
@@ -3209,7 +3286,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Lines that come in for that partition wait for it: it is done to days that are over.
+-- Indexes the words of a partition, for roles that do not own it. Lines that come in for that partition wait
+-- meanwhile, so it is done to days that are over.
 -- Called by: next_log_index.
 CREATE FUNCTION rota.index_log_words(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET jit = off SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
@@ -3447,7 +3525,7 @@ BEGIN
     RETURN old.id;
 END $$;
 
--- Attempts and lines of these runs, none of which was created before the instant.
+-- Deletes attempts and lines of these runs, none of which was created before the instant.
 -- Called by: delete_run, delete_tenant_part, prune_runs, prune_tenant, prune_traces.
 CREATE FUNCTION rota.delete_traces(ids bigint[], since timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off AS $$
@@ -3600,7 +3678,8 @@ BEGIN
     RETURN made;
 END $$;
 
--- After a batch, in its transaction, by whoever has locked the row. The last one writes to the audit what came of it.
+-- Notes how far a bulk action has come, after a batch and in its transaction, by whoever has locked the row. The
+-- last one writes to the audit what came of it.
 -- Called by: sql/bulk/advance.sql.
 CREATE FUNCTION rota.advance_bulk_action(
     action_id bigint, below_id bigint, done integer, skipped integer, failed integer, held bigint[], held_tries integer,
@@ -3624,8 +3703,9 @@ BEGIN
     END IF;
 END $$;
 
--- What one action may become from which state; waits for the batch that is under way.
--- Called by: pause_bulk_action, resume_bulk_action, stop_bulk_action. Locks: rows.
+-- Moves a bulk action to a state, from one of those that may become it; waits for the batch that is under way.
+-- Called by: pause_bulk_action, resume_bulk_action, stop_bulk_action.
+-- Locks: rows.
 CREATE FUNCTION rota.move_bulk_action(action_id bigint, wanted text, fitting text[], word text, reason text, actor text)
 RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
 DECLARE
@@ -3662,7 +3742,8 @@ RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
 $$;
 
 -- Changes how many runs a second a bulk action acts on.
--- Called by: sql/bulk/throttle.sql, users. Locks: rows.
+-- Called by: sql/bulk/throttle.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.throttle_bulk_action(action_id bigint, rate double precision, reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
@@ -3701,7 +3782,8 @@ CREATE TABLE rota.run_views (
 COMMENT ON TABLE rota.run_views IS 'Filters of the list of runs that have a name.';
 
 -- Saves a view of runs under a name, or replaces it: the query that lists of runs take.
--- Called by: sql/views/save.sql, users. Locks: rows.
+-- Called by: sql/views/save.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.save_run_view(name text, query text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -3738,6 +3820,7 @@ END $$;
 -- about it; `backfills`. People write the tables, triggers check and audit. The times are computed by the tick
 -- (16_tick), never here: SQL knows no cron.
 
+-- When a schedule is closed or open. The definition is read by Python.
 CREATE TABLE rota.calendars (
     name        text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
     description text NOT NULL DEFAULT '',
@@ -3749,8 +3832,8 @@ COMMENT ON TABLE rota.calendars IS 'Holidays, weekends and closed windows, share
 CREATE TRIGGER calendars_version BEFORE UPDATE ON rota.calendars FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version,updated_at}');
 
--- A calendar with a zone that there is not made the schedules that follow it stand still, and look well: refused, as a
--- schedule's own is. What is wrong with the rest of a definition, the tick says.
+-- Trigger: refuses a calendar with an unknown zone, as a schedule's own is refused; the schedules that follow it
+-- would stand still and look well. What is wrong with the rest of a definition, the tick says.
 CREATE FUNCTION rota.check_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     zone text := NEW.definition ->> 'timezone';
@@ -3773,6 +3856,7 @@ END $$;
 CREATE TRIGGER calendars_check BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
     EXECUTE FUNCTION rota.check_calendar();
 
+-- Cron lines with a name, offered where somebody makes a schedule.
 CREATE TABLE rota.schedule_templates (
     name        text PRIMARY KEY,
     cron        text NOT NULL,
@@ -3798,6 +3882,8 @@ INSERT INTO rota.schedule_templates (name, cron, description) VALUES
     ('Quarterly', '0 0 1 1,4,7,10 *', 'The first day of every quarter at midnight'),
     ('Yearly', '0 0 1 1 *', 'The first of January at midnight');
 
+-- One row for each schedule: what it runs, when, and how far it has come. People edit it, the tick moves it on;
+-- `version` tells the tick that a row has changed since it was read.
 CREATE TABLE rota.schedules (
     id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant               text COLLATE "C" NOT NULL DEFAULT '',
@@ -3879,14 +3965,13 @@ CREATE TABLE rota.schedules (
     code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
     edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
     edit_version         bigint NOT NULL DEFAULT 1,
-    -- when a parked one is tried again
     parked_times         integer NOT NULL DEFAULT 0,  -- in a row
-    retry_at             timestamptz,
+    retry_at             timestamptz,                 -- when a parked one is tried again
     -- When a tick has something to do: at the end of the pause, at once, or at the next time.
-    due_at timestamptz GENERATED ALWAYS AS (
-    CASE WHEN paused_at IS NOT NULL THEN paused_until
-         WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
-         ELSE next_run_at END) STORED,
+    due_at               timestamptz GENERATED ALWAYS AS (
+        CASE WHEN paused_at IS NOT NULL THEN paused_until
+             WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
+             ELSE next_run_at END) STORED,
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
@@ -3907,7 +3992,7 @@ ON rota.schedules FOR EACH ROW WHEN (OLD.code IS NOT NULL) EXECUTE FUNCTION rota
 CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system)
     EXECUTE FUNCTION rota.keep_system();
 
--- Refusals without a hint have no empty one.
+-- Refuses a schedule (RO002), in words that name it.
 -- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
@@ -3918,7 +4003,7 @@ BEGIN
     RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002', HINT = hint;
 END $$;
 
--- Everything that says when: what a stretch of the past was decided by.
+-- Everything of a schedule that says when: what a stretch of the past was decided by.
 -- Called by: check_schedule.
 CREATE FUNCTION rota.timing_of(s rota.schedules) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
@@ -3957,8 +4042,8 @@ BEGIN
     END IF;
 END $$;
 
--- Cron cannot be computed here: next_run_at becomes NULL, and whoever can, fills it in: the tick, or the Python that
--- edits.
+-- Trigger: checks a schedule and works out what an edit means for its times. Cron cannot be computed here:
+-- next_run_at becomes NULL, and the tick, or the Python that edits, fills it in.
 CREATE FUNCTION rota.check_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     clock    timestamptz := rota.now();
@@ -4046,7 +4131,7 @@ END $$;
 CREATE TRIGGER schedules_least_timeout BEFORE INSERT OR UPDATE OF timeout_seconds ON rota.schedules
 FOR EACH ROW WHEN (NEW.timeout_seconds < real '0.001') EXECUTE FUNCTION rota.check_schedule_timeout();
 
--- A plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
+-- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
 CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     at timestamptz := CASE WHEN NEW.next_run_at IS DISTINCT FROM OLD.next_run_at THEN NEW.next_run_at
@@ -4068,7 +4153,8 @@ CREATE TRIGGER schedules_check_next BEFORE UPDATE OF next_run_at, moved_to ON ro
 WHEN (NEW.version = OLD.version AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
 EXECUTE FUNCTION rota.check_next_run();
 
--- What a tick and the end of a run write is no edit, and neither is a pause that they begin or end.
+-- Trigger: edit_version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
+-- pause that they begin or end.
 CREATE FUNCTION rota.raise_edit_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden text[] :=
@@ -4160,7 +4246,7 @@ END $$;
 CREATE TRIGGER schedules_deleted AFTER DELETE ON rota.schedules FOR EACH ROW
     EXECUTE FUNCTION rota.note_deleted_schedule();
 
--- The ledger.
+-- What was decided about each nominal time, or about a stretch of them. Outlives runs and schedules.
 CREATE TABLE rota.ledger (
     schedule_id bigint NOT NULL,
     nominal_at  timestamptz NOT NULL,
@@ -4195,9 +4281,10 @@ CREATE INDEX ledger_missed ON rota.ledger (decided_at) WHERE decision = 'missed'
 INSERT INTO rota.partitioned VALUES ('ledger', 7);
 SELECT rota.ensure_partitions(rota.now() - interval '8 days', rota.now() + interval '7 days');
 
--- Times far back have a decision too (a schedule enabled again after years): partitions for the weeks of these
--- instants only.
--- Called by: sql/schedules/ensure_ledger.sql. Locks: "partitions".
+-- Makes partitions of the ledger for the weeks of these instants only: times far back have a decision too (a
+-- schedule enabled again after years).
+-- Called by: sql/schedules/ensure_ledger.sql.
+-- Locks: "partitions".
 CREATE FUNCTION rota.ensure_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -4214,8 +4301,9 @@ BEGIN
                        monday::timestamp AT TIME ZONE 'UTC', (monday + 7)::timestamp AT TIME ZONE 'UTC');
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION rota.ensure_ledger(timestamp with time zone[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rota.ensure_ledger(timestamptz[]) FROM PUBLIC;
 
+-- A request to run nominal times of the past; backfill_times has one row for each.
 CREATE TABLE rota.backfills (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     schedule_id bigint NOT NULL,
@@ -4227,6 +4315,7 @@ CREATE TABLE rota.backfills (
 );
 CREATE INDEX backfills_created ON rota.backfills (created_at);
 
+-- One nominal time of a backfill, and its run.
 CREATE TABLE rota.backfill_times (
     backfill_id bigint NOT NULL REFERENCES rota.backfills ON DELETE CASCADE,
     schedule_id bigint NOT NULL,
@@ -4252,8 +4341,8 @@ COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with t
 -- number of tickers may do so, and each nominal time is decided once. `schedule_ends` tells schedules how their runs
 -- ended (`settle_schedule_ends`).
 
--- Zero while something is due that nobody holds; else until the next due time, or until a stretch with something due is
--- free again. NULL: nothing will ever be due.
+-- When the tick has something to do: zero while something is due that nobody holds; else the seconds until the next
+-- due time, or until a stretch with something due is free again. NULL: nothing will ever be due.
 -- Called by: quiet_seconds, sql/schedules/next_due.sql.
 CREATE FUNCTION rota.next_schedule_seconds() RETURNS double precision LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -4281,7 +4370,8 @@ END $$;
 -- is_moved, is_finished, occurrences: [{nominal_at, through_at, count, decision, reason, is_moved, start_at,
 -- is_held, details}]}. Answers the ids that were written; the others have changed and are due again, or somebody
 -- holds them: those are passed over, and not waited for. Runs under limits wait for their admission.
--- Called by: sql/schedules/write_ticks.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/schedules/write_ticks.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.write_ticks(for_worker bigint, ticks jsonb) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
@@ -4398,7 +4488,8 @@ END $$;
 
 -- A schedule that cannot be read stops no other: it is parked with its error, and tried again after a minute, then
 -- after ever longer waits of at most an hour. False if it was edited meanwhile, or somebody holds it.
--- Called by: sql/schedules/park.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/schedules/park.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
@@ -4410,7 +4501,8 @@ BEGIN
 END $$;
 
 -- Parked schedules whose wait is over are due again, so many at most. Rows that somebody holds are passed over.
--- Called by: hold_due. Locks: rows that nobody else has locked.
+-- Called by: hold_due.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
 BEGIN
@@ -4419,7 +4511,8 @@ BEGIN
                             ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
 END $$;
 
--- Some of what was taken could not be decided: it is left alone for a while. Neighbours of the batch are one stretch.
+-- Leaves schedules alone for a while that were taken and could not be decided. Neighbours of the batch are one
+-- stretch.
 -- Called by: sql/schedules/pass_over.sql.
 CREATE FUNCTION rota.pass_over(batch bigint[], passed bigint[], for_seconds double precision) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -4444,6 +4537,8 @@ SET enable_seqscan = off SET jit = off AS $$
     WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
 $$;
 
+-- Stretches of due schedules that some ticker works on, each until a time. Not logged: a hold that is lost costs
+-- nothing.
 CREATE UNLOGGED TABLE rota.schedule_holds (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     first_due timestamptz NOT NULL,
@@ -4491,9 +4586,11 @@ BEGIN
     RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
 END $$;
 
--- Holds a stretch of what is due, one at a time, until the commit: the next one sees what this one took. A hold is a
--- courtesy: who does not get the lock in time goes on without one, and its tick is right all the same.
--- Called by: sql/schedules/hold_due.sql. Locks: "hold_due", rows that nobody else has locked.
+-- The tick begins: takes a stretch of what is due, one ticker at a time, until the commit, so that the next one sees
+-- what this one took. A hold is a courtesy: a ticker that does not get the lock in time goes on without one, and its
+-- tick is right all the same.
+-- Called by: sql/schedules/hold_due.sql.
+-- Locks: "hold_due", rows that nobody else has locked.
 CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 BEGIN
@@ -4566,7 +4663,8 @@ END $$;
 
 -- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for later
 -- (jitter, the next allowed day) waits for its time; one under a limit waits for its admission next.
--- Called by: schedule_run_ended, settle_schedule_ends, write_ticks. Locks: rows that nobody else has locked.
+-- Called by: schedule_run_ended, settle_schedule_ends, write_ticks.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -4673,8 +4771,9 @@ BEGIN
         duration_ms = d.duration_ms + excluded.duration_ms, longest_ms = greatest(d.longest_ms, excluded.longest_ms);
 END $$;
 
--- The end locks the schedule, whatever it changes: a tick that holds a run back because of this one is then either seen
--- here, or sees this end. Where the tick has the lock, it is settled after both.
+-- Trigger: the end of a scheduled run locks the schedule, whatever it changes: a tick that holds a run back because
+-- of this one is then either seen here, or sees this end. Where the tick has the lock, the end is settled after both
+-- (schedule_ends).
 CREATE FUNCTION rota.schedule_run_ended() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     ended rota.schedule_ends;
@@ -4703,9 +4802,10 @@ END $$;
 CREATE TRIGGER ended_runs_schedule AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.schedule_id IS NOT NULL)
 EXECUTE FUNCTION rota.schedule_run_ended();
 
--- Of what note_schedule_end writes, all rows, or nothing: false where somebody holds one. Ends that are settled days
+-- Locks all rows that note_schedule_end writes, or none: false where somebody holds one. Ends that are settled days
 -- later are counted for their own day, whose row nobody else writes any more.
--- Called by: schedule_run_ended, settle_schedule_ends. Locks: rows that nobody else has locked.
+-- Called by: schedule_run_ended, settle_schedule_ends.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_schedule_end(of_schedule bigint, of_run bigint, nominal timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -4727,8 +4827,10 @@ BEGIN
         SELECT FROM rota.ledger l WHERE l.schedule_id = of_schedule AND l.nominal_at = nominal AND l.run_id = of_run);
 END $$;
 
--- What waits, in its order, where the rows are free again; and the next runs that waited for those may go.
--- Called by: hold_due, sql/upkeep/settle_ends.sql. Locks: rows that nobody else has locked.
+-- Settles ends that wait in schedule_ends, in their order, where the rows are free again; the next runs that waited
+-- for those may go.
+-- Called by: hold_due, sql/upkeep/settle_ends.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_schedule_ends(most integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -4782,7 +4884,8 @@ END $$;
 
 -- Before an edit in the same transaction: the row is still as it was when somebody looked (else RO008), and stays
 -- locked until the edit. Jobs, queues, schedules, calendars, templates and tenants have versions.
--- Called by: sql/versions/expect.sql, users. Locks: rows.
+-- Called by: sql/versions/expect.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.expect_version(kind text, name text, version bigint, tenant text DEFAULT '') RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
@@ -4825,7 +4928,8 @@ END $$;
 -- What code says about a schedule (`app.schedule`), again and again: makes it, brings the fields that no operator has
 -- touched up to what is said, and writes nothing when the same was said before. A field that is not said stays. Answers
 -- whether it wrote.
--- Called by: sql/schedules/put.sql. Locks: rows.
+-- Called by: sql/schedules/put.sql.
+-- Locks: rows.
 CREATE FUNCTION rota.put_schedule(name text, declared jsonb, tenant text DEFAULT '', actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -4885,7 +4989,8 @@ END $$;
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
 -- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
--- Called by: sql/schedules/put_many.sql. Locks: rows.
+-- Called by: sql/schedules/put_many.sql.
+-- Locks: rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
     actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4964,7 +5069,8 @@ BEGIN
     UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
 END $$;
 
--- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
+-- Moves the next time of a schedule to this instant, for reschedule and plain UPDATEs: regular times before it are
+-- superseded, the timing goes on after it.
 -- Called by: check_next_run, check_schedule.
 CREATE FUNCTION rota.move_schedule(s rota.schedules, at timestamptz) RETURNS rota.schedules
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -5032,7 +5138,8 @@ BEGIN
     WHERE s.id = found.id;
 END $$;
 
--- Goes on from now; with catch_up, the times since the pause are treated as missed and the policy decides.
+-- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
+-- decides.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     actor text DEFAULT NULL)
@@ -5179,6 +5286,7 @@ CREATE TABLE rota.schedule_days (
     PRIMARY KEY (schedule_id, day)
 ) WITH (fillfactor = 70);
 
+-- What lists show of each schedule.
 CREATE VIEW rota.schedule_status AS
 SELECT s.name, s.tenant, s.job,
        CASE WHEN s.parked_at IS NOT NULL THEN 'parked'
@@ -5225,6 +5333,7 @@ CREATE TABLE rota.job_applications (
 );
 CREATE INDEX job_applications_application ON rota.job_applications (application);
 
+-- Which starts, releases or once an init schedule has had its run for.
 CREATE TABLE rota.init_runs (
     schedule_id bigint NOT NULL,
     marker      text COLLATE "C" NOT NULL,  -- once, release 2026-01-31, start 7
@@ -5289,7 +5398,8 @@ LANGUAGE sql STABLE AS $$
         LIMIT 1) newest ON true
 $$;
 
--- A job that two applications declare follows the first, while that one declares it and has a worker.
+-- Whether a job follows this application: one that two applications declare follows the first, while that one
+-- declares it and has a worker.
 -- Called by: changed_jobs, write_definitions.
 CREATE FUNCTION rota.may_follow(j rota.jobs, of_application text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT j.application = of_application OR j.code IS NULL
@@ -5336,7 +5446,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
         ELSE a.job NOT IN (SELECT rota.kept_jobs(of_application)) END
 $$;
 
--- Asked by workers every few seconds: is there something that registering again would write?
+-- Whether registering again would write something; workers ask every few seconds.
 -- Called by: sql/jobs/refresh.sql.
 CREATE FUNCTION rota.must_sync(for_worker bigint) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
     SELECT EXISTS (SELECT FROM unnest(w.jobs) n JOIN rota.jobs j ON j.name = n AND j.code IS NOT NULL
@@ -5355,7 +5465,8 @@ $$;
 -- own jobs are its application's whatever its build: what was marked deleted is revived, as its code says; nothing
 -- else of older code counts. A job that somebody holds is left for the next time, and its build is not the newest
 -- until then, so that its workers register again; what somebody forces, waits.
--- Called by: sql/jobs/register.sql. Locks: "definitions".
+-- Called by: sql/jobs/register.sql.
+-- Locks: "definitions".
 CREATE FUNCTION rota.register_jobs(
     of_application text, of_build text, definitions jsonb, for_worker bigint DEFAULT NULL, names text[] DEFAULT NULL,
     forced text[] DEFAULT '{}'
@@ -5451,7 +5562,7 @@ BEGIN
         ARRAY(SELECT j.name FROM rota.jobs j WHERE j.name = ANY (changed) AND j.application = of_application), forced);
 END $$;
 
--- Default schedules of jobs whose definition is written.
+-- Brings the schedules that jobs declare up to what the code says, of those jobs whose definition is written.
 -- Called by: write_definitions.
 CREATE FUNCTION rota.sync_schedules(definitions jsonb, of_jobs text[], forced text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -5501,7 +5612,8 @@ BEGIN
     ON CONFLICT (tenant, name) DO NOTHING;
 END $$;
 
--- Fields that stay as they are. Exactly one column says when, so an edit of one of them holds them all.
+-- The fields of a schedule that stay as they are although the code changed. Exactly one column says when, so an edit
+-- of one of them holds them all.
 -- Called by: put_schedule, put_schedules, sql/jobs/plan.sql, sync_schedules, write_definitions.
 CREATE FUNCTION rota.kept_fields(edited jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
     SELECT ARRAY(SELECT jsonb_object_keys(edited)) ||
@@ -5530,7 +5642,8 @@ EXECUTE FUNCTION rota.drop_schedule();
 -- Runs what an init schedule owes to this start; whoever writes the marker first enqueues. once: again until it
 -- succeeded. One that somebody holds is answered without a run: it is still owed. Runs under limits wait for their
 -- admission.
--- Called by: sql/schedules/run_inits.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/schedules/run_inits.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.run_inits(for_worker bigint, of_release text) RETURNS TABLE (schedule text, run_id bigint)
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
@@ -5603,7 +5716,8 @@ END $$;
 
 -- A start that an init schedule lets pass is a decision too: one row for each marker and reason, with the reason
 -- that holds.
--- Called by: run_inits. Locks: "fleet".
+-- Called by: run_inits.
+-- Locks: "fleet".
 CREATE FUNCTION rota.note_skipped_inits(for_worker bigint, of_release text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -5636,7 +5750,8 @@ BEGIN
     ON CONFLICT (schedule_id, nominal_at) DO NOTHING;
 END $$;
 
--- A start that is over will not come again. Releases may, and what runs once is remembered as long as its schedule.
+-- Whether a mark of an init schedule can go: a start that is over will not come again. Releases may, and what runs
+-- once is remembered as long as its schedule.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.is_old_init(i rota.init_runs, before_at timestamptz) RETURNS boolean LANGUAGE sql STABLE
 SET jit = off AS $$
@@ -5715,7 +5830,7 @@ END $$;
 CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode ON rota.jobs
 FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
 
--- Workers know the SQL jobs of the database; a change is called out to them.
+-- Trigger: calls out a change of a SQL job, as workers know the SQL jobs of the database.
 CREATE FUNCTION rota.call_sql_jobs() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF (TG_OP <> 'INSERT' AND OLD.kind = 'sql') OR (TG_OP <> 'DELETE' AND NEW.kind = 'sql') THEN
@@ -5731,8 +5846,9 @@ FOR EACH ROW EXECUTE FUNCTION rota.call_sql_jobs();
 -- since the last one.
 CREATE UNLOGGED TABLE rota.command_marks ();
 
--- Makes the function through which jobs run as this role: SECURITY DEFINER, owned by the role, executable by Rota's
--- owner only. Nothing inside depends on a search path (docs/decisions/0012-sql-jobs.md).
+-- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, with no rights for
+-- anybody until allow_run_as grants them. It refuses to work when it is no wall any more, and names everything
+-- inside by its schema.
 -- Called by: allow_run_as.
 CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -5837,8 +5953,8 @@ BEGIN
     END IF;
 END $$;
 
--- The cleanup of expired rows, as a job of Rota's own. Tables and columns are looked up in the catalogue, conditions
--- come from a fixed grammar: a rule is data and cannot say anything else.
+-- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
+-- from a fixed grammar: a rule is data and cannot say anything else.
 -- Called by: apply_rule, rule_age, rule_column, rule_condition, rule_filter.
 CREATE FUNCTION rota.bad_rule(rule integer, what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -5860,7 +5976,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- {"column", "op", "value"} as SQL.
+-- A condition of a rule, {"column", "op", "value"}, as SQL.
 -- Called by: rule_filter.
 CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -5897,7 +6013,7 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
     PERFORM rota.bad_rule(rule, format('older_than %s is not an interval', older_than));
 END $$;
 
--- Which rows of the table one rule is about, as SQL.
+-- The rows of the table that one rule is about, as SQL.
 -- Called by: apply_rule.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -5924,9 +6040,10 @@ BEGIN
         FROM jsonb_array_elements(wheres) w), ' AND ');
 END $$;
 
--- {"table", "column", "older_than", "where", "batch_size", "max_batches"}: how many rows it removed, and whether it
--- stopped at its limit.
--- Called by: cleanup. Locks: rows that nobody else has locked.
+-- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
+-- it removed, and whether it stopped at its limit.
+-- Called by: cleanup.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     relation regclass := to_regclass(said ->> 'table');
@@ -5988,6 +6105,7 @@ END $$;
 -- jobs' events and filters, made ready for `emit`. Verbs: `emit`, `emit_many`, `replay_events`. `hook_refusals`
 -- counts calls of webhooks that were refused.
 
+-- Numbers of events, in the order in which they came.
 CREATE SEQUENCE rota.event_ids;
 -- How many runs events have started: counted without a row, as duplicates are.
 CREATE SEQUENCE rota.event_starts;
@@ -6113,7 +6231,7 @@ CREATE FUNCTION rota.is_comparison(value jsonb) RETURNS boolean LANGUAGE sql IMM
                 ELSE false END
 $$;
 
--- The part that compares, as the text of a jsonpath; NULL: none.
+-- The part of a filter that compares, as the text of a jsonpath; NULL: none.
 -- Called by: check_event_filters, fits, follow_bindings.
 CREATE FUNCTION rota.filter_test(filter jsonb, place text DEFAULT '$') RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
@@ -6162,7 +6280,7 @@ BEGIN
     RETURN nullif(array_to_string(array_remove(parts, NULL), ' && '), '');
 END $$;
 
--- The part that says what must be there, for @>.
+-- The part of a filter that says what must be there, for @>.
 -- Called by: fits, follow_bindings.
 CREATE FUNCTION rota.filter_values(filter jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
@@ -6192,7 +6310,7 @@ CREATE FUNCTION rota.fits(payload jsonb, filter jsonb) RETURNS boolean LANGUAGE 
             rota.filter_test(coalesce(filter, '{}')) IS NULL)
 $$;
 
--- Filters follow the code until somebody touches them; newer than write_definitions, so by a trigger of their own.
+-- Trigger: filters follow the code until somebody touches them.
 CREATE FUNCTION rota.check_event_filters() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one record;
@@ -6215,7 +6333,7 @@ END $$;
 CREATE TRIGGER jobs_event_filters BEFORE INSERT OR UPDATE OF code, event_filters ON rota.jobs
     FOR EACH ROW EXECUTE FUNCTION rota.check_event_filters();
 
--- The words for what emit has found wrong.
+-- Says in words what emit has found wrong.
 -- Called by: emit, emit_many.
 CREATE FUNCTION rota.refuse_event(event text, payload jsonb, tenant text, key text, metadata jsonb,
     key_seconds double precision, period_seconds double precision, most_bytes bigint) RETURNS void
@@ -6258,13 +6376,13 @@ BEGIN
         USING ERRCODE = 'RO002';
 END $$;
 
--- The day of an event has a partition, unless no worker has run for a week.
+-- Whether the day of an event has a partition; it has, unless no worker has run for a week.
 -- Called by: emit, emit_many.
 CREATE FUNCTION rota.has_event_room(at timestamptz) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
     SELECT to_regclass('rota.events_' || to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL
 $$;
 
--- What the runs of an event know of it.
+-- What triggered_by says of the runs of an event.
 -- Called by: emit, emit_many, replay_events.
 CREATE FUNCTION rota.event_trigger(event text, event_id bigint, actor text, role text, source jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
@@ -6466,7 +6584,7 @@ BEGIN
     RETURN nullif(to_jsonb(made), '[]');
 END $$;
 
--- What it came to, in a word.
+-- What became of an event, in a word.
 -- Called by: sql/events/list.sql, sql/events/list_oldest.sql.
 CREATE FUNCTION rota.event_outcome(deliveries jsonb, duplicate_of bigint) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -6477,10 +6595,11 @@ SET jit = off AS $$
                 ELSE 'filtered' END
 $$;
 
--- Replays. Events that are kept go to a job as if it had been bound to them. None goes to the same job twice, unless
--- somebody says again. Where the job is bound to the event, its filters hold. Those that another transaction holds are
+-- Delivers events that are kept to a job as if it had been bound to them. None goes to the same job twice, unless
+-- `again` says so. Where the job is bound to the event, its filters hold. Those that another transaction holds are
 -- left out and counted.
--- Called by: sql/events/replay.sql, users. Locks: rows that nobody else has locked.
+-- Called by: sql/events/replay.sql, users.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.replay_events(
     job text, event text DEFAULT NULL, ids bigint[] DEFAULT NULL, since timestamptz DEFAULT NULL,
     until timestamptz DEFAULT NULL, tenant text DEFAULT NULL, again boolean DEFAULT false,
@@ -6558,8 +6677,10 @@ BEGIN
     END IF;
 END $$;
 
--- What retention removes of events beside their partitions, a portion at a time.
--- Called by: sql/retention/prune_event_keys.sql. Locks: rows that nobody else has locked.
+-- Removes keys of events that are over, a portion at a time: what retention removes of events beside their
+-- partitions.
+-- Called by: sql/retention/prune_event_keys.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_event_keys(before_at timestamptz, max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -6603,7 +6724,8 @@ BEGIN
 END $$;
 
 -- Removes old refusals of webhooks, so many at most.
--- Called by: sql/retention/prune_refusals.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/retention/prune_refusals.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_refusals(before_at timestamptz, max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -6622,9 +6744,10 @@ END $$;
 -- writer's transaction, and `unwatch_table` takes them away; `table_watches` lists them, `watches` says whether they
 -- still work. These functions run in other people's transactions: they name everything by its schema.
 
--- Tables that are watched: what was installed, to be compared with what is there.
+-- Numbers of watches.
 CREATE SEQUENCE rota.watch_ids;
 
+-- Watches of tables: what was installed, to be compared with what is there.
 CREATE TABLE rota.table_watches (
     tenant        text COLLATE "C" NOT NULL DEFAULT '',  -- of its events, unless a column says
     id            bigint NOT NULL,
@@ -6656,7 +6779,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- NULL for a text that names none, or is no name. Sessions of ours have no search_path: a name alone is one of public.
+-- The table that a text names; NULL for a text that names none, or is no name. Rota's sessions have no search_path:
+-- a name alone is one of public.
 -- Called by: find_table, unwatch_table.
 CREATE FUNCTION rota.table_of(table_name text) RETURNS oid LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
@@ -6735,8 +6859,8 @@ SET jit = off AS $$
         GROUP BY a.attnum / 40 ORDER BY a.attnum / 40) part
 $$;
 
--- A payload that runs cannot have must not fail the write that it tells of: then it has the columns of the primary key
--- only.
+-- The payload that tells of a written row. One that runs cannot have must not fail the write: then it has the
+-- columns of the primary key only.
 -- Called by: watch_row, watch_rows.
 CREATE FUNCTION rota.row_payload(relation oid, told text, operation text, old_row jsonb, new_row jsonb,
     most_bytes bigint)
@@ -6760,7 +6884,7 @@ BEGIN
     RETURN jsonb_build_object('table', told, 'operation', operation, 'old', NULL, 'new', NULL);
 END $$;
 
--- The runs of a batch get the numbers of their events, each its own: a batch of runs has one triggered_by.
+-- Gives the runs of a batch the numbers of their events, each its own: a batch of runs has one triggered_by.
 -- Called by: emit_many.
 CREATE FUNCTION rota.name_events(runs bigint[], event_ids bigint[]) RETURNS void LANGUAGE sql VOLATILE
 SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -6769,9 +6893,10 @@ SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_merg
     SELECT count(nextval('rota.event_starts')) FROM generate_series(1, cardinality(runs));
 $$;
 
--- The triggers. They run as the owner of Rota's schema, because who writes a table need not know of it; so they take
--- nothing from the caller's search_path, and no expression that somebody wrote is evaluated in them: conditions are the
--- triggers' own, and run as the writer. Arguments: watch, event, columns, tenant, tenant column.
+-- Trigger on a user's table, once for each statement: emits an event for each row. It runs as the owner of Rota's
+-- schema, because whoever writes the table need not know of Rota; so it takes nothing from the caller's search_path,
+-- and no expression that somebody wrote is evaluated in it: conditions are the triggers' own, and run as the writer.
+-- Arguments: watch, event, columns, tenant, tenant column.
 CREATE FUNCTION rota.watch_rows() RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -6989,7 +7114,7 @@ BEGIN
     RETURN done;
 END $$;
 
--- What is watched, and where it is no longer so.
+-- The tables that are watched, and what is wrong where a watch no longer works.
 -- Called by: sql/events/watches.sql, users.
 CREATE FUNCTION rota.watches() RETURNS TABLE (
     id bigint, tenant text, table_name text, event text, operations text[], update_of text[], columns text[],
@@ -7040,6 +7165,7 @@ CREATE FUNCTION rota.tenant_fault(name text) RETURNS text LANGUAGE sql IMMUTABLE
                 WHEN name ~ '^ | $' THEN 'neither begins nor ends with a space' END
 $$;
 
+-- What somebody said about a tenant. Without a row it has the defaults.
 CREATE TABLE rota.tenants (
     name                  text COLLATE "C" PRIMARY KEY CONSTRAINT tenants_name CHECK (rota.tenant_fault(name) IS NULL),
     weight                real NOT NULL DEFAULT 1 CONSTRAINT tenants_weight CHECK (weight >= 0.01 AND weight <= 1000),
@@ -7065,7 +7191,7 @@ CREATE TABLE rota.tenants (
 CREATE INDEX tenants_paused ON rota.tenants (paused_until) WHERE is_paused;
 COMMENT ON TABLE rota.tenants IS 'What differs from the defaults for a tenant. One without a row has them all.';
 
--- Which of the settings is out of its range, in words.
+-- Which setting of a tenant is out of its range, in words; NULL: none.
 -- Called by: set_tenant.
 CREATE FUNCTION rota.setting_fault(settings jsonb, otherwise text) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -7099,7 +7225,7 @@ BEGIN
     END IF;
 END $$;
 
--- Schedules say whose they are under the same rule. Those that are there go on, whatever their tenants are called.
+-- Trigger: the tenant of a schedule has a name that a tenant can have.
 CREATE FUNCTION rota.check_schedule_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.check_tenant(NEW.tenant);
@@ -7108,7 +7234,7 @@ END $$;
 CREATE TRIGGER a_tenant BEFORE INSERT OR UPDATE OF tenant ON rota.schedules FOR EACH ROW
     WHEN (NEW.tenant <> '') EXECUTE FUNCTION rota.check_schedule_tenant();
 
--- Plain SQL is held to the audit as well.
+-- Trigger: version and time of a change of a tenant, by plain SQL too.
 CREATE FUNCTION rota.stamp_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.name <> OLD.name THEN
@@ -7148,8 +7274,9 @@ END $$;
 CREATE TRIGGER tenants_audit AFTER INSERT OR UPDATE OR DELETE ON rota.tenants FOR EACH ROW
     EXECUTE FUNCTION rota.note_tenant();
 
--- Only what is named changes; null is the default. The row is made if there is none.
--- Called by: sql/tenants/set.sql, users. Locks: rows.
+-- Changes what is named of a tenant's settings; null is the default. The row is made if there is none.
+-- Called by: sql/tenants/set.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.set_tenant(name text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -7202,8 +7329,9 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Back to the defaults. Its data stays.
--- Called by: sql/tenants/remove.sql, users. Locks: rows.
+-- Sets a tenant back to the defaults. Its data stays.
+-- Called by: sql/tenants/remove.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.remove_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -7221,8 +7349,8 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Pausing a paused tenant again moves the end. Answers how many runs it held at once; workers hold the rest, and what
--- comes.
+-- Holds a tenant's runs until it is resumed, or until that time; pausing a paused tenant again moves the end.
+-- Answers how many runs it held at once; workers hold the rest, and what comes.
 -- Called by: sql/tenants/pause.sql, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -7259,7 +7387,7 @@ CREATE FUNCTION rota.tenant_is_paused(t rota.tenants) RETURNS boolean LANGUAGE s
     SELECT t.is_paused AND (t.paused_until IS NULL OR t.paused_until > rota.now())
 $$;
 
--- Answers how many runs it freed at once; workers free the rest.
+-- Frees a tenant's runs; answers how many it freed at once. Workers free the rest.
 -- Called by: sql/tenants/resume.sql, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -7278,7 +7406,8 @@ BEGIN
 END $$;
 
 -- Holds the ready runs of a paused tenant, so many at most; limits get their slots back.
--- Called by: pause_tenant, tend_pauses. Locks: rows that nobody else has locked.
+-- Called by: pause_tenant, tend_pauses.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.hold_runs_of(of_tenant text, max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -7312,7 +7441,8 @@ END $$;
 
 -- Frees the runs that the pause of a tenant held, so many at most. They keep their place in the line; one under a
 -- limit waits for its admission next.
--- Called by: resume_tenant, tend_pauses. Locks: rows that nobody else has locked.
+-- Called by: resume_tenant, tend_pauses.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_runs_of(of_tenant text, max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -7336,32 +7466,10 @@ BEGIN
     RETURN freed;
 END $$;
 
--- Writes down which pauses are over and calls who waits. Answers the seconds until the next one is.
--- Called by: promote_runs. Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.end_pauses(clock timestamptz) RETURNS double precision LANGUAGE plpgsql VOLATILE
-SET jit = off AS $$
-DECLARE
-    over record;
-BEGIN
-    FOR over IN
-        SELECT q.name, q.paused_until FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock ORDER BY q.name
-        FOR UPDATE SKIP LOCKED
-    LOOP
-        UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
-            paused_until = NULL
-        WHERE q.name = over.name;
-        PERFORM rota.write_audit('rota', 'queue.resumed', 'queue', over.name,
-            jsonb_build_object('is_paused', true, 'paused_until', over.paused_until), '{"is_paused": false}',
-            'its pause was over');
-        PERFORM rota.wake(ARRAY[over.name]);
-    END LOOP;
-    RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
-        WHERE q.is_paused AND q.paused_until > clock);
-END $$;
-
 -- One turn of a worker: ends pauses that are over, holds what has come for those that are paused, frees what was held
 -- for the others. Answers how many runs it moved, and whether any tenant wants another look soon.
--- Called by: tend_tenants. Locks: "tenants" if it is free, rows that nobody else has locked.
+-- Called by: tend_tenants.
+-- Locks: "tenants" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.tend_pauses(max_runs integer, OUT moved integer, OUT is_wanted boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -7397,8 +7505,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Called with each enqueue that names a tenant: its name, and its quota if it has one. What it compares with is about a
--- second old, and nothing is counted in the caller's transaction.
+-- Asked with each enqueue that names a tenant: refuses a name that none can have, and what is over its quota
+-- (RO031). What it compares with is about a second old, and what it counts is appended: no two enqueues wait for one
+-- another.
 -- Called by: enqueue_batch, enqueue_many, enqueue_run, users.
 CREATE FUNCTION rota.check_quota(tenant text, runs bigint DEFAULT 1, bytes bigint DEFAULT 0) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -7437,6 +7546,7 @@ BEGIN
     RAISE EXCEPTION '%', fault USING ERRCODE = 'RO031', HINT = hint;
 END $$;
 
+-- What waits and runs of each tenant.
 CREATE TABLE rota.tenant_depths (
     tenant    text COLLATE "C" PRIMARY KEY,
     blocked   bigint NOT NULL DEFAULT 0,
@@ -7449,6 +7559,7 @@ CREATE TABLE rota.tenant_depths (
 );
 COMMENT ON TABLE rota.tenant_depths IS 'What waits and runs by tenant, as it was counted last.';
 
+-- One row: when that was counted, and how long it took.
 CREATE TABLE rota.tenant_marks (
     is_only    boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     counted_at timestamptz NOT NULL,
@@ -7457,6 +7568,7 @@ CREATE TABLE rota.tenant_marks (
 COMMENT ON TABLE rota.tenant_marks IS 'When tenants were counted, and how long that took.';
 INSERT INTO rota.tenant_marks VALUES (true, '2000-01-01', 0);
 
+-- What each tenant did by day, for quotas and statistics.
 CREATE TABLE rota.tenant_days (
     tenant    text COLLATE "C" NOT NULL,
     day       date NOT NULL,              -- UTC
@@ -7471,6 +7583,7 @@ CREATE TABLE rota.tenant_days (
 CREATE INDEX tenant_days_day ON rota.tenant_days (day);
 COMMENT ON TABLE rota.tenant_days IS 'What each tenant enqueued and how its attempts ended, by day.';
 
+-- What has come since: appended, so that enqueues of one tenant do not wait for one another.
 CREATE TABLE rota.tenant_changes (
     tenant    text COLLATE "C" NOT NULL,
     day       date NOT NULL DEFAULT (rota.now() AT TIME ZONE 'UTC')::date,
@@ -7501,7 +7614,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Of all tenants, as often as it is worth: a count that took long is not made again soon.
+-- Counts what waits and runs by tenant, as often as it is worth it: a count that took long is not made again soon.
 -- Called by: tend_tenants.
 CREATE FUNCTION rota.count_tenants(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
@@ -7555,9 +7668,11 @@ BEGIN
         seconds = d.seconds + excluded.seconds;
 END $$;
 
--- One turn of a worker. Answers how many runs it held or freed, and after how many seconds somebody should look again;
--- NULL: nobody is in a hurry. Where no run has a tenant, it costs three looks at empty indexes.
--- Called by: sql/tenants/tend.sql. Locks: "tenants" if it is free.
+-- One turn of a worker about tenants: pauses, quotas, counts. Answers how many runs it held or freed, and after how
+-- many seconds somebody should look again; NULL: nobody is in a hurry. Where no run has a tenant, it costs three
+-- looks at empty indexes.
+-- Called by: sql/tenants/tend.sql.
+-- Locks: "tenants" if it is free.
 CREATE FUNCTION rota.tend_tenants(max_runs integer, OUT moved integer, OUT next_seconds double precision)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -7585,9 +7700,10 @@ BEGIN
     END IF;
 END $$;
 
--- Runs of one tenant that ended before an instant, with attempts and lines, so many at most. Partitions of later days
--- are not looked at.
--- Called by: delete_tenant_part, sql/retention/prune_tenant.sql. Locks: rows that nobody else has locked.
+-- Removes runs of one tenant that ended before an instant, with attempts and lines, so many at most. Partitions of
+-- later days are not looked at.
+-- Called by: delete_tenant_part, sql/retention/prune_tenant.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_tenant(of_tenant text, of_states text[], before_at timestamptz, max_runs integer)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan
 SET jit = off AS $$
@@ -7609,10 +7725,11 @@ BEGIN
     RETURN cardinality(ids);
 END $$;
 
--- All data of a tenant, part by part and so many rows at a time: `part` is one of those that store/tenant_delete.py
--- lists, in its order. What its operators did stays in the audit. Runs that a worker has are left; whoever deletes sees
--- to them first.
--- Called by: sql/tenants/delete_part.sql. Locks: rows that nobody else has locked.
+-- Deletes the data of a tenant, part by part and so many rows at a time: `part` is one of those that
+-- store/tenant_delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
+-- left; whoever deletes sees to them first.
+-- Called by: sql/tenants/delete_part.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.delete_tenant_part(of_tenant text, part text, max_rows integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off
 SET lock_timeout = '5s' AS $$
@@ -7715,7 +7832,8 @@ BEGIN
     RETURN removed;
 END $$;
 
--- What is left of runs that are gone already: attempts and lines of one stretch of time, which have no index by tenant.
+-- Deletes attempts and lines of a tenant in one stretch of time, which have no index by tenant: what is left of runs
+-- that are gone already.
 -- Called by: sql/tenants/delete_traces.sql.
 CREATE FUNCTION rota.delete_tenant_traces(of_tenant text, from_at timestamptz, to_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_custom_plan SET jit = off AS $$
@@ -7731,7 +7849,7 @@ BEGIN
     RETURN attempts + lines;
 END $$;
 
--- The end of it: the settings go, and the audit says what was deleted.
+-- The end of deleting a tenant: the settings go, and the audit says what was deleted.
 -- Called by: sql/tenants/forget.sql.
 CREATE FUNCTION rota.forget_tenant(of_tenant text, removed jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -7750,6 +7868,7 @@ END $$;
 -- in use, `limit_releases` what was given back and is not counted yet. Verbs: `set_limit`, `remove_limit`,
 -- `unblock_limit`.
 
+-- One row for each limit. `jobs` are those that it holds; NULL: all.
 CREATE TABLE rota.limits (
     -- whose runs it holds; '': those of all tenants, together
     tenant         text COLLATE "C" NOT NULL DEFAULT '',
@@ -7822,7 +7941,8 @@ BEGIN
     RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = coalesce(hint, '');
 END $$;
 
--- Trigger: says in words what is wrong with a limit, and fills in what follows from the rest.
+-- Trigger: says in words what is wrong with a limit. A limit that counts something else than before gets a new id,
+-- so that runs leave the old counters; a change of its numbers gets a new version.
 CREATE FUNCTION rota.check_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.name IS NULL OR NEW.name !~ '^[^[:cntrl:]]{1,200}$' THEN
@@ -7885,7 +8005,7 @@ BEGIN
 END $$;
 CREATE TRIGGER limits_check BEFORE INSERT OR UPDATE ON rota.limits FOR EACH ROW EXECUTE FUNCTION rota.check_limit();
 
--- Every change is in the audit, whoever makes it how, and takes effect at once.
+-- Trigger: writes every change of a limit to the audit, and wakes the admission, so that it takes effect at once.
 CREATE FUNCTION rota.audit_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden constant text[] := '{id,version,code,adopted_id,created_at,updated_at,updated_by,is_edited}';
@@ -7925,8 +8045,9 @@ BEGIN
     RETURN one;
 END $$;
 
--- Makes a limit, or changes what is named. Errors: RO017 it makes no sense, RO016 there is none.
--- Called by: sql/limits/set.sql, users. Locks: rows.
+-- Makes a limit, or changes what is named. RO017: it makes no sense; RO016: there is none.
+-- Called by: sql/limits/set.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.set_limit(name text, changes jsonb, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -7965,7 +8086,7 @@ BEGIN
     RETURN (SELECT l.id FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name);
 END $$;
 
--- What waits for it goes on. Of a limit that the code declares, an operator's values go: 'reset'.
+-- Removes a limit; what waits for it goes on. Of a limit that the code declares, an operator's values go: 'reset'.
 -- Called by: sql/limits/remove.sql, users.
 CREATE FUNCTION rota.remove_limit(name text, tenant text DEFAULT '', reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -7997,8 +8118,8 @@ CREATE FUNCTION rota.limit_of(key text) RETURNS rota.limits LANGUAGE sql STABLE 
     SELECT l FROM rota.limits l WHERE l.id = substr(split_part(limit_of.key, ':', 1), 2)::bigint
 $$;
 
--- Fields of the payload ({customer_id}, {address.city}) and what every run has ({tenant}, {queue}, {job}, {schedule}),
--- in their places.
+-- A key of a limit with its places filled in: fields of the payload ({customer_id}, {address.city}) and what every
+-- run has ({tenant}, {queue}, {job}, {schedule}).
 -- Called by: limit_keys_of.
 CREATE FUNCTION rota.fill_key(template text, payload jsonb, job text, queue text, tenant text, schedule text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
@@ -8042,7 +8163,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
             AND (l.schedule IS NULL OR l.schedule = limit_keys_of.schedule)) m
 $$;
 
--- What a run still needs. Tokens of a rate are spent by every admission, and never held.
+-- The keys that a run still needs. Tokens of a rate are spent by every admission, and never held.
 -- Called by: adopt_runs, forget_key, free_known_runs, line_of, promote_runs, requeue_runs.
 CREATE FUNCTION rota.missing_keys(limit_keys text[], slots text[]) RETURNS text[] LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -8061,7 +8182,7 @@ END $$;
 CREATE TRIGGER jobs_limits BEFORE INSERT OR UPDATE OF code ON rota.jobs FOR EACH ROW
     EXECUTE FUNCTION rota.note_limits();
 
--- What one job's code says about one limit; an operator's values stay, unless they are to go.
+-- Writes what one job's code says about one limit; an operator's values stay, unless they are to go.
 -- Called by: follow_limits, remove_limit.
 CREATE FUNCTION rota.follow_limit(of_name text, declared jsonb, is_forced boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -8082,7 +8203,7 @@ BEGIN
                ORDER BY 1)));
 END $$;
 
--- The limits of a job follow its code; one that several jobs name holds the runs of all of them together.
+-- Trigger: the limits of a job follow its code; one that several jobs name holds the runs of all of them together.
 CREATE FUNCTION rota.follow_limits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one  record;
@@ -8125,7 +8246,7 @@ WHEN (NEW.limits IS DISTINCT FROM OLD.limits OR NEW.limits IS NOT NULL
     AND NEW.deleted_from_code_at IS DISTINCT FROM OLD.deleted_from_code_at)
 EXECUTE FUNCTION rota.follow_limits();
 
--- A run that was put aside, or given a schedule: under the limits that hold now.
+-- Puts a run under the limits that hold now: one that was put aside, or given a schedule.
 -- Called by: backfill_schedule, trigger_schedule.
 CREATE FUNCTION rota.limit_run(of_run bigint) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
@@ -8145,7 +8266,7 @@ BEGIN
     END IF;
 END $$;
 
--- Slots go back. Of a sequence the end is told, as it decides who is next.
+-- Gives the slots of runs back. Of a sequence the end is told too, as it decides who is next.
 -- Called by: enqueue_run.
 CREATE FUNCTION rota.release_slots(slots text[], of_run bigint DEFAULT NULL, ended_as text DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$
@@ -8268,7 +8389,7 @@ SET enable_sort = off SET jit = off AS $$
     WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
 $$;
 
--- Room for one more run of this cost.
+-- Whether a key has room for one more run of this cost.
 -- Called by: take_others.
 CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
 RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
@@ -8276,7 +8397,7 @@ RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
                        ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
 $$;
 
--- Keys that somebody waits for, from the next one on.
+-- The keys that somebody waits for, from the next one on.
 -- Called by: admit_runs.
 CREATE FUNCTION rota.waited_keys(after_key text, most integer) RETURNS SETOF text LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -8291,8 +8412,8 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET j
     SELECT key FROM keys WHERE key IS NOT NULL
 $$;
 
--- What is worth a look: keys of which something was given back, and of those that somebody waits for the ones with
--- room.
+-- The keys that are worth a look: those of which something was given back, and of those that somebody waits for the
+-- ones with room.
 -- Called by: admit_runs.
 CREATE FUNCTION rota.keys_with_room(waited text[], clock timestamptz) RETURNS SETOF text LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -8310,8 +8431,10 @@ SET jit = off AS $$
     ) k ORDER BY 1
 $$;
 
--- Who is next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody holds it.
--- Called by: admit_key. Locks: rows that nobody else has locked.
+-- The runs that are next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody
+-- holds it.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.line_of(l rota.limits, of_key text, most integer, only_run bigint)
 RETURNS TABLE (id bigint, missing text[], payload jsonb) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -8339,8 +8462,9 @@ BEGIN
         FROM rota.open_runs o WHERE o.id = head AND o.held_by = 'limit' AND o.limit_key = of_key FOR UPDATE SKIP LOCKED;
 END $$;
 
--- The counter of a key, locked, with what was given back taken off; nothing where somebody else holds it.
--- Called by: admit_key, adopt_runs, take_others. Locks: rows that nobody else has locked.
+-- Locks the counter of a key, with what was given back taken off; nothing where somebody else holds it.
+-- Called by: admit_key, adopt_runs, take_others.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.take_slots(l rota.limits, of_key text) RETURNS rota.limit_slots LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -8395,8 +8519,8 @@ BEGIN
     END IF;
 END $$;
 
--- A run that needs more than the key it waits for. All or nothing, and what is full is where it waits from now on.
--- Answers whether it has them all: NULL where somebody holds one of the counters.
+-- Takes the other keys of a run that needs more than the one it waits for: all or nothing, and what is full is where
+-- it waits from now on. Answers whether it has them all: NULL where somebody holds one of the counters.
 -- Called by: admit_key.
 CREATE FUNCTION rota.take_others(of_run bigint, payload jsonb, others text[], clock timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -8482,7 +8606,7 @@ BEGIN
     RETURN touched;
 END $$;
 
--- One key: as many as there is room for.
+-- Admits the runs that wait for one key, as many as there is room for.
 -- Called by: admit_runs.
 CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
     OUT is_more boolean, OUT ready bigint[], OUT touched text[])
@@ -8566,9 +8690,11 @@ BEGIN
     END IF;
 END $$;
 
--- The whole of it. Answers how many runs got what they waited for, the seconds until the next look (NULL: when called),
--- from where on to look for keys next time, and whether anybody waits (NULL: there are no limits).
--- Called by: sql/limits/admit.sql, users. Locks: "admission" if it is free.
+-- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
+-- waits (NULL: there are no limits).
+-- Called by: sql/limits/admit.sql, users.
+-- Locks: "admission" if it is free.
 CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
     OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
@@ -8632,9 +8758,10 @@ BEGIN
     END IF;
 END $$;
 
--- What a limit does with runs that find it full, if they are not to wait. A run that has been at work before always
--- waits.
--- Called by: admit_key. Locks: rows that nobody else has locked.
+-- Does what a limit says to runs that find it full, if they are not to wait. A run that has been at work before
+-- always waits.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_full(l rota.limits, of_key text) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -8676,8 +8803,9 @@ BEGIN
     RETURN cardinality(gone);
 END $$;
 
--- Runs from before a limit: those that wait come under it, those that run count. A thousand a call.
--- Called by: admit_runs. Locks: rows that nobody else has locked.
+-- Brings runs from before a limit under it: those that wait wait for it, those that run count. A thousand a call.
+-- Called by: admit_runs.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.adopt_runs(max_runs integer DEFAULT 1000) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -8725,8 +8853,9 @@ BEGIN
     RETURN greatest(seen, 1);
 END $$;
 
--- A limit that is gone: whoever waits for it, waits for the rest only.
--- Called by: admit_key. Locks: rows that nobody else has locked.
+-- A limit is gone: whoever waits for one of its keys, waits for the rest only.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.forget_key(of_key text, max_runs integer, OUT admitted integer, OUT touched text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -8752,6 +8881,7 @@ BEGIN
     touched := rota.make_ready(ready);
 END $$;
 
+-- Counters that had gone wrong: each row is a mistake that was found and mended.
 CREATE TABLE rota.limit_repairs (
     tenant  text COLLATE "C" NOT NULL,
     key     text COLLATE "C" NOT NULL,
@@ -8779,7 +8909,8 @@ $$;
 
 -- Sets counters of limits that differ from the runs to what the runs say, and notes it in rota.limit_repairs;
 -- answers how many. What somebody holds is left for the next time.
--- Called by: sql/upkeep/mend_limits.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/mend_limits.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mend_limits() RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s'
 SET jit = off AS $$
 DECLARE
@@ -8821,6 +8952,8 @@ END $$;
 -- appends to `error_changes`; `fold_errors` counts behind. `handled_errors` and `handled_runs` are what somebody has
 -- seen to. Views: `errors`, `dead_letters`.
 
+-- One row for each group of failures: what it looks like, where it comes from, how often it happened, and when first
+-- and last.
 CREATE TABLE rota.error_groups (
     id            text COLLATE "C" PRIMARY KEY,
     error_type    text NOT NULL,
@@ -8851,6 +8984,7 @@ CREATE TABLE rota.error_counts (
 ) WITH (fillfactor = 70);
 CREATE INDEX error_counts_at ON rota.error_counts (at);
 
+-- Failures that are not counted yet: appended by whoever ends an attempt.
 CREATE TABLE rota.error_changes (
     error_group text COLLATE "C" NOT NULL,
     job         text COLLATE "C" NOT NULL,
@@ -8933,7 +9067,7 @@ RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
         IS NOT NULL
 $$;
 
--- A run that failed without an attempt: of a job that nobody knows.
+-- Trigger: an error line for a run that failed without an attempt, of a job that nobody knows.
 CREATE FUNCTION rota.log_failed_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.log_failure(NEW.id, NEW.attempt, NEW.worker, NEW.job, NEW.tenant, NEW.error_type,
@@ -8946,7 +9080,8 @@ WHEN (NEW.state = 'failed' AND NEW.attempt_state IS NULL AND NEW.error_type IS N
 
 -- Adds what has happened to the groups. Nobody else writes them: what people say about a group is in a table of its
 -- own.
--- Called by: handle_error, sql/errors/fold.sql, sql/upkeep/fold_errors.sql. Locks: "errors" if it is free.
+-- Called by: handle_error, sql/errors/fold.sql, sql/upkeep/fold_errors.sql.
+-- Locks: "errors" if it is free.
 CREATE FUNCTION rota.fold_errors(max_changes integer DEFAULT 50000) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -8991,9 +9126,10 @@ BEGIN
     RETURN folded;
 END $$;
 
--- Counts that are older than two days, by the hour; and no more groups than somebody could look at: messages may differ
--- without end.
--- Called by: sql/upkeep/tidy_errors.sql. Locks: "errors" if it is free.
+-- Folds counts that are older than two days into hours, and drops the oldest groups beyond what somebody could look
+-- at: messages may differ without end.
+-- Called by: sql/upkeep/tidy_errors.sql.
+-- Locks: "errors" if it is free.
 CREATE FUNCTION rota.tidy_errors(most_groups integer DEFAULT 10000) RETURNS void LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s' SET jit = off AS $$
 BEGIN
@@ -9016,7 +9152,7 @@ BEGIN
         ORDER BY g.last_seen_at DESC OFFSET most_groups));
 END $$;
 
--- Groups with all that is kept about them.
+-- Deletes groups with all that is kept about them.
 -- Called by: prune_rows, tidy_errors.
 CREATE FUNCTION rota.forget_errors(ids text[]) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -9039,6 +9175,7 @@ BEGIN
     RETURN QUERY SELECT o.job, o.last_error FROM rota.open_runs o WHERE o.is_future ORDER BY o.run_at LIMIT most;
 END $$;
 
+-- Groups that somebody has seen to, until they happen again.
 CREATE TABLE rota.handled_errors (
     error_group text COLLATE "C" PRIMARY KEY,
     handled_at  timestamptz NOT NULL,
@@ -9046,6 +9183,7 @@ CREATE TABLE rota.handled_errors (
     reason      text
 );
 
+-- Failed runs that somebody has seen to.
 CREATE TABLE rota.handled_runs (
     run_id     bigint PRIMARY KEY,
     handled_at timestamptz NOT NULL,
@@ -9054,7 +9192,7 @@ CREATE TABLE rota.handled_runs (
 );
 CREATE INDEX handled_runs_at ON rota.handled_runs (handled_at);
 
--- Until it happens again.
+-- Marks an error group as handled, until it happens again.
 -- Called by: sql/errors/handle.sql, users.
 CREATE FUNCTION rota.handle_error(error_group text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
@@ -9112,7 +9250,7 @@ BEGIN
         old.tenant);
 END $$;
 
--- Who has seen that a run failed: it itself, or all of its group up to then.
+-- Who has seen to a failed run: the run itself is handled, or its group up to then.
 -- Called by: dead_letters, handle_run, sql/runs/fitting.sql, sql/runs/handled.sql.
 CREATE FUNCTION rota.handled(run_id bigint, error_group text, finished_at timestamptz)
 RETURNS TABLE (handled_at timestamptz, handled_by text, reason text) LANGUAGE sql STABLE AS $$
@@ -9196,9 +9334,11 @@ COMMENT ON VIEW rota.dead_letters IS 'Runs that failed for good, until they are 
 -- `prune_runs`, `prune_rows`, `prune_lines` remove what is past its time, in small steps, whole partitions where
 -- that is possible. `pruning_runs` and `pruning_logs` keep two passes apart.
 
+-- What is kept for a shorter time than usual: in partitions of its own, so that each of them goes as a whole.
 CREATE TABLE rota.ended_runs_short PARTITION OF rota.ended_runs FOR
     VALUES IN ('short') PARTITION BY RANGE (finished_at);
 
+-- What is kept for longer than usual.
 CREATE TABLE rota.ended_runs_long PARTITION OF rota.ended_runs FOR VALUES IN ('long') PARTITION BY RANGE (finished_at);
 
 -- Few partitions beat many: what is kept for a year lies in stretches of four weeks.
@@ -9238,7 +9378,7 @@ CREATE FUNCTION rota.run_days(policy jsonb, state text, defaults jsonb) RETURNS 
                     defaults ->> 'run_days')::integer
 $$;
 
--- A policy follows the code until somebody touches it; newer than write_definitions, so by a trigger of its own.
+-- Trigger: a policy of retention follows the code until somebody touches it.
 CREATE FUNCTION rota.check_retention() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     longest integer := (SELECT (s.retention ->> 'long_days')::integer FROM rota.settings s);
@@ -9269,7 +9409,7 @@ END $$;
 CREATE TRIGGER jobs_retention BEFORE INSERT OR UPDATE OF code, retention ON rota.jobs FOR EACH ROW
     EXECUTE FUNCTION rota.check_retention();
 
--- of_job NULL: all, and what holds for jobs without a policy.
+-- Writes the rules of one job from its policy; of_job NULL: of all jobs, and what holds for jobs without a policy.
 -- Called by: configure_retention, follow_retention.
 CREATE FUNCTION rota.write_keep_rules(of_job text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -9332,11 +9472,13 @@ $$;
 -- A pass of retention is many transactions: it holds one of these from a transaction of its own, which changes nothing.
 CREATE TABLE rota.pruning_runs ();
 
+-- The same, for passes over log lines.
 CREATE TABLE rota.pruning_logs ();
 
--- Runs of one job that ended like this, up to a place in their order; the oldest first, a portion at a time. A class
--- may be left to the dropping of its partitions. What somebody works on just now is left for the next pass.
--- Called by: sql/retention/prune_runs.sql. Locks: rows that nobody else has locked.
+-- Removes runs of one job that ended like this, up to a place in their order; the oldest first, a portion at a time.
+-- A class may be left to the dropping of its partitions. What somebody works on just now is left for the next pass.
+-- Called by: sql/retention/prune_runs.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_runs(of_job text, of_states text[], upto_at timestamptz, upto_id bigint, spared_class text,
     max_runs integer)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan
@@ -9363,7 +9505,8 @@ END $$;
 
 -- Removes rows of the small tables that are kept by time, the oldest first, so many at most. `part` names the table,
 -- as in store/retention.py.
--- Called by: sql/retention/prune_rows.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/retention/prune_rows.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_rows(relation text, before_at timestamptz, max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -9429,8 +9572,8 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Attempts and lines of the runs in a partition that was detached, a portion at a time: where to go on (NULL: done).
--- Only a run that was claimed more than once can have attempts beside its own.
+-- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: answers where to go
+-- on (NULL: done). Only a run that was claimed more than once can have attempts beside its own.
 -- Called by: sql/retention/prune_traces.sql.
 CREATE FUNCTION rota.prune_traces(partition text, after_id bigint, with_logs boolean, max_runs integer,
     OUT last_id bigint, OUT removed bigint)
@@ -9445,8 +9588,8 @@ BEGIN
     removed := CASE WHEN ids IS NULL THEN 0 ELSE rota.delete_traces(ids, since) END;
 END $$;
 
--- Lines of one job between two instants, about so many at a time: up to where it came (NULL: done). Those of failed
--- runs may be spared.
+-- Removes lines of one job between two instants, about so many at a time: answers up to where it came (NULL: done).
+-- Those of failed runs may be spared.
 -- Called by: sql/retention/prune_lines.sql.
 CREATE FUNCTION rota.prune_lines(of_job text, after_at timestamptz, before_at timestamptz, spare_failed boolean,
     max_lines integer, OUT last_at timestamptz, OUT removed bigint) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
@@ -9461,7 +9604,7 @@ BEGIN
     GET DIAGNOSTICS removed = ROW_COUNT;
 END $$;
 
--- Lines of all jobs but these, in one partition, some pages at a time: where to go on (NULL: done).
+-- Removes lines of all jobs but these, in one partition, some pages at a time: answers where to go on (NULL: done).
 -- Called by: sql/retention/prune_log_pages.sql.
 CREATE FUNCTION rota.prune_log_pages(partition text, kept_jobs text[], from_page bigint, pages integer,
     OUT next_page bigint, OUT removed bigint)
@@ -9475,8 +9618,8 @@ BEGIN
                  THEN from_page + pages END;
 END $$;
 
--- Not Rota's own, not one that has a run to come or that another one requires. What code declares would be made again
--- by it: that goes only where it cannot run again.
+-- Finished schedules that retention may delete: not Rota's own, not one that has a run to come or that another one
+-- requires. What code declares would be made again by it: that goes only where it cannot run again.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.old_schedules(before_at timestamptz) RETURNS SETOF bigint LANGUAGE sql STABLE SET jit = off AS $$
     SELECT s.id FROM rota.schedules s
@@ -9487,7 +9630,7 @@ CREATE FUNCTION rota.old_schedules(before_at timestamptz) RETURNS SETOF bigint L
           FROM rota.schedules r, jsonb_array_elements(r.requires) q WHERE q ? 'name')
 $$;
 
--- One of which a run is still to come stays whole.
+-- Backfills that retention may delete. One of which a run is still to come stays whole.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.old_backfills(before_at timestamptz) RETURNS SETOF bigint LANGUAGE sql STABLE SET jit = off AS $$
     SELECT b.id FROM rota.backfills b
@@ -9578,7 +9721,7 @@ CREATE FUNCTION rota.add_tallies(
         histogram = r.histogram + excluded.histogram
 $$;
 
--- Which sums a minute belongs to.
+-- The longer spans that a minute belongs to.
 -- Called by: fold_rollups.
 CREATE FUNCTION rota.spans_of(minute timestamptz) RETURNS TABLE (span text, started_at timestamptz)
 LANGUAGE sql IMMUTABLE AS $$
@@ -9591,7 +9734,8 @@ $$;
 -- Folds minutes that are over into one row for all workers, one minute at a time, and adds them to the longer spans. A
 -- worker writes every second, into the minute of the moment: after five seconds hardly anything still comes, and what
 -- comes is folded the next time.
--- Called by: sql/upkeep/fold_rollups.sql. Locks: "rollups" if it is free.
+-- Called by: sql/upkeep/fold_rollups.sql.
+-- Locks: "rollups" if it is free.
 CREATE FUNCTION rota.fold_rollups(max_minutes integer) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
 DECLARE
@@ -9637,6 +9781,7 @@ BEGIN
     RETURN folded;
 END $$;
 
+-- Counts that only grow, by name and labels.
 CREATE TABLE rota.counts (
     name    text COLLATE "C" NOT NULL,
     labels  jsonb NOT NULL,
@@ -9658,7 +9803,7 @@ CREATE TABLE rota.count_changes (
     at      timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What a worker has counted since it last wrote.
+-- Appends what a worker has counted since it last wrote.
 -- Called by: sql/counts/add.sql.
 CREATE FUNCTION rota.add_counts(names text[], labels text[], amounts bigint[], totals double precision[],
     all_buckets text[])
@@ -9670,7 +9815,8 @@ $$;
 
 -- Moves what was appended to rota.count_changes into rota.counts. One folder at a time (lock "counts"); writers
 -- never wait for it.
--- Called by: sql/upkeep/fold_counts.sql. Locks: "counts" if it is free.
+-- Called by: sql/upkeep/fold_counts.sql.
+-- Locks: "counts" if it is free.
 CREATE FUNCTION rota.fold_counts() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 BEGIN
     IF NOT rota.try_lock('counts') THEN
@@ -9688,7 +9834,8 @@ BEGIN
         at = greatest(c.at, excluded.at);
 END $$;
 
--- Ends of runs other than success, which the attempts that succeeded count already: so a success costs nothing here.
+-- Trigger: counts ends of runs other than success. Successes are counted by their attempts, so that one costs
+-- nothing here.
 CREATE FUNCTION rota.count_run_end() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     INSERT INTO rota.count_changes (name, labels, amount)
@@ -9698,7 +9845,7 @@ END $$;
 CREATE TRIGGER ended_runs_zcount AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.state <> 'succeeded')
 EXECUTE FUNCTION rota.count_run_end();
 
--- One attempt. The row is this session's own, so that nobody waits for anybody.
+-- Counts one attempt. The row is this session's own, so that nobody waits for anybody.
 -- Called by: count_lost_attempt, count_lost_end, sql/runs/time_out.sql.
 CREATE FUNCTION rota.count_attempt(job text, queue text, outcome text, duration_ms double precision) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$
@@ -9710,8 +9857,9 @@ LANGUAGE sql VOLATILE SET jit = off AS $$
     FROM (SELECT greatest(coalesce(duration_ms, 0), 0) AS ms) d
 $$;
 
--- With attempts left it becomes a past one while its run is still its worker's. A retry of a run whose last attempt was
--- lost writes such a row too, of an attempt that was counted when the run ended.
+-- Trigger: counts a lost attempt that becomes a past one. With attempts left that happens while its run is still its
+-- worker's. A retry of a run whose last attempt was lost writes such a row too, of an attempt that was counted when
+-- the run ended.
 CREATE FUNCTION rota.count_lost_attempt() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.count_attempt(o.job, o.queue, 'lost', rota.lost_duration_ms(NEW.worker, NEW.started_at))
@@ -9732,7 +9880,8 @@ END $$;
 CREATE TRIGGER ended_runs_zlost AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.attempt_state = 'lost')
 EXECUTE FUNCTION rota.count_lost_end();
 
--- Until its worker was last heard of. started_at is by the clock of the business, a heartbeat by the real one.
+-- How long a lost attempt took: until its worker was last heard of. started_at is by the clock of the business, a
+-- heartbeat by the real one.
 -- Called by: count_lost_attempt, count_lost_end.
 CREATE FUNCTION rota.lost_duration_ms(of_worker bigint, since timestamptz) RETURNS double precision
 LANGUAGE sql STABLE SET jit = off AS $$
@@ -9749,7 +9898,7 @@ END $$;
 CREATE TRIGGER workers_lost AFTER UPDATE OF state ON rota.workers FOR EACH ROW
 WHEN (NEW.state = 'lost' AND OLD.state <> 'lost') EXECUTE FUNCTION rota.count_lost_worker();
 
--- Every decision of a tick, and how long after its nominal time it was taken.
+-- Trigger: counts every decision of a tick, and how long after its nominal time it was taken.
 CREATE FUNCTION rota.count_decisions() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     powers constant double precision[] := ARRAY(SELECT 2::double precision ^ n FROM generate_series(0, 38) AS n);
@@ -9770,7 +9919,7 @@ END $$;
 CREATE TRIGGER ledger_count AFTER INSERT ON rota.ledger REFERENCING NEW TABLE AS decided FOR EACH STATEMENT
 EXECUTE FUNCTION rota.count_decisions();
 
--- Of the unfinished runs of a schedule, those that somebody triggered: one that counts from the end of its runs does
+-- Counts the unfinished runs of a schedule that somebody triggered: one that counts from the end of its runs does
 -- not wait for them.
 -- Called by: sql/schedules/read_due.sql.
 CREATE FUNCTION rota.count_triggered(schedule_id bigint) RETURNS integer LANGUAGE sql STABLE
@@ -9779,6 +9928,7 @@ SET enable_seqscan = off SET jit = off AS $$
         AND o.scheduled_for IS NULL
 $$;
 
+-- How many runs of each job have ended how, up to a moment.
 CREATE TABLE rota.job_counts (
     job        text COLLATE "C" PRIMARY KEY,
     counted_to timestamptz NOT NULL,  -- those finished up to here are in the counts
@@ -9789,7 +9939,8 @@ CREATE TABLE rota.job_counts (
 
 -- Adds to rota.job_counts what has ended since the last count, up to two minutes ago: by then every end that was
 -- stamped earlier is committed. One counter at a time.
--- Called by: sql/upkeep/count_runs.sql. Locks: "job_counts" if it is free.
+-- Called by: sql/upkeep/count_runs.sql.
+-- Locks: "job_counts" if it is free.
 CREATE FUNCTION rota.count_ended_runs() RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
 DECLARE
@@ -9833,6 +9984,7 @@ CREATE TABLE rota.depths (
     PRIMARY KEY (queue, job)
 ) WITH (fillfactor = 50);
 
+-- One row: when depths were counted, and how long it took.
 CREATE TABLE rota.depth_marks (
     is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
     counted_at  timestamptz NOT NULL DEFAULT '-infinity',  -- real clock
@@ -9843,7 +9995,8 @@ INSERT INTO rota.depth_marks DEFAULT VALUES;
 -- Counts open runs into rota.depths unless that was done less than so many seconds ago; a long count less often, so
 -- that it takes under 2 % of the time, but no count that took long and no clock that was set back puts the next one
 -- off for more than five minutes. Answers whether it counted.
--- Called by: read_depths, sql/upkeep/count_depths.sql. Locks: "depths" if it is free.
+-- Called by: read_depths, sql/upkeep/count_depths.sql.
+-- Locks: "depths" if it is free.
 CREATE FUNCTION rota.count_depths(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -9873,8 +10026,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- What waits and runs by queue and job: counted now while that is cheap, else as it was counted at most two seconds
--- ago.
+-- What waits and runs by queue and job: counted now while that is cheap, else as it was counted last, about two
+-- seconds ago or as long as a count takes.
 -- Called by: sql/attention/unserved.sql, sql/jobs/depths.sql, sql/logs/of_queue.sql, sql/queues/jobs.sql,
 -- sql/queues/list.sql, sql/stats/depths.sql, take_sample.
 CREATE FUNCTION rota.read_depths() RETURNS TABLE (
@@ -9919,8 +10072,10 @@ CREATE TABLE rota.samples (
 COMMENT ON TABLE rota.samples
     IS 'What waited and ran in each minute of the last nine days, and how long claims took up to then.';
 
--- Once a minute, by whoever comes first. A queue that rests has no row; the two hundred busiest have.
--- Called by: sql/upkeep/take_sample.sql. Locks: "samples" if it is free.
+-- Writes how queues stand, once a minute, by whoever comes first. A queue that rests has no row; the two hundred
+-- busiest have.
+-- Called by: sql/upkeep/take_sample.sql.
+-- Locks: "samples" if it is free.
 CREATE FUNCTION rota.take_sample() RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     this_minute constant timestamptz := date_trunc('minute', rota.now());
@@ -9956,8 +10111,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- From here on others wait. The view first, and the tables in the order of their readers: nobody who holds one of them
--- waits for another.
+-- What lists show of each job.
 CREATE VIEW rota.job_status AS
 SELECT j.name, j.queue, j.is_enabled AS enabled,
        CASE WHEN j.is_enabled THEN 'active' ELSE 'disabled' END AS state,
@@ -10009,6 +10163,7 @@ COMMENT ON VIEW rota.job_status IS 'How each job stands: its last runs, its next
 -- findings (a code and facts); `reasons` holds the words and the order in which they are said. Why:
 -- docs/decisions/0026-why.md.
 
+-- The words of why, by code: kept here, so that every face says the same.
 CREATE TABLE rota.reasons (
     code      text COLLATE "C" PRIMARY KEY,
     place     smallint NOT NULL,               -- the lowest is said first
@@ -10214,13 +10369,13 @@ CREATE FUNCTION rota.number_words(amount bigint) RETURNS text LANGUAGE sql IMMUT
     SELECT to_char(amount, 'FM999,999,999,999,999,999')
 $$;
 
--- 1 run, 12 runs
+-- A number and its noun: 1 run, 12 runs.
 -- Called by: many.
 CREATE FUNCTION rota.plural_words(amount bigint, noun text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT rota.number_words(amount) || ' ' || noun || CASE WHEN amount = 1 THEN '' ELSE 's' END
 $$;
 
--- 84 ms, 4.2 s, 4 min 10 s, 2 h 14 min, 3 d 4 h
+-- A duration: 84 ms, 4.2 s, 4 min 10 s, 2 h 14 min, 3 d 4 h.
 -- Called by: why_busy, why_depths, why_ended_run, why_late, why_limit.
 CREATE FUNCTION rota.duration_words(seconds double precision) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE
@@ -10233,14 +10388,14 @@ CREATE FUNCTION rota.duration_words(seconds double precision) RETURNS text LANGU
     FROM (SELECT greatest(seconds, 0) AS s, floor(least(greatest(seconds, 0), 1e15))::bigint AS w) x
 $$;
 
--- Between two instants; NULL where one of them is none.
+-- The seconds between two instants; NULL where one of them is none.
 -- Called by: why_busy, why_depths, why_late.
 CREATE FUNCTION rota.seconds_between(earlier timestamptz, later timestamptz) RETURNS double precision
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE WHEN isfinite(earlier) AND isfinite(later) THEN extract(epoch FROM later - earlier) END
 $$;
 
--- The only worker is, All 3 workers are, 1 of 3 workers is
+-- How many of them: The only worker is, All 3 workers are, 1 of 3 workers is.
 -- Called by: why_job, why_unfit.
 CREATE FUNCTION rota.share_words(amount bigint, of_all bigint, noun text) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -10263,20 +10418,20 @@ CREATE FUNCTION rota.shell_word(word text) RETURNS text LANGUAGE sql IMMUTABLE S
     SELECT CASE WHEN word ~ '^[A-Za-z0-9_./:@%+=,-]+$' THEN word ELSE '''' || replace(word, '''', '''\''''') || '''' END
 $$;
 
--- by grace, or nothing
+-- The actor: " by grace", or nothing.
 -- Called by: why_job_off, why_late, why_queue_paused, why_running, why_schedule, why_tenant_paused, why_unfit.
 CREATE FUNCTION rota.by_words(who text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT coalesce(' by ' || nullif(rota.short_words(who), ''), '')
 $$;
 
--- : “the provider is down”, or nothing
+-- The reason: ": “the provider is down”", or nothing.
 -- Called by: many.
 CREATE FUNCTION rota.because_words(said text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT coalesce(': “' || nullif(rota.short_words(said), '') || '”', '')
 $$;
 
--- In one pass: what stands in a fact is not looked at again. In a command every fact is a word of a shell, save {of}
--- and {of_tenant}, which are options; a name that begins with a dash is none.
+-- Puts facts into a sentence in one pass: what stands in a fact is not looked at again. In a command every fact is a
+-- word of a shell, save {of} and {of_tenant}, which are options; a name that begins with a dash is none.
 -- Called by: why.
 CREATE FUNCTION rota.fill_words(template text, facts jsonb, is_command boolean DEFAULT false) RETURNS text
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
@@ -10423,7 +10578,7 @@ BEGIN
     END IF;
 END $$;
 
--- The attempt before.
+-- What became of the attempt before.
 -- Called by: why_open_run.
 CREATE FUNCTION rota.why_last_attempt(o rota.open_runs)
 RETURNS TABLE (state text, attempt integer, worker bigint, name text, finished_at timestamptz, facts jsonb)
@@ -10441,7 +10596,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
     ORDER BY p.attempt DESC LIMIT 1
 $$;
 
--- A first attempt that began more than a minute after its time; and what the audit knows of the time between.
+-- Whether a first attempt began more than a minute after its time, and what the audit knows of the time between.
 -- Called by: why_ended_run, why_open_run.
 CREATE FUNCTION rota.why_late(of_run bigint, of_queue text, of_job text, of_attempt integer, due timestamptz,
     began timestamptz)
@@ -10620,7 +10775,7 @@ SET jit = off AS $$
     FROM rota.tenants t WHERE t.name = of_tenant AND rota.tenant_is_paused(t)
 $$;
 
--- Whether all of their slots are taken, since when and by what.
+-- Whether all slots of the workers that could are taken, since when and by what.
 -- Called by: why_workers.
 CREATE FUNCTION rota.why_busy(of_queue text, of_job text) RETURNS SETOF rota.finding LANGUAGE sql STABLE
 SET jit = off AS $$
@@ -10765,7 +10920,7 @@ SET jit = off AS $$
     HAVING count(*) > 0
 $$;
 
--- Those that could, but fail or drain.
+-- Workers that could take it, but fail or drain.
 -- Called by: why_workers.
 CREATE FUNCTION rota.why_unfit(of_queue text, of_job text) RETURNS SETOF rota.finding LANGUAGE sql STABLE
 SET jit = off AS $$
@@ -10838,7 +10993,8 @@ BEGIN
         ORDER BY r.finished_at DESC LIMIT 1) e;
 END $$;
 
--- Of the newest events only, so that it costs the same however many are kept.
+-- Why a job that is bound to events did not start: none came, or its filters let the last one pass by. Only the
+-- newest events are looked at, so that it costs the same however many are kept.
 -- Called by: why_job.
 CREATE FUNCTION rota.why_events(j rota.jobs) RETURNS SETOF rota.finding LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
@@ -11139,14 +11295,15 @@ END $$;
 -- and, where people write, a trigger that says in words what a constraint can only refuse. A migration that adds a
 -- column to one of these tables calls it again. It stands here because its rules look at tables of all other files.
 
--- A day off at both ends, so that it is in the years 1 to 9999 in every time zone.
+-- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
+-- it is so in every time zone.
 -- Called by: check_options, model/instants.py, move_schedule, set_clock.
 CREATE FUNCTION rota.is_instant(at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT at >= '0001-01-02 00:00Z'::timestamptz AND at < '9999-12-31 00:00Z'::timestamptz
 $$;
 
--- At most 100 levels deep, and no number beyond a double. What cannot be, by its length, its brackets or its digits, is
--- not walked through.
+-- Whether JSON is at most 100 levels deep, with no number beyond a double. What cannot be more, by its length, its
+-- brackets or its digits, is not walked through.
 -- Called by: check_options, enqueue_batch, row_payload, value_rule.
 CREATE FUNCTION rota.is_plain_json(doc jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(doc::text) <= 200 THEN true
@@ -11156,7 +11313,7 @@ CREATE FUNCTION rota.is_plain_json(doc jsonb) RETURNS boolean LANGUAGE sql IMMUT
             '$.** ? (@.type() == "number" && (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))')) END
 $$;
 
--- One list of texts, none of them missing.
+-- Whether an array is one list of texts, none of them missing.
 -- Called by: check_options, value_rule.
 CREATE FUNCTION rota.is_plain_list(list text[]) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN array_ndims(list) > 1 THEN false ELSE array_position(list, NULL) IS NULL END
@@ -11195,7 +11352,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
     ORDER BY a.attnum
 $$;
 
--- Names the column, in a row that breaks a rule.
+-- Trigger: names the column of a row that breaks a rule.
 CREATE FUNCTION rota.refuse_values() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one   record;

@@ -9,8 +9,8 @@ CREATE TABLE rota.settings (
     clock_offset  interval NOT NULL DEFAULT '0',
     payload_bytes integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes >= 1024),
     -- Retention. What the configuration says is kept here, so that a job's policy can be judged by plain SQL too.
-    retention jsonb NOT NULL DEFAULT
-    '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
+    retention     jsonb NOT NULL DEFAULT
+        '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
     has_limits    boolean NOT NULL DEFAULT false
 );
@@ -24,7 +24,8 @@ CREATE FUNCTION rota.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
     SELECT statement_timestamp() + (SELECT clock_offset FROM rota.settings)
 $$;
 
--- A clock that stands at no instant would stop everything. Marked before and after: ids of both times lie side by side.
+-- Moves business time, for tests; NULL sets it back to the real clock. A clock that stands at no instant would stop
+-- everything, so that is refused. Ids are marked before and after, because ids of both times lie side by side.
 -- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/set_clock.sql, users.
 CREATE FUNCTION rota.set_clock(at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -60,9 +61,10 @@ LANGUAGE sql STABLE SET jit = off AS $$
     WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid = row_xmax
 $$;
 
--- Until the end of the transaction; an error (55P03) that names the holder if that takes too long.
--- Called by: ensure_ledger, ensure_partitions, hold_due, note_skipped_inits, register_jobs, start_worker. Locks:
--- rows.
+-- Takes a lock of rota.locks until the end of the transaction. An error (55P03) names the holder if that takes too
+-- long.
+-- Called by: ensure_ledger, ensure_partitions, hold_due, note_skipped_inits, register_jobs, start_worker.
+-- Locks: rows.
 CREATE FUNCTION rota.take_lock(name text, patience_ms integer DEFAULT 5000) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -77,8 +79,9 @@ EXCEPTION WHEN lock_not_available THEN
         USING ERRCODE = 'lock_not_available', HINT = 'End that transaction.';
 END $$;
 
--- Until the end of the transaction, if nobody has it.
--- Called by: many. Locks: rows that nobody else has locked.
+-- Takes a lock of rota.locks until the end of the transaction if nobody has it; answers whether it did.
+-- Called by: many.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.try_lock(name text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM FROM rota.locks l WHERE l.name = try_lock.name FOR UPDATE SKIP LOCKED;

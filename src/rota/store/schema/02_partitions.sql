@@ -10,7 +10,8 @@ CREATE TABLE rota.partitioned (
 
 -- Makes the partitions that hold the instants between the two; idempotent. LIKE and ATTACH,
 -- because PARTITION OF locks the parent against every finish.
--- Called by: many. Locks: "partitions".
+-- Called by: many.
+-- Locks: "partitions".
 CREATE FUNCTION rota.ensure_partitions(from_at timestamptz, to_at timestamptz) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -42,9 +43,10 @@ BEGIN
     END LOOP;
     RETURN made;
 END $$;
-REVOKE ALL ON FUNCTION rota.ensure_partitions(timestamp with time zone,timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rota.ensure_partitions(timestamptz, timestamptz) FROM PUBLIC;
 
--- Without CONCURRENTLY, which no function can say: it takes the lock at once, or leaves the partition to the next pass.
+-- Detaches a partition of the history, for roles that do not own it. Without CONCURRENTLY, which no function can
+-- say: it takes the lock at once, or leaves the partition to the next pass.
 -- Called by: sql/retention/parts.sql.
 CREATE FUNCTION rota.detach_part(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
@@ -79,7 +81,7 @@ CREATE TABLE rota.id_marks (
     PRIMARY KEY (id)
 );
 
--- Every few minutes, and at once when the clock was put back.
+-- Marks where ids stand, every few minutes, and at once when the clock was put back.
 -- Called by: sql/upkeep/mark_id.sql.
 CREATE FUNCTION rota.mark_id() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN

@@ -2,6 +2,8 @@
 -- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `answers`
 -- keeps what the API answered to a request with an idempotency key.
 
+-- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
+-- otherwise.
 CREATE TABLE rota.audit (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at          timestamptz NOT NULL DEFAULT rota.now(),
@@ -23,7 +25,8 @@ CREATE INDEX audit_action ON rota.audit (action, id);
 CREATE INDEX audit_noun ON rota.audit (object_type, id);
 CREATE INDEX audit_name ON rota.audit (object_id, id);
 
--- The audit's triggers read the actor from a setting: local to the transaction.
+-- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
+-- it. NULL changes nothing.
 -- Called by: many.
 CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
@@ -35,7 +38,8 @@ CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
--- Who and why, for the audit of one statement; answers the reason that held before, for the end of it.
+-- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
+-- put it back.
 -- Called by: forget_tenant, pause_tenant, remove_tenant, resume_tenant, set_tenant, tend_pauses.
 CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -46,7 +50,8 @@ BEGIN
     RETURN was;
 END $$;
 
--- A command may say why for all that it writes, by a setting that is local to its transaction.
+-- Writes one entry of the audit, in the transaction of what it tells about. Actor and reason are those given, else
+-- what the transaction has said (act_as, say_why), else the role of the session.
 -- Called by: many.
 CREATE FUNCTION rota.write_audit(
     actor text, action text, object_type text, object_id text,
@@ -58,7 +63,7 @@ CREATE FUNCTION rota.write_audit(
             coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
 $$;
 
--- Who disabled it, when and why, by the audit; of the last changes only.
+-- Who last did one of these actions to an object, when and why; only its latest 200 entries are looked at.
 -- Called by: why_ended_run, why_job_off, why_schedule.
 CREATE FUNCTION rota.last_audit(of_type text, of_id text, of_tenant text, of_actions text[], OUT at timestamptz,
     OUT actor text, OUT reason text)
@@ -69,6 +74,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
     WHERE a.action = ANY (of_actions) AND a.tenant = of_tenant ORDER BY a.id DESC LIMIT 1
 $$;
 
+-- What the API answered to a request with an idempotency key: the same key gets the same answer.
 CREATE TABLE rota.answers (
     key_hash     bytea PRIMARY KEY,  -- of the caller and the key
     request_hash bytea NOT NULL,     -- of method, path and body

@@ -2,6 +2,8 @@
 -- written, note what a person has edited, and write the audit. Verbs: `set_job_enabled`, `delete_job`. What code
 -- says of jobs comes by 18_definitions.
 
+-- One row for each job. What code declares comes by register_jobs; `code` is what it said, `edited` what a person
+-- changed since.
 CREATE TABLE rota.jobs (
     name                 text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 200),
     description          text NOT NULL DEFAULT '',
@@ -31,17 +33,16 @@ CREATE TABLE rota.jobs (
     is_system            boolean NOT NULL DEFAULT false,
     version              bigint NOT NULL DEFAULT 1,
     events               text[] NOT NULL DEFAULT '{}' CHECK (array_position(events, NULL) IS NULL),
-    -- The least level that is stored of a job; NULL: as the worker's configuration says. Declared in code like the
-    -- rest, but newer than write_definitions, so it follows by a trigger of its own.
-    log_level text
-    CONSTRAINT jobs_log_level CHECK (log_level IN ('debug', 'info', 'warning', 'error', 'critical')),
+    -- The least level that is stored of a job's lines; NULL: as the worker's configuration says. It follows the code by
+    -- a trigger of its own.
+    log_level            text
+        CONSTRAINT jobs_log_level CHECK (log_level IN ('debug', 'info', 'warning', 'error', 'critical')),
     -- {"days", "count", "failed_days", "failed_count", "log_days", "log_count", "failed_log_days"}; NULL: as the
     -- configuration says.
     retention            jsonb CONSTRAINT jobs_retention CHECK (jsonb_typeof(retention) = 'object'),
-    event_filters jsonb NOT NULL DEFAULT '{}'
-    CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
-    -- what the code declares; rota.limits is what holds
-    limits               jsonb,
+    event_filters        jsonb NOT NULL DEFAULT '{}'
+        CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
+    limits               jsonb,                                 -- what the code declares; rota.limits is what holds
     CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
     CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
     -- A function that runs as another role cannot commit.
@@ -115,7 +116,8 @@ CREATE FUNCTION rota.is_syncing() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(current_setting('rota' || '.syncing', true) = 'on', false)
 $$;
 
--- Who touched what. A field set back to what the code says follows the code again.
+-- Trigger: notes who touched which field of what code declares. A field set back to what the code says follows the
+-- code again.
 CREATE FUNCTION rota.note_edits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was   jsonb := to_jsonb(OLD);
@@ -206,7 +208,8 @@ END $$;
 CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (OLD.is_system)
     EXECUTE FUNCTION rota.keep_system();
 
--- The trigger writes the audit; it reads actor and reason from settings that are local to the transaction.
+-- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
+-- writes the audit.
 -- Called by: sql/jobs/set_enabled.sql, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -220,9 +223,10 @@ BEGIN
     PERFORM set_config('rota' || '.reason', '', true);
 END $$;
 
--- With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running ones asked to
--- stop. Answers how many that were. What it did stays in history, ledger and audit.
--- Called by: sql/jobs/delete.sql, users. Locks: rows.
+-- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
+-- ones asked to stop. Answers how many that were. What it did stays in history, ledger and audit.
+-- Called by: sql/jobs/delete.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel_open boolean DEFAULT false,
     reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -260,8 +264,9 @@ BEGIN
             HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
 END $$;
 
--- Whether a job and the schedules that it declares could be locked: then they are.
--- Called by: register_jobs. Locks: rows that nobody else has locked.
+-- Locks a job and the schedules that it declares, if nobody holds one of them; answers whether it did.
+-- Called by: register_jobs.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_definition(job text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     locked integer;

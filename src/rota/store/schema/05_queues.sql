@@ -1,4 +1,5 @@
--- `queues`: what somebody said about a queue. A queue needs no row to exist. Verbs: `pause_queue`, `resume_queue`.
+-- `queues`: what somebody said about a queue. A queue needs no row to exist. Verbs: `pause_queue`, `resume_queue`;
+-- `end_pauses` ends those whose time is over.
 
 -- A queue needs no row to exist; a row holds what an operator said about it.
 CREATE TABLE rota.queues (
@@ -17,7 +18,8 @@ CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version}');
 
 -- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on.
--- Called by: sql/queues/pause.sql, users. Locks: rows.
+-- Called by: sql/queues/pause.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -69,4 +71,28 @@ BEGIN
     PERFORM rota.write_audit(resume_queue.actor, 'queue.resumed', 'queue', resume_queue.queue, '{"is_paused": true}',
         '{"is_paused": false}', resume_queue.reason);
     PERFORM rota.wake(ARRAY[resume_queue.queue]);
+END $$;
+
+-- Ends pauses of queues whose time is over, and calls those who wait. Answers the seconds until the next one ends.
+-- Called by: promote_runs.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.end_pauses(clock timestamptz) RETURNS double precision LANGUAGE plpgsql VOLATILE
+SET jit = off AS $$
+DECLARE
+    over record;
+BEGIN
+    FOR over IN
+        SELECT q.name, q.paused_until FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock ORDER BY q.name
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
+            paused_until = NULL
+        WHERE q.name = over.name;
+        PERFORM rota.write_audit('rota', 'queue.resumed', 'queue', over.name,
+            jsonb_build_object('is_paused', true, 'paused_until', over.paused_until), '{"is_paused": false}',
+            'its pause was over');
+        PERFORM rota.wake(ARRAY[over.name]);
+    END LOOP;
+    RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
+        WHERE q.is_paused AND q.paused_until > clock);
 END $$;

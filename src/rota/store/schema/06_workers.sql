@@ -6,12 +6,14 @@
 -- Ids are never reused: an old worker under a new name must not pass a fence.
 CREATE SEQUENCE rota.worker_ids;
 
--- The same number for the same jobs: a call that one of them cannot serve, none of them can.
+-- The same number for the same jobs: what one worker of them cannot serve, none of them can.
 -- Called by: workers.
 CREATE FUNCTION rota.job_set(jobs text[]) RETURNS bigint LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT hashtextextended(array_to_string(jobs, chr(31)), 0)
 $$;
 
+-- One row for each process that runs jobs. A worker lives as long as its lease; who is declared lost passes no fence
+-- any more. Many small updates: half of each page is kept free for them.
 CREATE TABLE rota.workers (
     id                  bigint PRIMARY KEY DEFAULT nextval('rota.worker_ids'),
     name                text NOT NULL,
@@ -36,8 +38,7 @@ CREATE TABLE rota.workers (
     drain_reason        text,
     drain_seen_at       timestamptz,                     -- since when the worker knows
     is_to_stop          boolean NOT NULL DEFAULT false,
-    -- not one that came back after it lost its lease
-    is_start            boolean NOT NULL DEFAULT false,
+    is_start            boolean NOT NULL DEFAULT false,  -- not one that came back after it lost its lease
     isolating_run       bigint,
     isolating_attempt   integer,
     is_isolating_inline boolean NOT NULL DEFAULT false,
@@ -63,7 +64,7 @@ CREATE TABLE rota.workers (
     asleep_until        timestamptz,
     CHECK ((state IN ('gone', 'lost')) = (ended_at IS NOT NULL)),
     CHECK (NOT (is_waiting AND state IN ('gone', 'lost'))),
-    -- Whoever does not wait does not poll either: set by statements of this release only, undone by all.
+    -- A worker that does not wait does not look either.
     CONSTRAINT workers_looking CHECK (is_waiting OR NOT is_looking)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX workers_waiting ON rota.workers (job_set, is_looking DESC, id) WHERE is_waiting;
@@ -105,7 +106,8 @@ $$;
 
 -- Workers start one after the other here (lock "fleet"): one that finds nobody live opens the next fleet. One that
 -- comes back after it lost its lease starts nothing.
--- Called by: sql/workers/start.sql. Locks: "fleet".
+-- Called by: sql/workers/start.sql.
+-- Locks: "fleet".
 CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
 BEGIN
@@ -161,6 +163,7 @@ BEGIN
     END IF;
 END $$;
 
+-- How often each application's workers started from none: the number that init schedules of kind start go by.
 CREATE TABLE rota.fleets (
     application text COLLATE "C" PRIMARY KEY,  -- '': all workers together
     number      bigint NOT NULL,
@@ -194,7 +197,7 @@ CREATE FUNCTION rota.kept_jobs(of_application text) RETURNS SETOF text LANGUAGE 
         OR w.id = (SELECT max(s.id) FROM rota.workers s WHERE s.application = of_application AND s.is_start))
 $$;
 
--- Asks a worker to finish what it runs and to take nothing new; is_stopping: to end then, at_once: within its
+-- Asks a worker to finish what it runs and to take nothing new; stop: to end then; at_once: to end within its
 -- shutdown_seconds. It learns of it by a call, or with its next heartbeat at the latest. One that drains already can
 -- still be told to stop.
 -- Called by: sql/workers/drain.sql, users.
@@ -244,7 +247,8 @@ BEGIN
 END $$;
 
 -- Locks the row of a worker that can be told something; says of one that sleeps that it does.
--- Called by: drain_worker, resume_worker. Locks: rows.
+-- Called by: drain_worker, resume_worker.
+-- Locks: rows.
 CREATE FUNCTION rota.lock_live_worker(of_worker bigint) RETURNS rota.workers LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
@@ -273,8 +277,8 @@ LANGUAGE sql STABLE AS $$
     GROUP BY r.worker
 $$;
 
--- For how long nothing will come that the database knows of; 0: there is something to do, or somebody does something
--- and may be lost with it. Of each queue only its front is read: what a worker could take it has taken.
+-- For how long nothing will come that the database knows of; 0: there is something to do, or somebody is at work and
+-- may be lost with it. Of each queue only the front is read: what a worker could take it has taken.
 -- Called by: fall_asleep, sql/workers/quiet_seconds.sql.
 CREATE FUNCTION rota.quiet_seconds(for_worker bigint, most_seconds double precision, is_ticking boolean)
 RETURNS double precision LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off
@@ -307,14 +311,15 @@ BEGIN
         CASE WHEN is_ticking THEN rota.next_schedule_seconds() END));
 END $$;
 
--- One that was killed in its sleep does not come back: it counts as asleep for no longer than a minute after its time.
+-- Whether a worker sleeps. One that was killed in its sleep does not come back: it counts as asleep for no longer
+-- than a minute after its time.
 -- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/figures/health.sql,
 -- sql/workers/list.sql, why_asleep.
 CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'
 $$;
 
--- Signs off, and answers for how long it may sleep.
+-- Signs a worker off to sleep, and answers for how long it may.
 -- Called by: sql/workers/fall_asleep.sql.
 CREATE FUNCTION rota.fall_asleep(for_worker bigint, most_seconds double precision, is_ticking boolean)
 RETURNS double precision LANGUAGE plpgsql VOLATILE SET jit = off AS $$

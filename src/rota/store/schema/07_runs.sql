@@ -15,6 +15,7 @@ CREATE TYPE rota.run_facts AS (
     state text, worker bigint, started_at timestamptz, claim_batch bigint, held_by text, attempts_used smallint,
     max_attempts smallint, attempt integer
 );
+-- The state of a run and what goes with it.
 CREATE DOMAIN rota.sound_run AS rota.run_facts
     CONSTRAINT open_runs_state CHECK (CASE (VALUE).state
         WHEN 'running' THEN (VALUE).worker IS NOT NULL AND (VALUE).started_at IS NOT NULL AND (VALUE).held_by IS NULL
@@ -36,6 +37,7 @@ CREATE DOMAIN rota.run_progress AS real CONSTRAINT open_runs_progress CHECK (VAL
 CREATE DOMAIN rota.run_timeout AS real CONSTRAINT open_runs_timeout
     CHECK (VALUE > real '0' AND VALUE <= real '3153600000');
 
+-- What has not ended. Small, and updated often: pages keep room, and no index names what a claim changes.
 CREATE TABLE rota.open_runs (
     id              bigint NOT NULL,
     seq             bigint NOT NULL,                 -- the place in its queue and priority
@@ -76,12 +78,11 @@ CREATE TABLE rota.open_runs (
     -- and it does not change when a run is claimed, so that a claim touches no index at all.
     is_ready        boolean NOT NULL GENERATED ALWAYS AS (held_by IS NULL AND state IN ('queued', 'running')) STORED,
     is_future       boolean NOT NULL GENERATED ALWAYS AS (state = 'scheduled') STORED,
-    -- of last_error
-    error_group     text COLLATE "C",
-    -- what it waits for now
+    error_group     text COLLATE "C",                -- of last_error
+    -- NULL where there is no limit, which costs nothing.
     limit_keys      text[] COLLATE "C",              -- what it must have to start; sequences first
     slots           text[] COLLATE "C",              -- what it has
-    limit_key       text COLLATE "C",
+    limit_key       text COLLATE "C",                -- what it waits for now
     CONSTRAINT open_runs_pkey PRIMARY KEY (id),
     -- Never NULL: what counts is that the values are made ones of their domains.
     CONSTRAINT open_runs_sound CHECK (num_nulls(
@@ -94,7 +95,7 @@ CREATE TABLE rota.open_runs (
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX open_runs_due ON rota.open_runs (run_at) WHERE is_future;
 CREATE INDEX open_runs_schedule ON rota.open_runs (schedule_id) WHERE schedule_id IS NOT NULL;
--- Of the open ones too. None of these columns changes with a claim.
+-- For lists by what few runs have. None of these columns changes with a claim.
 CREATE INDEX open_runs_key ON rota.open_runs (key) WHERE key IS NOT NULL;
 CREATE INDEX open_runs_tenant ON rota.open_runs (tenant, id) WHERE tenant <> '';
 CREATE INDEX open_runs_schedule_name ON rota.open_runs (schedule, id) WHERE schedule IS NOT NULL;
@@ -106,9 +107,12 @@ CREATE INDEX open_runs_error_group ON rota.open_runs (error_group, id) WHERE err
 CREATE INDEX open_runs_with_error ON rota.open_runs (id) WHERE error_group IS NOT NULL;
 -- A run that another one has asked for says which. Few have one, and only those are in these indexes.
 CREATE INDEX open_runs_parent ON rota.open_runs ((triggered_by ->> 'run')) WHERE triggered_by ? 'run';
+-- What claims walk, in their order. No index names state, worker or attempt, in its columns or its predicate: that
+-- is what keeps the claim's update on its page (docs/decisions/0002-data-shape.md).
 CREATE INDEX open_runs_claim ON rota.open_runs (queue, tenant, priority, seq) WHERE is_ready;
+-- The line of each limit.
 CREATE INDEX open_runs_limited ON rota.open_runs (limit_key, priority, seq) WHERE held_by = 'limit';
--- Those have an index of their own.
+-- Held runs, by what holds them. Those that wait for a limit have an index of their own.
 CREATE INDEX open_runs_held ON rota.open_runs (held_by, job, held_at) WHERE held_by IS NOT NULL AND held_by <> 'limit';
 CREATE INDEX open_runs_slots ON rota.open_runs (id) WHERE slots IS NOT NULL;
 CREATE INDEX open_runs_held_of_tenant ON rota.open_runs (held_by, tenant, seq)
@@ -170,9 +174,11 @@ CREATE INDEX ended_runs_error_group ON rota.ended_runs (error_group, id) WHERE e
 CREATE INDEX ended_runs_failed ON rota.ended_runs (id) WHERE state = 'failed';
 CREATE INDEX ended_runs_parent ON rota.ended_runs ((triggered_by ->> 'run')) WHERE triggered_by ? 'run';
 
+-- By week.
 CREATE TABLE rota.ended_runs_standard PARTITION OF rota.ended_runs FOR VALUES IN ('standard')
     PARTITION BY RANGE (finished_at);
 
+-- Attempts before the last one. Named by run and attempt, appended and never updated.
 CREATE TABLE rota.past_attempts (
     run_id        bigint NOT NULL,
     attempt       integer NOT NULL,
@@ -194,6 +200,7 @@ CREATE TABLE rota.past_attempts (
 ) PARTITION BY LIST (keep_class);
 CREATE INDEX past_attempts_run ON rota.past_attempts (run_id, attempt);
 
+-- By week.
 CREATE TABLE rota.past_attempts_standard PARTITION OF rota.past_attempts FOR VALUES IN ('standard')
     PARTITION BY RANGE (finished_at);
 
@@ -319,8 +326,8 @@ BEGIN
     END IF;
 END $$;
 
--- What waits and runs, by queue and job. Of few open runs the exact count; of many the kept one, so that looking
--- every second does not read a million rows. counted_at, by the real clock, says how old it is.
+-- Whether counting the open runs would take long. Of few of them readers count, of many they take what was counted
+-- last (rota.depths), so that looking every second does not read a million rows.
 -- Called by: kept_depths, read_depths, running_runs.
 CREATE FUNCTION rota.has_many_open_runs() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT count(*) > 20000 FROM (SELECT FROM rota.open_runs LIMIT 20001) AS few

@@ -96,8 +96,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Says what is wrong with a payload that a cheap look found wrong; in the place of the payload, so
--- that no planner leaves it out.
+-- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
+-- its place, so that no planner leaves it out.
 -- Called by: enqueue_batch.
 CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
@@ -107,7 +107,7 @@ BEGIN
 END $$;
 
 -- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
--- would keep a run from ending, and all that end in one statement with it.
+-- would keep a run from ending, and with it all that end in the same statement.
 -- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -117,7 +117,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
                 ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
 $$;
 
--- What asks by plain SQL: in the session that a worker lends to a SQL job or to ctx.transaction(), its run.
+-- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
+-- ctx.transaction(), its run.
 -- Called by: emit.
 CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN current_setting('application_name') LIKE 'rota run %'
@@ -130,7 +131,8 @@ $$;
 -- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
 -- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
 -- its admission. Takes the caller's transaction: rolled back, the run never was.
--- Called by: many. Locks: rows that nobody else has locked, rows.
+-- Called by: many.
+-- Locks: rows that nobody else has locked, rows.
 CREATE FUNCTION rota.enqueue_run(
     job text,
     payload jsonb DEFAULT '{}',
@@ -661,7 +663,9 @@ BEGIN
     END IF;
 END $$;
 
--- The state of the hand-shake that loses no wake-up: see set_waiting, which releases before this one call.
+-- A worker says whether it waits for calls (is_waiting), whether it looks by itself (is_looking), and where it hears
+-- them (channel). This is the state of the hand-shake that loses no wake-up: a worker sets its flag, commits, notes
+-- the next transaction id, and claims again until every transaction before it has ended.
 -- Called by: sql/workers/answer_calls.sql.
 CREATE FUNCTION rota.answer_calls(for_worker bigint, waiting boolean, polling boolean, own_channel text) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off SET lock_timeout = '100ms' AS $$
@@ -694,10 +698,11 @@ BEGIN
                ORDER BY o.queue, o.tenant, o.priority, o.seq LIMIT 1) IS NOT NULL), 2);
 END $$;
 
--- Those who would have been called before this worker did not take what it has found. They are told; whoever hears it
--- waits again when it has nothing to do. One that is stopped, or whose connection is half open, hears nothing and is
--- called no more.
--- Called by: sql/workers/pass_over.sql. Locks: rows that nobody else has locked.
+-- Tells those workers who would have been called before this one, and did not take what it has found. Whoever hears
+-- it waits again when it has nothing to do. One that is stopped, or whose connection is half open, hears nothing and
+-- is called no more.
+-- Called by: sql/workers/pass_over.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.pass_over_silent(for_worker bigint, in_queues text[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
@@ -730,7 +735,8 @@ CREATE UNLOGGED TABLE rota.wait_marks (
     until timestamptz NOT NULL
 );
 
--- A wait is said again before it is over. Answers which of the runs are not open: those need not be waited for.
+-- Says that somebody waits for these runs, until a time; said again before that is over. Answers which of them are
+-- not open: those need not be waited for.
 -- Called by: sql/waits/await.sql.
 CREATE FUNCTION rota.await_runs(channel text, ids bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -757,9 +763,9 @@ BEGIN
                           OR (o.state = 'running' AND o.started_at < o.expires_at)));
 END $$;
 
--- These runs have ended, or most of them. Who waits is called with what became of a run and, in a second line, its
--- result; with its id alone where that is too long for a call, or unknown: then it looks. Asked after they were
--- written, with a snapshot of its own.
+-- Calls those who wait for these runs, which have ended, or most of them: with what became of a run and, in a second
+-- line, its result; with its id alone where that is too long for a call, or unknown: then they look. Asked after the
+-- ends were written, with a snapshot of its own.
 -- Called by: end_waiting_runs, finish_runs, finish_span.
 CREATE FUNCTION rota.tell_waiting(ids bigint[], ended_at timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$

@@ -74,7 +74,7 @@ CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANG
     SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
 $$;
 
--- Without those that an operator disabled: one probe while there are none.
+-- These jobs without those that are disabled: one probe while there are none.
 -- Called by: claim_runs, claim_suspect.
 CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
@@ -87,7 +87,8 @@ END $$;
 
 -- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
 -- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
--- Called by: claim_runs. Locks: rows that nobody else has locked.
+-- Called by: claim_runs.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -137,7 +138,8 @@ END $$;
 -- NULL: the runs start with their claim; else they count as started when start_batch names it in a later call. One
 -- look at worker, jobs and clock serves all. Locks rows with SKIP LOCKED, so that claims never wait for one another.
 -- RO006: the worker is not live.
--- Called by: sql/runs/claim.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/claim.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_runs(
     for_worker bigint, max_runs integer, from_queues text[], quota integer, known_jobs text[],
     hints bigint[], batch bigint DEFAULT NULL, start_batch bigint DEFAULT NULL
@@ -232,7 +234,8 @@ $$;
 
 -- Whether a suspect may be isolated in its worker's own process: nobody else does so. Of two that ask at once one is
 -- told to ask again.
--- Called by: claim_suspect. Locks: "isolation" if it is free.
+-- Called by: claim_suspect.
+-- Locks: "isolation" if it is free.
 CREATE FUNCTION rota.may_isolate_inline(for_worker bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 BEGIN
@@ -244,7 +247,8 @@ END $$;
 
 -- One suspect for a worker that isolates none. inline_jobs are those that this worker can only run in its own
 -- process. Asked again before the attempt has ended, it answers the same run: the first answer may have been lost.
--- Called by: sql/runs/claim_suspect.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/claim_suspect.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_jobs text[],
     inline_jobs text[] DEFAULT '{}')
 RETURNS TABLE (
@@ -293,7 +297,8 @@ BEGIN
     FROM rota.open_runs o WHERE o.id = chosen;
 END $$;
 
--- Claimed and not started: back to its place in the line, no attempt spent. What was isolated waits to be isolated.
+-- Gives back what was claimed and not started: to its place in the line, with no attempt spent. What was isolated
+-- waits to be isolated.
 -- Called by: rescue_runs, sql/runs/hand_back.sql.
 CREATE FUNCTION rota.hand_back_runs(for_worker bigint, ids bigint[], attempts integer[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off

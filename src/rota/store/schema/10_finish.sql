@@ -3,7 +3,8 @@
 -- worker: a worker that was declared lost changes nothing.
 
 -- Which of these runs nobody has locked; takes their locks until the transaction ends.
--- Called by: sql/runs/lock.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/lock.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_runs(ids bigint[]) RETURNS SETOF bigint LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT o.id FROM rota.open_runs o WHERE o.id = ANY (ids) FOR UPDATE SKIP LOCKED
 $$;
@@ -144,7 +145,8 @@ END $$;
 -- instant is cut. A run that somebody asked to cancel meanwhile ends here. A run that took its own process with it
 -- (lost), or that a shutdown cut off while it was isolated, is isolated again; any other end says that it is
 -- harmless. One that is put off gives its slots back, but keeps its turn in a sequence; a rate counts every start.
--- Called by: sql/runs/requeue.sql, sql/runs/time_out.sql. Locks: rows.
+-- Called by: sql/runs/requeue.sql, sql/runs/time_out.sql.
+-- Locks: rows.
 CREATE FUNCTION rota.requeue_runs(
     for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
     attempt_states text[], delays double precision[], spent boolean[],

@@ -2,9 +2,10 @@
 -- `rescue_runs` takes its runs back. The price of suspicion is paid by the suspect alone: a run goes back to normal
 -- work if others were lost with it and it has attempts to spare; else it is held until some worker isolates it.
 
--- Declares workers lost whose lease ran out, before any of their rows is touched. From then on isolating_run says what
--- it isolated when it was lost.
--- Called by: sql/workers/mark_lost.sql. Locks: rows that nobody else has locked.
+-- Declares workers lost whose lease ran out, before any of their rows is touched. From then on isolating_run says
+-- what a worker isolated when it was lost.
+-- Called by: sql/workers/mark_lost.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mark_lost_workers() RETURNS TABLE (worker bigint, name text) LANGUAGE sql VOLATILE
 SET jit = off SET lock_timeout = '5s' AS $$
     UPDATE rota.workers w SET state = 'lost', ended_at = clock_timestamp(), is_waiting = false,
@@ -19,7 +20,8 @@ $$;
 -- the net under the rest. There is no index on worker, as it would cost every claim: this reads all that is ready,
 -- but only after a loss, and one reader at a time. All runs of a worker come together, because what was lost with a
 -- run counts.
--- Called by: lost_runs. Locks: "rescue" if it is free.
+-- Called by: lost_runs.
+-- Locks: "rescue" if it is free.
 CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SET jit = off SET enable_seqscan = on AS $$
 DECLARE
@@ -74,7 +76,8 @@ $$;
 -- doubt ends after three times, so that a run that takes whole machines with it ends too. A lost attempt leaves a
 -- line, and is counted in its error group. One rescuer at a time (lost_run_ids); runs that somebody has locked are
 -- passed over.
--- Called by: sql/runs/rescue.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/rescue.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.rescue_runs(max_runs integer, everywhere boolean DEFAULT false)
 RETURNS TABLE (run_id bigint, attempt integer, worker bigint, decision text) LANGUAGE plpgsql VOLATILE
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_seqscan = off

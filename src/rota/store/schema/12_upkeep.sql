@@ -6,7 +6,8 @@
 -- limit waits for its admission. Answers how many, and the seconds until the next one is due or a pause ends (NULL:
 -- none; an infinite time is nobody's next one). What is due and held by somebody is looked at again in a moment, not
 -- at once.
--- Called by: sql/runs/promote.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/runs/promote.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.promote_runs(max_runs integer, OUT promoted integer, OUT next_due_seconds double precision)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET lock_timeout = '5s' SET jit = off AS $$
@@ -45,8 +46,9 @@ BEGIN
     END IF;
 END $$;
 
--- Writes down what has expired, the first first.
--- Called by: sql/upkeep/expire.sql. Locks: rows that nobody else has locked.
+-- Ends what has expired, the first to expire first, so many at most.
+-- Called by: sql/upkeep/expire.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.expire_runs(max_runs integer) RETURNS integer LANGUAGE sql VOLATILE SET enable_seqscan = off
 SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
     SELECT count(*)::integer FROM rota.end_waiting_runs(ARRAY(
@@ -54,7 +56,7 @@ SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
         ORDER BY o.expires_at LIMIT max_runs FOR UPDATE SKIP LOCKED), 'cancelled', 'expired')
 $$;
 
--- Before somebody acts on a run: it may be over. Answers whether it was.
+-- Before somebody acts on a run: ends it if it has expired. Answers whether it had.
 -- Called by: cancel_run, delete_run, retry_run, take_key.
 CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -86,7 +88,8 @@ $$;
 
 -- A request that was not committed yet when its attempt ended was seen by nobody: carry it out on the run that waits
 -- again, or hand it to the attempt that runs now.
--- Called by: sweep. Locks: rows.
+-- Called by: sweep.
+-- Locks: rows.
 CREATE FUNCTION rota.settle_cancels() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     late record;
@@ -107,7 +110,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Why a job starts nothing: an operator disabled it, or no code has it any more. NULL: it does.
+-- Why a job starts nothing: somebody disabled it, or no code has it any more. NULL: it does.
 -- Called by: note_skipped_inits, sql/schedules/read_due.sql.
 CREATE FUNCTION rota.job_refusal(job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT CASE WHEN NOT j.is_enabled THEN 'job_disabled' WHEN j.name IS NULL OR j.deleted_from_code_at IS NOT NULL
@@ -120,7 +123,8 @@ $$;
 -- place, as in a claim (docs/decisions/0005-plan-pinning.md). A suspect is parked like any other run, so that it
 -- fails in the end; freed, it is a suspect again. A run whose job only sleeping workers know waits for them. What is
 -- parked gives its slots back.
--- Called by: sql/upkeep/park.sql. Locks: "depths" if it is free, rows that nobody else has locked.
+-- Called by: sql/upkeep/park.sql.
+-- Locks: "depths" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.park_unknown_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -160,7 +164,8 @@ END $$;
 
 -- What was parked comes back when a live worker knows its job. One under a limit waits for its admission next, but a
 -- suspect has kept its slots.
--- Called by: sql/upkeep/free.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/free.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_known_runs(max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -186,7 +191,8 @@ END $$;
 
 -- Fails what was parked for longer than this: nobody will come. Counted from the parking and not from the enqueue:
 -- an old backlog must not fail because its only worker restarts.
--- Called by: sql/upkeep/fail_unknown.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/fail_unknown.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.fail_unknown_runs(after_seconds double precision, max_runs integer) RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
     SELECT rota.end_waiting_runs(
@@ -200,7 +206,8 @@ $$;
 
 -- Small leftovers: keys past their period, requests for attempts that are over, workers that nobody will ask about,
 -- marks older than any history.
--- Called by: sql/upkeep/sweep.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/sweep.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.sweep(max_rows integer) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
 DECLARE

@@ -65,7 +65,7 @@ CREATE FUNCTION rota.log_words(message text, fields jsonb) RETURNS tsvector LANG
         ELSE to_tsvector('simple', left(fields::text, 100000)) END
 $$;
 
--- Words and phrases as one query; `time*` is a beginning. NULL: nothing in it is a word.
+-- Words and phrases that somebody looks for, as one query; `time*` is a beginning. NULL: nothing in it is a word.
 -- Called by: sql/logs/start.sql.
 CREATE FUNCTION rota.log_query(wanted text[], unwanted text[]) RETURNS tsquery LANGUAGE plpgsql STABLE
 SET jit = off AS $$
@@ -89,7 +89,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Lines that come in for that partition wait for it: it is done to days that are over.
+-- Indexes the words of a partition, for roles that do not own it. Lines that come in for that partition wait
+-- meanwhile, so it is done to days that are over.
 -- Called by: next_log_index.
 CREATE FUNCTION rota.index_log_words(name text) RETURNS void LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET jit = off SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$

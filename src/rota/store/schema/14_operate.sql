@@ -130,7 +130,7 @@ BEGIN
     RETURN old.id;
 END $$;
 
--- Attempts and lines of these runs, none of which was created before the instant.
+-- Deletes attempts and lines of these runs, none of which was created before the instant.
 -- Called by: delete_run, delete_tenant_part, prune_runs, prune_tenant, prune_traces.
 CREATE FUNCTION rota.delete_traces(ids bigint[], since timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off AS $$
@@ -283,7 +283,8 @@ BEGIN
     RETURN made;
 END $$;
 
--- After a batch, in its transaction, by whoever has locked the row. The last one writes to the audit what came of it.
+-- Notes how far a bulk action has come, after a batch and in its transaction, by whoever has locked the row. The
+-- last one writes to the audit what came of it.
 -- Called by: sql/bulk/advance.sql.
 CREATE FUNCTION rota.advance_bulk_action(
     action_id bigint, below_id bigint, done integer, skipped integer, failed integer, held bigint[], held_tries integer,
@@ -307,8 +308,9 @@ BEGIN
     END IF;
 END $$;
 
--- What one action may become from which state; waits for the batch that is under way.
--- Called by: pause_bulk_action, resume_bulk_action, stop_bulk_action. Locks: rows.
+-- Moves a bulk action to a state, from one of those that may become it; waits for the batch that is under way.
+-- Called by: pause_bulk_action, resume_bulk_action, stop_bulk_action.
+-- Locks: rows.
 CREATE FUNCTION rota.move_bulk_action(action_id bigint, wanted text, fitting text[], word text, reason text, actor text)
 RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
 DECLARE
@@ -345,7 +347,8 @@ RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
 $$;
 
 -- Changes how many runs a second a bulk action acts on.
--- Called by: sql/bulk/throttle.sql, users. Locks: rows.
+-- Called by: sql/bulk/throttle.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.throttle_bulk_action(action_id bigint, rate double precision, reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
@@ -384,7 +387,8 @@ CREATE TABLE rota.run_views (
 COMMENT ON TABLE rota.run_views IS 'Filters of the list of runs that have a name.';
 
 -- Saves a view of runs under a name, or replaces it: the query that lists of runs take.
--- Called by: sql/views/save.sql, users. Locks: rows.
+-- Called by: sql/views/save.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.save_run_view(name text, query text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

@@ -2,6 +2,7 @@
 -- about it; `backfills`. People write the tables, triggers check and audit. The times are computed by the tick
 -- (16_tick), never here: SQL knows no cron.
 
+-- When a schedule is closed or open. The definition is read by Python.
 CREATE TABLE rota.calendars (
     name        text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
     description text NOT NULL DEFAULT '',
@@ -13,8 +14,8 @@ COMMENT ON TABLE rota.calendars IS 'Holidays, weekends and closed windows, share
 CREATE TRIGGER calendars_version BEFORE UPDATE ON rota.calendars FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version,updated_at}');
 
--- A calendar with a zone that there is not made the schedules that follow it stand still, and look well: refused, as a
--- schedule's own is. What is wrong with the rest of a definition, the tick says.
+-- Trigger: refuses a calendar with an unknown zone, as a schedule's own is refused; the schedules that follow it
+-- would stand still and look well. What is wrong with the rest of a definition, the tick says.
 CREATE FUNCTION rota.check_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     zone text := NEW.definition ->> 'timezone';
@@ -37,6 +38,7 @@ END $$;
 CREATE TRIGGER calendars_check BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
     EXECUTE FUNCTION rota.check_calendar();
 
+-- Cron lines with a name, offered where somebody makes a schedule.
 CREATE TABLE rota.schedule_templates (
     name        text PRIMARY KEY,
     cron        text NOT NULL,
@@ -62,6 +64,8 @@ INSERT INTO rota.schedule_templates (name, cron, description) VALUES
     ('Quarterly', '0 0 1 1,4,7,10 *', 'The first day of every quarter at midnight'),
     ('Yearly', '0 0 1 1 *', 'The first of January at midnight');
 
+-- One row for each schedule: what it runs, when, and how far it has come. People edit it, the tick moves it on;
+-- `version` tells the tick that a row has changed since it was read.
 CREATE TABLE rota.schedules (
     id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant               text COLLATE "C" NOT NULL DEFAULT '',
@@ -143,14 +147,13 @@ CREATE TABLE rota.schedules (
     code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
     edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
     edit_version         bigint NOT NULL DEFAULT 1,
-    -- when a parked one is tried again
     parked_times         integer NOT NULL DEFAULT 0,  -- in a row
-    retry_at             timestamptz,
+    retry_at             timestamptz,                 -- when a parked one is tried again
     -- When a tick has something to do: at the end of the pause, at once, or at the next time.
-    due_at timestamptz GENERATED ALWAYS AS (
-    CASE WHEN paused_at IS NOT NULL THEN paused_until
-         WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
-         ELSE next_run_at END) STORED,
+    due_at               timestamptz GENERATED ALWAYS AS (
+        CASE WHEN paused_at IS NOT NULL THEN paused_until
+             WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
+             ELSE next_run_at END) STORED,
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
@@ -171,7 +174,7 @@ ON rota.schedules FOR EACH ROW WHEN (OLD.code IS NOT NULL) EXECUTE FUNCTION rota
 CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system)
     EXECUTE FUNCTION rota.keep_system();
 
--- Refusals without a hint have no empty one.
+-- Refuses a schedule (RO002), in words that name it.
 -- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
@@ -182,7 +185,7 @@ BEGIN
     RAISE EXCEPTION 'schedule "%": %', name, what USING ERRCODE = 'RO002', HINT = hint;
 END $$;
 
--- Everything that says when: what a stretch of the past was decided by.
+-- Everything of a schedule that says when: what a stretch of the past was decided by.
 -- Called by: check_schedule.
 CREATE FUNCTION rota.timing_of(s rota.schedules) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
@@ -221,8 +224,8 @@ BEGIN
     END IF;
 END $$;
 
--- Cron cannot be computed here: next_run_at becomes NULL, and whoever can, fills it in: the tick, or the Python that
--- edits.
+-- Trigger: checks a schedule and works out what an edit means for its times. Cron cannot be computed here:
+-- next_run_at becomes NULL, and the tick, or the Python that edits, fills it in.
 CREATE FUNCTION rota.check_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     clock    timestamptz := rota.now();
@@ -310,7 +313,7 @@ END $$;
 CREATE TRIGGER schedules_least_timeout BEFORE INSERT OR UPDATE OF timeout_seconds ON rota.schedules
 FOR EACH ROW WHEN (NEW.timeout_seconds < real '0.001') EXECUTE FUNCTION rota.check_schedule_timeout();
 
--- A plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
+-- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
 CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     at timestamptz := CASE WHEN NEW.next_run_at IS DISTINCT FROM OLD.next_run_at THEN NEW.next_run_at
@@ -332,7 +335,8 @@ CREATE TRIGGER schedules_check_next BEFORE UPDATE OF next_run_at, moved_to ON ro
 WHEN (NEW.version = OLD.version AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
 EXECUTE FUNCTION rota.check_next_run();
 
--- What a tick and the end of a run write is no edit, and neither is a pause that they begin or end.
+-- Trigger: edit_version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
+-- pause that they begin or end.
 CREATE FUNCTION rota.raise_edit_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden text[] :=
@@ -424,7 +428,7 @@ END $$;
 CREATE TRIGGER schedules_deleted AFTER DELETE ON rota.schedules FOR EACH ROW
     EXECUTE FUNCTION rota.note_deleted_schedule();
 
--- The ledger.
+-- What was decided about each nominal time, or about a stretch of them. Outlives runs and schedules.
 CREATE TABLE rota.ledger (
     schedule_id bigint NOT NULL,
     nominal_at  timestamptz NOT NULL,
@@ -459,9 +463,10 @@ CREATE INDEX ledger_missed ON rota.ledger (decided_at) WHERE decision = 'missed'
 INSERT INTO rota.partitioned VALUES ('ledger', 7);
 SELECT rota.ensure_partitions(rota.now() - interval '8 days', rota.now() + interval '7 days');
 
--- Times far back have a decision too (a schedule enabled again after years): partitions for the weeks of these
--- instants only.
--- Called by: sql/schedules/ensure_ledger.sql. Locks: "partitions".
+-- Makes partitions of the ledger for the weeks of these instants only: times far back have a decision too (a
+-- schedule enabled again after years).
+-- Called by: sql/schedules/ensure_ledger.sql.
+-- Locks: "partitions".
 CREATE FUNCTION rota.ensure_ledger(instants timestamptz[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -478,8 +483,9 @@ BEGIN
                        monday::timestamp AT TIME ZONE 'UTC', (monday + 7)::timestamp AT TIME ZONE 'UTC');
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION rota.ensure_ledger(timestamp with time zone[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rota.ensure_ledger(timestamptz[]) FROM PUBLIC;
 
+-- A request to run nominal times of the past; backfill_times has one row for each.
 CREATE TABLE rota.backfills (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     schedule_id bigint NOT NULL,
@@ -491,6 +497,7 @@ CREATE TABLE rota.backfills (
 );
 CREATE INDEX backfills_created ON rota.backfills (created_at);
 
+-- One nominal time of a backfill, and its run.
 CREATE TABLE rota.backfill_times (
     backfill_id bigint NOT NULL REFERENCES rota.backfills ON DELETE CASCADE,
     schedule_id bigint NOT NULL,

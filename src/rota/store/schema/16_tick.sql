@@ -3,8 +3,8 @@
 -- number of tickers may do so, and each nominal time is decided once. `schedule_ends` tells schedules how their runs
 -- ended (`settle_schedule_ends`).
 
--- Zero while something is due that nobody holds; else until the next due time, or until a stretch with something due is
--- free again. NULL: nothing will ever be due.
+-- When the tick has something to do: zero while something is due that nobody holds; else the seconds until the next
+-- due time, or until a stretch with something due is free again. NULL: nothing will ever be due.
 -- Called by: quiet_seconds, sql/schedules/next_due.sql.
 CREATE FUNCTION rota.next_schedule_seconds() RETURNS double precision LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -32,7 +32,8 @@ END $$;
 -- is_moved, is_finished, occurrences: [{nominal_at, through_at, count, decision, reason, is_moved, start_at,
 -- is_held, details}]}. Answers the ids that were written; the others have changed and are due again, or somebody
 -- holds them: those are passed over, and not waited for. Runs under limits wait for their admission.
--- Called by: sql/schedules/write_ticks.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/schedules/write_ticks.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.write_ticks(for_worker bigint, ticks jsonb) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
@@ -149,7 +150,8 @@ END $$;
 
 -- A schedule that cannot be read stops no other: it is parked with its error, and tried again after a minute, then
 -- after ever longer waits of at most an hour. False if it was edited meanwhile, or somebody holds it.
--- Called by: sql/schedules/park.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/schedules/park.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
@@ -161,7 +163,8 @@ BEGIN
 END $$;
 
 -- Parked schedules whose wait is over are due again, so many at most. Rows that somebody holds are passed over.
--- Called by: hold_due. Locks: rows that nobody else has locked.
+-- Called by: hold_due.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
 BEGIN
@@ -170,7 +173,8 @@ BEGIN
                             ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
 END $$;
 
--- Some of what was taken could not be decided: it is left alone for a while. Neighbours of the batch are one stretch.
+-- Leaves schedules alone for a while that were taken and could not be decided. Neighbours of the batch are one
+-- stretch.
 -- Called by: sql/schedules/pass_over.sql.
 CREATE FUNCTION rota.pass_over(batch bigint[], passed bigint[], for_seconds double precision) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -195,6 +199,8 @@ SET enable_seqscan = off SET jit = off AS $$
     WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
 $$;
 
+-- Stretches of due schedules that some ticker works on, each until a time. Not logged: a hold that is lost costs
+-- nothing.
 CREATE UNLOGGED TABLE rota.schedule_holds (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     first_due timestamptz NOT NULL,
@@ -242,9 +248,11 @@ BEGIN
     RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
 END $$;
 
--- Holds a stretch of what is due, one at a time, until the commit: the next one sees what this one took. A hold is a
--- courtesy: who does not get the lock in time goes on without one, and its tick is right all the same.
--- Called by: sql/schedules/hold_due.sql. Locks: "hold_due", rows that nobody else has locked.
+-- The tick begins: takes a stretch of what is due, one ticker at a time, until the commit, so that the next one sees
+-- what this one took. A hold is a courtesy: a ticker that does not get the lock in time goes on without one, and its
+-- tick is right all the same.
+-- Called by: sql/schedules/hold_due.sql.
+-- Locks: "hold_due", rows that nobody else has locked.
 CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 BEGIN
@@ -317,7 +325,8 @@ END $$;
 
 -- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for later
 -- (jitter, the next allowed day) waits for its time; one under a limit waits for its admission next.
--- Called by: schedule_run_ended, settle_schedule_ends, write_ticks. Locks: rows that nobody else has locked.
+-- Called by: schedule_run_ended, settle_schedule_ends, write_ticks.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -424,8 +433,9 @@ BEGIN
         duration_ms = d.duration_ms + excluded.duration_ms, longest_ms = greatest(d.longest_ms, excluded.longest_ms);
 END $$;
 
--- The end locks the schedule, whatever it changes: a tick that holds a run back because of this one is then either seen
--- here, or sees this end. Where the tick has the lock, it is settled after both.
+-- Trigger: the end of a scheduled run locks the schedule, whatever it changes: a tick that holds a run back because
+-- of this one is then either seen here, or sees this end. Where the tick has the lock, the end is settled after both
+-- (schedule_ends).
 CREATE FUNCTION rota.schedule_run_ended() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     ended rota.schedule_ends;
@@ -454,9 +464,10 @@ END $$;
 CREATE TRIGGER ended_runs_schedule AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.schedule_id IS NOT NULL)
 EXECUTE FUNCTION rota.schedule_run_ended();
 
--- Of what note_schedule_end writes, all rows, or nothing: false where somebody holds one. Ends that are settled days
+-- Locks all rows that note_schedule_end writes, or none: false where somebody holds one. Ends that are settled days
 -- later are counted for their own day, whose row nobody else writes any more.
--- Called by: schedule_run_ended, settle_schedule_ends. Locks: rows that nobody else has locked.
+-- Called by: schedule_run_ended, settle_schedule_ends.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_schedule_end(of_schedule bigint, of_run bigint, nominal timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -478,8 +489,10 @@ BEGIN
         SELECT FROM rota.ledger l WHERE l.schedule_id = of_schedule AND l.nominal_at = nominal AND l.run_id = of_run);
 END $$;
 
--- What waits, in its order, where the rows are free again; and the next runs that waited for those may go.
--- Called by: hold_due, sql/upkeep/settle_ends.sql. Locks: rows that nobody else has locked.
+-- Settles ends that wait in schedule_ends, in their order, where the rows are free again; the next runs that waited
+-- for those may go.
+-- Called by: hold_due, sql/upkeep/settle_ends.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_schedule_ends(most integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE

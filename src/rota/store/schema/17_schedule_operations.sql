@@ -19,7 +19,8 @@ END $$;
 
 -- Before an edit in the same transaction: the row is still as it was when somebody looked (else RO008), and stays
 -- locked until the edit. Jobs, queues, schedules, calendars, templates and tenants have versions.
--- Called by: sql/versions/expect.sql, users. Locks: rows.
+-- Called by: sql/versions/expect.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.expect_version(kind text, name text, version bigint, tenant text DEFAULT '') RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
@@ -62,7 +63,8 @@ END $$;
 -- What code says about a schedule (`app.schedule`), again and again: makes it, brings the fields that no operator has
 -- touched up to what is said, and writes nothing when the same was said before. A field that is not said stays. Answers
 -- whether it wrote.
--- Called by: sql/schedules/put.sql. Locks: rows.
+-- Called by: sql/schedules/put.sql.
+-- Locks: rows.
 CREATE FUNCTION rota.put_schedule(name text, declared jsonb, tenant text DEFAULT '', actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -122,7 +124,8 @@ END $$;
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
 -- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
--- Called by: sql/schedules/put_many.sql. Locks: rows.
+-- Called by: sql/schedules/put_many.sql.
+-- Locks: rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
     actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -201,7 +204,8 @@ BEGIN
     UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
 END $$;
 
--- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
+-- Moves the next time of a schedule to this instant, for reschedule and plain UPDATEs: regular times before it are
+-- superseded, the timing goes on after it.
 -- Called by: check_next_run, check_schedule.
 CREATE FUNCTION rota.move_schedule(s rota.schedules, at timestamptz) RETURNS rota.schedules
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -269,7 +273,8 @@ BEGIN
     WHERE s.id = found.id;
 END $$;
 
--- Goes on from now; with catch_up, the times since the pause are treated as missed and the policy decides.
+-- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
+-- decides.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     actor text DEFAULT NULL)
@@ -416,6 +421,7 @@ CREATE TABLE rota.schedule_days (
     PRIMARY KEY (schedule_id, day)
 ) WITH (fillfactor = 70);
 
+-- What lists show of each schedule.
 CREATE VIEW rota.schedule_status AS
 SELECT s.name, s.tenant, s.job,
        CASE WHEN s.parked_at IS NOT NULL THEN 'parked'

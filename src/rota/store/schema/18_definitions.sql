@@ -13,6 +13,7 @@ CREATE TABLE rota.job_applications (
 );
 CREATE INDEX job_applications_application ON rota.job_applications (application);
 
+-- Which starts, releases or once an init schedule has had its run for.
 CREATE TABLE rota.init_runs (
     schedule_id bigint NOT NULL,
     marker      text COLLATE "C" NOT NULL,  -- once, release 2026-01-31, start 7
@@ -77,7 +78,8 @@ LANGUAGE sql STABLE AS $$
         LIMIT 1) newest ON true
 $$;
 
--- A job that two applications declare follows the first, while that one declares it and has a worker.
+-- Whether a job follows this application: one that two applications declare follows the first, while that one
+-- declares it and has a worker.
 -- Called by: changed_jobs, write_definitions.
 CREATE FUNCTION rota.may_follow(j rota.jobs, of_application text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT j.application = of_application OR j.code IS NULL
@@ -124,7 +126,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
         ELSE a.job NOT IN (SELECT rota.kept_jobs(of_application)) END
 $$;
 
--- Asked by workers every few seconds: is there something that registering again would write?
+-- Whether registering again would write something; workers ask every few seconds.
 -- Called by: sql/jobs/refresh.sql.
 CREATE FUNCTION rota.must_sync(for_worker bigint) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
     SELECT EXISTS (SELECT FROM unnest(w.jobs) n JOIN rota.jobs j ON j.name = n AND j.code IS NOT NULL
@@ -143,7 +145,8 @@ $$;
 -- own jobs are its application's whatever its build: what was marked deleted is revived, as its code says; nothing
 -- else of older code counts. A job that somebody holds is left for the next time, and its build is not the newest
 -- until then, so that its workers register again; what somebody forces, waits.
--- Called by: sql/jobs/register.sql. Locks: "definitions".
+-- Called by: sql/jobs/register.sql.
+-- Locks: "definitions".
 CREATE FUNCTION rota.register_jobs(
     of_application text, of_build text, definitions jsonb, for_worker bigint DEFAULT NULL, names text[] DEFAULT NULL,
     forced text[] DEFAULT '{}'
@@ -239,7 +242,7 @@ BEGIN
         ARRAY(SELECT j.name FROM rota.jobs j WHERE j.name = ANY (changed) AND j.application = of_application), forced);
 END $$;
 
--- Default schedules of jobs whose definition is written.
+-- Brings the schedules that jobs declare up to what the code says, of those jobs whose definition is written.
 -- Called by: write_definitions.
 CREATE FUNCTION rota.sync_schedules(definitions jsonb, of_jobs text[], forced text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -289,7 +292,8 @@ BEGIN
     ON CONFLICT (tenant, name) DO NOTHING;
 END $$;
 
--- Fields that stay as they are. Exactly one column says when, so an edit of one of them holds them all.
+-- The fields of a schedule that stay as they are although the code changed. Exactly one column says when, so an edit
+-- of one of them holds them all.
 -- Called by: put_schedule, put_schedules, sql/jobs/plan.sql, sync_schedules, write_definitions.
 CREATE FUNCTION rota.kept_fields(edited jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
     SELECT ARRAY(SELECT jsonb_object_keys(edited)) ||
@@ -318,7 +322,8 @@ EXECUTE FUNCTION rota.drop_schedule();
 -- Runs what an init schedule owes to this start; whoever writes the marker first enqueues. once: again until it
 -- succeeded. One that somebody holds is answered without a run: it is still owed. Runs under limits wait for their
 -- admission.
--- Called by: sql/schedules/run_inits.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/schedules/run_inits.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.run_inits(for_worker bigint, of_release text) RETURNS TABLE (schedule text, run_id bigint)
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 #variable_conflict use_column
@@ -391,7 +396,8 @@ END $$;
 
 -- A start that an init schedule lets pass is a decision too: one row for each marker and reason, with the reason
 -- that holds.
--- Called by: run_inits. Locks: "fleet".
+-- Called by: run_inits.
+-- Locks: "fleet".
 CREATE FUNCTION rota.note_skipped_inits(for_worker bigint, of_release text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -424,7 +430,8 @@ BEGIN
     ON CONFLICT (schedule_id, nominal_at) DO NOTHING;
 END $$;
 
--- A start that is over will not come again. Releases may, and what runs once is remembered as long as its schedule.
+-- Whether a mark of an init schedule can go: a start that is over will not come again. Releases may, and what runs
+-- once is remembered as long as its schedule.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.is_old_init(i rota.init_runs, before_at timestamptz) RETURNS boolean LANGUAGE sql STABLE
 SET jit = off AS $$

@@ -67,7 +67,7 @@ END $$;
 CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode ON rota.jobs
 FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
 
--- Workers know the SQL jobs of the database; a change is called out to them.
+-- Trigger: calls out a change of a SQL job, as workers know the SQL jobs of the database.
 CREATE FUNCTION rota.call_sql_jobs() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF (TG_OP <> 'INSERT' AND OLD.kind = 'sql') OR (TG_OP <> 'DELETE' AND NEW.kind = 'sql') THEN
@@ -83,8 +83,9 @@ FOR EACH ROW EXECUTE FUNCTION rota.call_sql_jobs();
 -- since the last one.
 CREATE UNLOGGED TABLE rota.command_marks ();
 
--- Makes the function through which jobs run as this role: SECURITY DEFINER, owned by the role, executable by Rota's
--- owner only. Nothing inside depends on a search path (docs/decisions/0012-sql-jobs.md).
+-- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, with no rights for
+-- anybody until allow_run_as grants them. It refuses to work when it is no wall any more, and names everything
+-- inside by its schema.
 -- Called by: allow_run_as.
 CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -189,8 +190,8 @@ BEGIN
     END IF;
 END $$;
 
--- The cleanup of expired rows, as a job of Rota's own. Tables and columns are looked up in the catalogue, conditions
--- come from a fixed grammar: a rule is data and cannot say anything else.
+-- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
+-- from a fixed grammar: a rule is data and cannot say anything else.
 -- Called by: apply_rule, rule_age, rule_column, rule_condition, rule_filter.
 CREATE FUNCTION rota.bad_rule(rule integer, what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -212,7 +213,7 @@ BEGIN
     RETURN found;
 END $$;
 
--- {"column", "op", "value"} as SQL.
+-- A condition of a rule, {"column", "op", "value"}, as SQL.
 -- Called by: rule_filter.
 CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -249,7 +250,7 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
     PERFORM rota.bad_rule(rule, format('older_than %s is not an interval', older_than));
 END $$;
 
--- Which rows of the table one rule is about, as SQL.
+-- The rows of the table that one rule is about, as SQL.
 -- Called by: apply_rule.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -276,9 +277,10 @@ BEGIN
         FROM jsonb_array_elements(wheres) w), ' AND ');
 END $$;
 
--- {"table", "column", "older_than", "where", "batch_size", "max_batches"}: how many rows it removed, and whether it
--- stopped at its limit.
--- Called by: cleanup. Locks: rows that nobody else has locked.
+-- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
+-- it removed, and whether it stopped at its limit.
+-- Called by: cleanup.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     relation regclass := to_regclass(said ->> 'table');

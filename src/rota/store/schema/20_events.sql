@@ -2,6 +2,7 @@
 -- jobs' events and filters, made ready for `emit`. Verbs: `emit`, `emit_many`, `replay_events`. `hook_refusals`
 -- counts calls of webhooks that were refused.
 
+-- Numbers of events, in the order in which they came.
 CREATE SEQUENCE rota.event_ids;
 -- How many runs events have started: counted without a row, as duplicates are.
 CREATE SEQUENCE rota.event_starts;
@@ -127,7 +128,7 @@ CREATE FUNCTION rota.is_comparison(value jsonb) RETURNS boolean LANGUAGE sql IMM
                 ELSE false END
 $$;
 
--- The part that compares, as the text of a jsonpath; NULL: none.
+-- The part of a filter that compares, as the text of a jsonpath; NULL: none.
 -- Called by: check_event_filters, fits, follow_bindings.
 CREATE FUNCTION rota.filter_test(filter jsonb, place text DEFAULT '$') RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
@@ -176,7 +177,7 @@ BEGIN
     RETURN nullif(array_to_string(array_remove(parts, NULL), ' && '), '');
 END $$;
 
--- The part that says what must be there, for @>.
+-- The part of a filter that says what must be there, for @>.
 -- Called by: fits, follow_bindings.
 CREATE FUNCTION rota.filter_values(filter jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
@@ -206,7 +207,7 @@ CREATE FUNCTION rota.fits(payload jsonb, filter jsonb) RETURNS boolean LANGUAGE 
             rota.filter_test(coalesce(filter, '{}')) IS NULL)
 $$;
 
--- Filters follow the code until somebody touches them; newer than write_definitions, so by a trigger of their own.
+-- Trigger: filters follow the code until somebody touches them.
 CREATE FUNCTION rota.check_event_filters() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one record;
@@ -229,7 +230,7 @@ END $$;
 CREATE TRIGGER jobs_event_filters BEFORE INSERT OR UPDATE OF code, event_filters ON rota.jobs
     FOR EACH ROW EXECUTE FUNCTION rota.check_event_filters();
 
--- The words for what emit has found wrong.
+-- Says in words what emit has found wrong.
 -- Called by: emit, emit_many.
 CREATE FUNCTION rota.refuse_event(event text, payload jsonb, tenant text, key text, metadata jsonb,
     key_seconds double precision, period_seconds double precision, most_bytes bigint) RETURNS void
@@ -272,13 +273,13 @@ BEGIN
         USING ERRCODE = 'RO002';
 END $$;
 
--- The day of an event has a partition, unless no worker has run for a week.
+-- Whether the day of an event has a partition; it has, unless no worker has run for a week.
 -- Called by: emit, emit_many.
 CREATE FUNCTION rota.has_event_room(at timestamptz) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
     SELECT to_regclass('rota.events_' || to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL
 $$;
 
--- What the runs of an event know of it.
+-- What triggered_by says of the runs of an event.
 -- Called by: emit, emit_many, replay_events.
 CREATE FUNCTION rota.event_trigger(event text, event_id bigint, actor text, role text, source jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
@@ -480,7 +481,7 @@ BEGIN
     RETURN nullif(to_jsonb(made), '[]');
 END $$;
 
--- What it came to, in a word.
+-- What became of an event, in a word.
 -- Called by: sql/events/list.sql, sql/events/list_oldest.sql.
 CREATE FUNCTION rota.event_outcome(deliveries jsonb, duplicate_of bigint) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -491,10 +492,11 @@ SET jit = off AS $$
                 ELSE 'filtered' END
 $$;
 
--- Replays. Events that are kept go to a job as if it had been bound to them. None goes to the same job twice, unless
--- somebody says again. Where the job is bound to the event, its filters hold. Those that another transaction holds are
+-- Delivers events that are kept to a job as if it had been bound to them. None goes to the same job twice, unless
+-- `again` says so. Where the job is bound to the event, its filters hold. Those that another transaction holds are
 -- left out and counted.
--- Called by: sql/events/replay.sql, users. Locks: rows that nobody else has locked.
+-- Called by: sql/events/replay.sql, users.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.replay_events(
     job text, event text DEFAULT NULL, ids bigint[] DEFAULT NULL, since timestamptz DEFAULT NULL,
     until timestamptz DEFAULT NULL, tenant text DEFAULT NULL, again boolean DEFAULT false,
@@ -572,8 +574,10 @@ BEGIN
     END IF;
 END $$;
 
--- What retention removes of events beside their partitions, a portion at a time.
--- Called by: sql/retention/prune_event_keys.sql. Locks: rows that nobody else has locked.
+-- Removes keys of events that are over, a portion at a time: what retention removes of events beside their
+-- partitions.
+-- Called by: sql/retention/prune_event_keys.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_event_keys(before_at timestamptz, max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -617,7 +621,8 @@ BEGIN
 END $$;
 
 -- Removes old refusals of webhooks, so many at most.
--- Called by: sql/retention/prune_refusals.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/retention/prune_refusals.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_refusals(before_at timestamptz, max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

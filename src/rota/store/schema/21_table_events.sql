@@ -2,9 +2,10 @@
 -- writer's transaction, and `unwatch_table` takes them away; `table_watches` lists them, `watches` says whether they
 -- still work. These functions run in other people's transactions: they name everything by its schema.
 
--- Tables that are watched: what was installed, to be compared with what is there.
+-- Numbers of watches.
 CREATE SEQUENCE rota.watch_ids;
 
+-- Watches of tables: what was installed, to be compared with what is there.
 CREATE TABLE rota.table_watches (
     tenant        text COLLATE "C" NOT NULL DEFAULT '',  -- of its events, unless a column says
     id            bigint NOT NULL,
@@ -36,7 +37,8 @@ BEGIN
     RETURN found;
 END $$;
 
--- NULL for a text that names none, or is no name. Sessions of ours have no search_path: a name alone is one of public.
+-- The table that a text names; NULL for a text that names none, or is no name. Rota's sessions have no search_path:
+-- a name alone is one of public.
 -- Called by: find_table, unwatch_table.
 CREATE FUNCTION rota.table_of(table_name text) RETURNS oid LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
@@ -115,8 +117,8 @@ SET jit = off AS $$
         GROUP BY a.attnum / 40 ORDER BY a.attnum / 40) part
 $$;
 
--- A payload that runs cannot have must not fail the write that it tells of: then it has the columns of the primary key
--- only.
+-- The payload that tells of a written row. One that runs cannot have must not fail the write: then it has the
+-- columns of the primary key only.
 -- Called by: watch_row, watch_rows.
 CREATE FUNCTION rota.row_payload(relation oid, told text, operation text, old_row jsonb, new_row jsonb,
     most_bytes bigint)
@@ -140,7 +142,7 @@ BEGIN
     RETURN jsonb_build_object('table', told, 'operation', operation, 'old', NULL, 'new', NULL);
 END $$;
 
--- The runs of a batch get the numbers of their events, each its own: a batch of runs has one triggered_by.
+-- Gives the runs of a batch the numbers of their events, each its own: a batch of runs has one triggered_by.
 -- Called by: emit_many.
 CREATE FUNCTION rota.name_events(runs bigint[], event_ids bigint[]) RETURNS void LANGUAGE sql VOLATILE
 SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -149,9 +151,10 @@ SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_merg
     SELECT count(nextval('rota.event_starts')) FROM generate_series(1, cardinality(runs));
 $$;
 
--- The triggers. They run as the owner of Rota's schema, because who writes a table need not know of it; so they take
--- nothing from the caller's search_path, and no expression that somebody wrote is evaluated in them: conditions are the
--- triggers' own, and run as the writer. Arguments: watch, event, columns, tenant, tenant column.
+-- Trigger on a user's table, once for each statement: emits an event for each row. It runs as the owner of Rota's
+-- schema, because whoever writes the table need not know of Rota; so it takes nothing from the caller's search_path,
+-- and no expression that somebody wrote is evaluated in it: conditions are the triggers' own, and run as the writer.
+-- Arguments: watch, event, columns, tenant, tenant column.
 CREATE FUNCTION rota.watch_rows() RETURNS trigger LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 DECLARE
@@ -369,7 +372,7 @@ BEGIN
     RETURN done;
 END $$;
 
--- What is watched, and where it is no longer so.
+-- The tables that are watched, and what is wrong where a watch no longer works.
 -- Called by: sql/events/watches.sql, users.
 CREATE FUNCTION rota.watches() RETURNS TABLE (
     id bigint, tenant text, table_name text, event text, operations text[], update_of text[], columns text[],

@@ -12,6 +12,7 @@ CREATE FUNCTION rota.tenant_fault(name text) RETURNS text LANGUAGE sql IMMUTABLE
                 WHEN name ~ '^ | $' THEN 'neither begins nor ends with a space' END
 $$;
 
+-- What somebody said about a tenant. Without a row it has the defaults.
 CREATE TABLE rota.tenants (
     name                  text COLLATE "C" PRIMARY KEY CONSTRAINT tenants_name CHECK (rota.tenant_fault(name) IS NULL),
     weight                real NOT NULL DEFAULT 1 CONSTRAINT tenants_weight CHECK (weight >= 0.01 AND weight <= 1000),
@@ -37,7 +38,7 @@ CREATE TABLE rota.tenants (
 CREATE INDEX tenants_paused ON rota.tenants (paused_until) WHERE is_paused;
 COMMENT ON TABLE rota.tenants IS 'What differs from the defaults for a tenant. One without a row has them all.';
 
--- Which of the settings is out of its range, in words.
+-- Which setting of a tenant is out of its range, in words; NULL: none.
 -- Called by: set_tenant.
 CREATE FUNCTION rota.setting_fault(settings jsonb, otherwise text) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -71,7 +72,7 @@ BEGIN
     END IF;
 END $$;
 
--- Schedules say whose they are under the same rule. Those that are there go on, whatever their tenants are called.
+-- Trigger: the tenant of a schedule has a name that a tenant can have.
 CREATE FUNCTION rota.check_schedule_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.check_tenant(NEW.tenant);
@@ -80,7 +81,7 @@ END $$;
 CREATE TRIGGER a_tenant BEFORE INSERT OR UPDATE OF tenant ON rota.schedules FOR EACH ROW
     WHEN (NEW.tenant <> '') EXECUTE FUNCTION rota.check_schedule_tenant();
 
--- Plain SQL is held to the audit as well.
+-- Trigger: version and time of a change of a tenant, by plain SQL too.
 CREATE FUNCTION rota.stamp_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.name <> OLD.name THEN
@@ -120,8 +121,9 @@ END $$;
 CREATE TRIGGER tenants_audit AFTER INSERT OR UPDATE OR DELETE ON rota.tenants FOR EACH ROW
     EXECUTE FUNCTION rota.note_tenant();
 
--- Only what is named changes; null is the default. The row is made if there is none.
--- Called by: sql/tenants/set.sql, users. Locks: rows.
+-- Changes what is named of a tenant's settings; null is the default. The row is made if there is none.
+-- Called by: sql/tenants/set.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.set_tenant(name text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -174,8 +176,9 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Back to the defaults. Its data stays.
--- Called by: sql/tenants/remove.sql, users. Locks: rows.
+-- Sets a tenant back to the defaults. Its data stays.
+-- Called by: sql/tenants/remove.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.remove_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -193,8 +196,8 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Pausing a paused tenant again moves the end. Answers how many runs it held at once; workers hold the rest, and what
--- comes.
+-- Holds a tenant's runs until it is resumed, or until that time; pausing a paused tenant again moves the end.
+-- Answers how many runs it held at once; workers hold the rest, and what comes.
 -- Called by: sql/tenants/pause.sql, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -231,7 +234,7 @@ CREATE FUNCTION rota.tenant_is_paused(t rota.tenants) RETURNS boolean LANGUAGE s
     SELECT t.is_paused AND (t.paused_until IS NULL OR t.paused_until > rota.now())
 $$;
 
--- Answers how many runs it freed at once; workers free the rest.
+-- Frees a tenant's runs; answers how many it freed at once. Workers free the rest.
 -- Called by: sql/tenants/resume.sql, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -250,7 +253,8 @@ BEGIN
 END $$;
 
 -- Holds the ready runs of a paused tenant, so many at most; limits get their slots back.
--- Called by: pause_tenant, tend_pauses. Locks: rows that nobody else has locked.
+-- Called by: pause_tenant, tend_pauses.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.hold_runs_of(of_tenant text, max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -284,7 +288,8 @@ END $$;
 
 -- Frees the runs that the pause of a tenant held, so many at most. They keep their place in the line; one under a
 -- limit waits for its admission next.
--- Called by: resume_tenant, tend_pauses. Locks: rows that nobody else has locked.
+-- Called by: resume_tenant, tend_pauses.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.free_runs_of(of_tenant text, max_runs integer) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -308,32 +313,10 @@ BEGIN
     RETURN freed;
 END $$;
 
--- Writes down which pauses are over and calls who waits. Answers the seconds until the next one is.
--- Called by: promote_runs. Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.end_pauses(clock timestamptz) RETURNS double precision LANGUAGE plpgsql VOLATILE
-SET jit = off AS $$
-DECLARE
-    over record;
-BEGIN
-    FOR over IN
-        SELECT q.name, q.paused_until FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock ORDER BY q.name
-        FOR UPDATE SKIP LOCKED
-    LOOP
-        UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
-            paused_until = NULL
-        WHERE q.name = over.name;
-        PERFORM rota.write_audit('rota', 'queue.resumed', 'queue', over.name,
-            jsonb_build_object('is_paused', true, 'paused_until', over.paused_until), '{"is_paused": false}',
-            'its pause was over');
-        PERFORM rota.wake(ARRAY[over.name]);
-    END LOOP;
-    RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
-        WHERE q.is_paused AND q.paused_until > clock);
-END $$;
-
 -- One turn of a worker: ends pauses that are over, holds what has come for those that are paused, frees what was held
 -- for the others. Answers how many runs it moved, and whether any tenant wants another look soon.
--- Called by: tend_tenants. Locks: "tenants" if it is free, rows that nobody else has locked.
+-- Called by: tend_tenants.
+-- Locks: "tenants" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.tend_pauses(max_runs integer, OUT moved integer, OUT is_wanted boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -369,8 +352,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Called with each enqueue that names a tenant: its name, and its quota if it has one. What it compares with is about a
--- second old, and nothing is counted in the caller's transaction.
+-- Asked with each enqueue that names a tenant: refuses a name that none can have, and what is over its quota
+-- (RO031). What it compares with is about a second old, and what it counts is appended: no two enqueues wait for one
+-- another.
 -- Called by: enqueue_batch, enqueue_many, enqueue_run, users.
 CREATE FUNCTION rota.check_quota(tenant text, runs bigint DEFAULT 1, bytes bigint DEFAULT 0) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -409,6 +393,7 @@ BEGIN
     RAISE EXCEPTION '%', fault USING ERRCODE = 'RO031', HINT = hint;
 END $$;
 
+-- What waits and runs of each tenant.
 CREATE TABLE rota.tenant_depths (
     tenant    text COLLATE "C" PRIMARY KEY,
     blocked   bigint NOT NULL DEFAULT 0,
@@ -421,6 +406,7 @@ CREATE TABLE rota.tenant_depths (
 );
 COMMENT ON TABLE rota.tenant_depths IS 'What waits and runs by tenant, as it was counted last.';
 
+-- One row: when that was counted, and how long it took.
 CREATE TABLE rota.tenant_marks (
     is_only    boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     counted_at timestamptz NOT NULL,
@@ -429,6 +415,7 @@ CREATE TABLE rota.tenant_marks (
 COMMENT ON TABLE rota.tenant_marks IS 'When tenants were counted, and how long that took.';
 INSERT INTO rota.tenant_marks VALUES (true, '2000-01-01', 0);
 
+-- What each tenant did by day, for quotas and statistics.
 CREATE TABLE rota.tenant_days (
     tenant    text COLLATE "C" NOT NULL,
     day       date NOT NULL,              -- UTC
@@ -443,6 +430,7 @@ CREATE TABLE rota.tenant_days (
 CREATE INDEX tenant_days_day ON rota.tenant_days (day);
 COMMENT ON TABLE rota.tenant_days IS 'What each tenant enqueued and how its attempts ended, by day.';
 
+-- What has come since: appended, so that enqueues of one tenant do not wait for one another.
 CREATE TABLE rota.tenant_changes (
     tenant    text COLLATE "C" NOT NULL,
     day       date NOT NULL DEFAULT (rota.now() AT TIME ZONE 'UTC')::date,
@@ -473,7 +461,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Of all tenants, as often as it is worth: a count that took long is not made again soon.
+-- Counts what waits and runs by tenant, as often as it is worth it: a count that took long is not made again soon.
 -- Called by: tend_tenants.
 CREATE FUNCTION rota.count_tenants(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
@@ -527,9 +515,11 @@ BEGIN
         seconds = d.seconds + excluded.seconds;
 END $$;
 
--- One turn of a worker. Answers how many runs it held or freed, and after how many seconds somebody should look again;
--- NULL: nobody is in a hurry. Where no run has a tenant, it costs three looks at empty indexes.
--- Called by: sql/tenants/tend.sql. Locks: "tenants" if it is free.
+-- One turn of a worker about tenants: pauses, quotas, counts. Answers how many runs it held or freed, and after how
+-- many seconds somebody should look again; NULL: nobody is in a hurry. Where no run has a tenant, it costs three
+-- looks at empty indexes.
+-- Called by: sql/tenants/tend.sql.
+-- Locks: "tenants" if it is free.
 CREATE FUNCTION rota.tend_tenants(max_runs integer, OUT moved integer, OUT next_seconds double precision)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -557,9 +547,10 @@ BEGIN
     END IF;
 END $$;
 
--- Runs of one tenant that ended before an instant, with attempts and lines, so many at most. Partitions of later days
--- are not looked at.
--- Called by: delete_tenant_part, sql/retention/prune_tenant.sql. Locks: rows that nobody else has locked.
+-- Removes runs of one tenant that ended before an instant, with attempts and lines, so many at most. Partitions of
+-- later days are not looked at.
+-- Called by: delete_tenant_part, sql/retention/prune_tenant.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_tenant(of_tenant text, of_states text[], before_at timestamptz, max_runs integer)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan
 SET jit = off AS $$
@@ -581,10 +572,11 @@ BEGIN
     RETURN cardinality(ids);
 END $$;
 
--- All data of a tenant, part by part and so many rows at a time: `part` is one of those that store/tenant_delete.py
--- lists, in its order. What its operators did stays in the audit. Runs that a worker has are left; whoever deletes sees
--- to them first.
--- Called by: sql/tenants/delete_part.sql. Locks: rows that nobody else has locked.
+-- Deletes the data of a tenant, part by part and so many rows at a time: `part` is one of those that
+-- store/tenant_delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
+-- left; whoever deletes sees to them first.
+-- Called by: sql/tenants/delete_part.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.delete_tenant_part(of_tenant text, part text, max_rows integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan SET jit = off
 SET lock_timeout = '5s' AS $$
@@ -687,7 +679,8 @@ BEGIN
     RETURN removed;
 END $$;
 
--- What is left of runs that are gone already: attempts and lines of one stretch of time, which have no index by tenant.
+-- Deletes attempts and lines of a tenant in one stretch of time, which have no index by tenant: what is left of runs
+-- that are gone already.
 -- Called by: sql/tenants/delete_traces.sql.
 CREATE FUNCTION rota.delete_tenant_traces(of_tenant text, from_at timestamptz, to_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_custom_plan SET jit = off AS $$
@@ -703,7 +696,7 @@ BEGIN
     RETURN attempts + lines;
 END $$;
 
--- The end of it: the settings go, and the audit says what was deleted.
+-- The end of deleting a tenant: the settings go, and the audit says what was deleted.
 -- Called by: sql/tenants/forget.sql.
 CREATE FUNCTION rota.forget_tenant(of_tenant text, removed jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$

@@ -3,6 +3,7 @@
 -- in use, `limit_releases` what was given back and is not counted yet. Verbs: `set_limit`, `remove_limit`,
 -- `unblock_limit`.
 
+-- One row for each limit. `jobs` are those that it holds; NULL: all.
 CREATE TABLE rota.limits (
     -- whose runs it holds; '': those of all tenants, together
     tenant         text COLLATE "C" NOT NULL DEFAULT '',
@@ -75,7 +76,8 @@ BEGIN
     RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = coalesce(hint, '');
 END $$;
 
--- Trigger: says in words what is wrong with a limit, and fills in what follows from the rest.
+-- Trigger: says in words what is wrong with a limit. A limit that counts something else than before gets a new id,
+-- so that runs leave the old counters; a change of its numbers gets a new version.
 CREATE FUNCTION rota.check_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.name IS NULL OR NEW.name !~ '^[^[:cntrl:]]{1,200}$' THEN
@@ -138,7 +140,7 @@ BEGIN
 END $$;
 CREATE TRIGGER limits_check BEFORE INSERT OR UPDATE ON rota.limits FOR EACH ROW EXECUTE FUNCTION rota.check_limit();
 
--- Every change is in the audit, whoever makes it how, and takes effect at once.
+-- Trigger: writes every change of a limit to the audit, and wakes the admission, so that it takes effect at once.
 CREATE FUNCTION rota.audit_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden constant text[] := '{id,version,code,adopted_id,created_at,updated_at,updated_by,is_edited}';
@@ -178,8 +180,9 @@ BEGIN
     RETURN one;
 END $$;
 
--- Makes a limit, or changes what is named. Errors: RO017 it makes no sense, RO016 there is none.
--- Called by: sql/limits/set.sql, users. Locks: rows.
+-- Makes a limit, or changes what is named. RO017: it makes no sense; RO016: there is none.
+-- Called by: sql/limits/set.sql, users.
+-- Locks: rows.
 CREATE FUNCTION rota.set_limit(name text, changes jsonb, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -218,7 +221,7 @@ BEGIN
     RETURN (SELECT l.id FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name);
 END $$;
 
--- What waits for it goes on. Of a limit that the code declares, an operator's values go: 'reset'.
+-- Removes a limit; what waits for it goes on. Of a limit that the code declares, an operator's values go: 'reset'.
 -- Called by: sql/limits/remove.sql, users.
 CREATE FUNCTION rota.remove_limit(name text, tenant text DEFAULT '', reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -250,8 +253,8 @@ CREATE FUNCTION rota.limit_of(key text) RETURNS rota.limits LANGUAGE sql STABLE 
     SELECT l FROM rota.limits l WHERE l.id = substr(split_part(limit_of.key, ':', 1), 2)::bigint
 $$;
 
--- Fields of the payload ({customer_id}, {address.city}) and what every run has ({tenant}, {queue}, {job}, {schedule}),
--- in their places.
+-- A key of a limit with its places filled in: fields of the payload ({customer_id}, {address.city}) and what every
+-- run has ({tenant}, {queue}, {job}, {schedule}).
 -- Called by: limit_keys_of.
 CREATE FUNCTION rota.fill_key(template text, payload jsonb, job text, queue text, tenant text, schedule text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
@@ -295,7 +298,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
             AND (l.schedule IS NULL OR l.schedule = limit_keys_of.schedule)) m
 $$;
 
--- What a run still needs. Tokens of a rate are spent by every admission, and never held.
+-- The keys that a run still needs. Tokens of a rate are spent by every admission, and never held.
 -- Called by: adopt_runs, forget_key, free_known_runs, line_of, promote_runs, requeue_runs.
 CREATE FUNCTION rota.missing_keys(limit_keys text[], slots text[]) RETURNS text[] LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -314,7 +317,7 @@ END $$;
 CREATE TRIGGER jobs_limits BEFORE INSERT OR UPDATE OF code ON rota.jobs FOR EACH ROW
     EXECUTE FUNCTION rota.note_limits();
 
--- What one job's code says about one limit; an operator's values stay, unless they are to go.
+-- Writes what one job's code says about one limit; an operator's values stay, unless they are to go.
 -- Called by: follow_limits, remove_limit.
 CREATE FUNCTION rota.follow_limit(of_name text, declared jsonb, is_forced boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -335,7 +338,7 @@ BEGIN
                ORDER BY 1)));
 END $$;
 
--- The limits of a job follow its code; one that several jobs name holds the runs of all of them together.
+-- Trigger: the limits of a job follow its code; one that several jobs name holds the runs of all of them together.
 CREATE FUNCTION rota.follow_limits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one  record;
@@ -378,7 +381,7 @@ WHEN (NEW.limits IS DISTINCT FROM OLD.limits OR NEW.limits IS NOT NULL
     AND NEW.deleted_from_code_at IS DISTINCT FROM OLD.deleted_from_code_at)
 EXECUTE FUNCTION rota.follow_limits();
 
--- A run that was put aside, or given a schedule: under the limits that hold now.
+-- Puts a run under the limits that hold now: one that was put aside, or given a schedule.
 -- Called by: backfill_schedule, trigger_schedule.
 CREATE FUNCTION rota.limit_run(of_run bigint) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
@@ -398,7 +401,7 @@ BEGIN
     END IF;
 END $$;
 
--- Slots go back. Of a sequence the end is told, as it decides who is next.
+-- Gives the slots of runs back. Of a sequence the end is told too, as it decides who is next.
 -- Called by: enqueue_run.
 CREATE FUNCTION rota.release_slots(slots text[], of_run bigint DEFAULT NULL, ended_as text DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$

@@ -68,7 +68,7 @@ SET enable_sort = off SET jit = off AS $$
     WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
 $$;
 
--- Room for one more run of this cost.
+-- Whether a key has room for one more run of this cost.
 -- Called by: take_others.
 CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
 RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
@@ -76,7 +76,7 @@ RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
                        ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
 $$;
 
--- Keys that somebody waits for, from the next one on.
+-- The keys that somebody waits for, from the next one on.
 -- Called by: admit_runs.
 CREATE FUNCTION rota.waited_keys(after_key text, most integer) RETURNS SETOF text LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -91,8 +91,8 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET j
     SELECT key FROM keys WHERE key IS NOT NULL
 $$;
 
--- What is worth a look: keys of which something was given back, and of those that somebody waits for the ones with
--- room.
+-- The keys that are worth a look: those of which something was given back, and of those that somebody waits for the
+-- ones with room.
 -- Called by: admit_runs.
 CREATE FUNCTION rota.keys_with_room(waited text[], clock timestamptz) RETURNS SETOF text LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -110,8 +110,10 @@ SET jit = off AS $$
     ) k ORDER BY 1
 $$;
 
--- Who is next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody holds it.
--- Called by: admit_key. Locks: rows that nobody else has locked.
+-- The runs that are next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody
+-- holds it.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.line_of(l rota.limits, of_key text, most integer, only_run bigint)
 RETURNS TABLE (id bigint, missing text[], payload jsonb) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
@@ -139,8 +141,9 @@ BEGIN
         FROM rota.open_runs o WHERE o.id = head AND o.held_by = 'limit' AND o.limit_key = of_key FOR UPDATE SKIP LOCKED;
 END $$;
 
--- The counter of a key, locked, with what was given back taken off; nothing where somebody else holds it.
--- Called by: admit_key, adopt_runs, take_others. Locks: rows that nobody else has locked.
+-- Locks the counter of a key, with what was given back taken off; nothing where somebody else holds it.
+-- Called by: admit_key, adopt_runs, take_others.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.take_slots(l rota.limits, of_key text) RETURNS rota.limit_slots LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -195,8 +198,8 @@ BEGIN
     END IF;
 END $$;
 
--- A run that needs more than the key it waits for. All or nothing, and what is full is where it waits from now on.
--- Answers whether it has them all: NULL where somebody holds one of the counters.
+-- Takes the other keys of a run that needs more than the one it waits for: all or nothing, and what is full is where
+-- it waits from now on. Answers whether it has them all: NULL where somebody holds one of the counters.
 -- Called by: admit_key.
 CREATE FUNCTION rota.take_others(of_run bigint, payload jsonb, others text[], clock timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -282,7 +285,7 @@ BEGIN
     RETURN touched;
 END $$;
 
--- One key: as many as there is room for.
+-- Admits the runs that wait for one key, as many as there is room for.
 -- Called by: admit_runs.
 CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
     OUT is_more boolean, OUT ready bigint[], OUT touched text[])
@@ -366,9 +369,11 @@ BEGIN
     END IF;
 END $$;
 
--- The whole of it. Answers how many runs got what they waited for, the seconds until the next look (NULL: when called),
--- from where on to look for keys next time, and whether anybody waits (NULL: there are no limits).
--- Called by: sql/limits/admit.sql, users. Locks: "admission" if it is free.
+-- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
+-- waits (NULL: there are no limits).
+-- Called by: sql/limits/admit.sql, users.
+-- Locks: "admission" if it is free.
 CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
     OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
@@ -432,9 +437,10 @@ BEGIN
     END IF;
 END $$;
 
--- What a limit does with runs that find it full, if they are not to wait. A run that has been at work before always
--- waits.
--- Called by: admit_key. Locks: rows that nobody else has locked.
+-- Does what a limit says to runs that find it full, if they are not to wait. A run that has been at work before
+-- always waits.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.settle_full(l rota.limits, of_key text) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -476,8 +482,9 @@ BEGIN
     RETURN cardinality(gone);
 END $$;
 
--- Runs from before a limit: those that wait come under it, those that run count. A thousand a call.
--- Called by: admit_runs. Locks: rows that nobody else has locked.
+-- Brings runs from before a limit under it: those that wait wait for it, those that run count. A thousand a call.
+-- Called by: admit_runs.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.adopt_runs(max_runs integer DEFAULT 1000) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -525,8 +532,9 @@ BEGIN
     RETURN greatest(seen, 1);
 END $$;
 
--- A limit that is gone: whoever waits for it, waits for the rest only.
--- Called by: admit_key. Locks: rows that nobody else has locked.
+-- A limit is gone: whoever waits for one of its keys, waits for the rest only.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.forget_key(of_key text, max_runs integer, OUT admitted integer, OUT touched text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -552,6 +560,7 @@ BEGIN
     touched := rota.make_ready(ready);
 END $$;
 
+-- Counters that had gone wrong: each row is a mistake that was found and mended.
 CREATE TABLE rota.limit_repairs (
     tenant  text COLLATE "C" NOT NULL,
     key     text COLLATE "C" NOT NULL,
@@ -579,7 +588,8 @@ $$;
 
 -- Sets counters of limits that differ from the runs to what the runs say, and notes it in rota.limit_repairs;
 -- answers how many. What somebody holds is left for the next time.
--- Called by: sql/upkeep/mend_limits.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/upkeep/mend_limits.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mend_limits() RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s'
 SET jit = off AS $$
 DECLARE

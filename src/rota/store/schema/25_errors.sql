@@ -2,6 +2,8 @@
 -- appends to `error_changes`; `fold_errors` counts behind. `handled_errors` and `handled_runs` are what somebody has
 -- seen to. Views: `errors`, `dead_letters`.
 
+-- One row for each group of failures: what it looks like, where it comes from, how often it happened, and when first
+-- and last.
 CREATE TABLE rota.error_groups (
     id            text COLLATE "C" PRIMARY KEY,
     error_type    text NOT NULL,
@@ -32,6 +34,7 @@ CREATE TABLE rota.error_counts (
 ) WITH (fillfactor = 70);
 CREATE INDEX error_counts_at ON rota.error_counts (at);
 
+-- Failures that are not counted yet: appended by whoever ends an attempt.
 CREATE TABLE rota.error_changes (
     error_group text COLLATE "C" NOT NULL,
     job         text COLLATE "C" NOT NULL,
@@ -114,7 +117,7 @@ RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
         IS NOT NULL
 $$;
 
--- A run that failed without an attempt: of a job that nobody knows.
+-- Trigger: an error line for a run that failed without an attempt, of a job that nobody knows.
 CREATE FUNCTION rota.log_failed_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.log_failure(NEW.id, NEW.attempt, NEW.worker, NEW.job, NEW.tenant, NEW.error_type,
@@ -127,7 +130,8 @@ WHEN (NEW.state = 'failed' AND NEW.attempt_state IS NULL AND NEW.error_type IS N
 
 -- Adds what has happened to the groups. Nobody else writes them: what people say about a group is in a table of its
 -- own.
--- Called by: handle_error, sql/errors/fold.sql, sql/upkeep/fold_errors.sql. Locks: "errors" if it is free.
+-- Called by: handle_error, sql/errors/fold.sql, sql/upkeep/fold_errors.sql.
+-- Locks: "errors" if it is free.
 CREATE FUNCTION rota.fold_errors(max_changes integer DEFAULT 50000) RETURNS integer LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
@@ -172,9 +176,10 @@ BEGIN
     RETURN folded;
 END $$;
 
--- Counts that are older than two days, by the hour; and no more groups than somebody could look at: messages may differ
--- without end.
--- Called by: sql/upkeep/tidy_errors.sql. Locks: "errors" if it is free.
+-- Folds counts that are older than two days into hours, and drops the oldest groups beyond what somebody could look
+-- at: messages may differ without end.
+-- Called by: sql/upkeep/tidy_errors.sql.
+-- Locks: "errors" if it is free.
 CREATE FUNCTION rota.tidy_errors(most_groups integer DEFAULT 10000) RETURNS void LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '5s' SET jit = off AS $$
 BEGIN
@@ -197,7 +202,7 @@ BEGIN
         ORDER BY g.last_seen_at DESC OFFSET most_groups));
 END $$;
 
--- Groups with all that is kept about them.
+-- Deletes groups with all that is kept about them.
 -- Called by: prune_rows, tidy_errors.
 CREATE FUNCTION rota.forget_errors(ids text[]) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -220,6 +225,7 @@ BEGIN
     RETURN QUERY SELECT o.job, o.last_error FROM rota.open_runs o WHERE o.is_future ORDER BY o.run_at LIMIT most;
 END $$;
 
+-- Groups that somebody has seen to, until they happen again.
 CREATE TABLE rota.handled_errors (
     error_group text COLLATE "C" PRIMARY KEY,
     handled_at  timestamptz NOT NULL,
@@ -227,6 +233,7 @@ CREATE TABLE rota.handled_errors (
     reason      text
 );
 
+-- Failed runs that somebody has seen to.
 CREATE TABLE rota.handled_runs (
     run_id     bigint PRIMARY KEY,
     handled_at timestamptz NOT NULL,
@@ -235,7 +242,7 @@ CREATE TABLE rota.handled_runs (
 );
 CREATE INDEX handled_runs_at ON rota.handled_runs (handled_at);
 
--- Until it happens again.
+-- Marks an error group as handled, until it happens again.
 -- Called by: sql/errors/handle.sql, users.
 CREATE FUNCTION rota.handle_error(error_group text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
@@ -293,7 +300,7 @@ BEGIN
         old.tenant);
 END $$;
 
--- Who has seen that a run failed: it itself, or all of its group up to then.
+-- Who has seen to a failed run: the run itself is handled, or its group up to then.
 -- Called by: dead_letters, handle_run, sql/runs/fitting.sql, sql/runs/handled.sql.
 CREATE FUNCTION rota.handled(run_id bigint, error_group text, finished_at timestamptz)
 RETURNS TABLE (handled_at timestamptz, handled_by text, reason text) LANGUAGE sql STABLE AS $$

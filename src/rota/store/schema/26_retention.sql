@@ -2,9 +2,11 @@
 -- `prune_runs`, `prune_rows`, `prune_lines` remove what is past its time, in small steps, whole partitions where
 -- that is possible. `pruning_runs` and `pruning_logs` keep two passes apart.
 
+-- What is kept for a shorter time than usual: in partitions of its own, so that each of them goes as a whole.
 CREATE TABLE rota.ended_runs_short PARTITION OF rota.ended_runs FOR
     VALUES IN ('short') PARTITION BY RANGE (finished_at);
 
+-- What is kept for longer than usual.
 CREATE TABLE rota.ended_runs_long PARTITION OF rota.ended_runs FOR VALUES IN ('long') PARTITION BY RANGE (finished_at);
 
 -- Few partitions beat many: what is kept for a year lies in stretches of four weeks.
@@ -44,7 +46,7 @@ CREATE FUNCTION rota.run_days(policy jsonb, state text, defaults jsonb) RETURNS 
                     defaults ->> 'run_days')::integer
 $$;
 
--- A policy follows the code until somebody touches it; newer than write_definitions, so by a trigger of its own.
+-- Trigger: a policy of retention follows the code until somebody touches it.
 CREATE FUNCTION rota.check_retention() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     longest integer := (SELECT (s.retention ->> 'long_days')::integer FROM rota.settings s);
@@ -75,7 +77,7 @@ END $$;
 CREATE TRIGGER jobs_retention BEFORE INSERT OR UPDATE OF code, retention ON rota.jobs FOR EACH ROW
     EXECUTE FUNCTION rota.check_retention();
 
--- of_job NULL: all, and what holds for jobs without a policy.
+-- Writes the rules of one job from its policy; of_job NULL: of all jobs, and what holds for jobs without a policy.
 -- Called by: configure_retention, follow_retention.
 CREATE FUNCTION rota.write_keep_rules(of_job text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -138,11 +140,13 @@ $$;
 -- A pass of retention is many transactions: it holds one of these from a transaction of its own, which changes nothing.
 CREATE TABLE rota.pruning_runs ();
 
+-- The same, for passes over log lines.
 CREATE TABLE rota.pruning_logs ();
 
--- Runs of one job that ended like this, up to a place in their order; the oldest first, a portion at a time. A class
--- may be left to the dropping of its partitions. What somebody works on just now is left for the next pass.
--- Called by: sql/retention/prune_runs.sql. Locks: rows that nobody else has locked.
+-- Removes runs of one job that ended like this, up to a place in their order; the oldest first, a portion at a time.
+-- A class may be left to the dropping of its partitions. What somebody works on just now is left for the next pass.
+-- Called by: sql/retention/prune_runs.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_runs(of_job text, of_states text[], upto_at timestamptz, upto_id bigint, spared_class text,
     max_runs integer)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan
@@ -169,7 +173,8 @@ END $$;
 
 -- Removes rows of the small tables that are kept by time, the oldest first, so many at most. `part` names the table,
 -- as in store/retention.py.
--- Called by: sql/retention/prune_rows.sql. Locks: rows that nobody else has locked.
+-- Called by: sql/retention/prune_rows.sql.
+-- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_rows(relation text, before_at timestamptz, max_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -235,8 +240,8 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Attempts and lines of the runs in a partition that was detached, a portion at a time: where to go on (NULL: done).
--- Only a run that was claimed more than once can have attempts beside its own.
+-- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: answers where to go
+-- on (NULL: done). Only a run that was claimed more than once can have attempts beside its own.
 -- Called by: sql/retention/prune_traces.sql.
 CREATE FUNCTION rota.prune_traces(partition text, after_id bigint, with_logs boolean, max_runs integer,
     OUT last_id bigint, OUT removed bigint)
@@ -251,8 +256,8 @@ BEGIN
     removed := CASE WHEN ids IS NULL THEN 0 ELSE rota.delete_traces(ids, since) END;
 END $$;
 
--- Lines of one job between two instants, about so many at a time: up to where it came (NULL: done). Those of failed
--- runs may be spared.
+-- Removes lines of one job between two instants, about so many at a time: answers up to where it came (NULL: done).
+-- Those of failed runs may be spared.
 -- Called by: sql/retention/prune_lines.sql.
 CREATE FUNCTION rota.prune_lines(of_job text, after_at timestamptz, before_at timestamptz, spare_failed boolean,
     max_lines integer, OUT last_at timestamptz, OUT removed bigint) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
@@ -267,7 +272,7 @@ BEGIN
     GET DIAGNOSTICS removed = ROW_COUNT;
 END $$;
 
--- Lines of all jobs but these, in one partition, some pages at a time: where to go on (NULL: done).
+-- Removes lines of all jobs but these, in one partition, some pages at a time: answers where to go on (NULL: done).
 -- Called by: sql/retention/prune_log_pages.sql.
 CREATE FUNCTION rota.prune_log_pages(partition text, kept_jobs text[], from_page bigint, pages integer,
     OUT next_page bigint, OUT removed bigint)
@@ -281,8 +286,8 @@ BEGIN
                  THEN from_page + pages END;
 END $$;
 
--- Not Rota's own, not one that has a run to come or that another one requires. What code declares would be made again
--- by it: that goes only where it cannot run again.
+-- Finished schedules that retention may delete: not Rota's own, not one that has a run to come or that another one
+-- requires. What code declares would be made again by it: that goes only where it cannot run again.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.old_schedules(before_at timestamptz) RETURNS SETOF bigint LANGUAGE sql STABLE SET jit = off AS $$
     SELECT s.id FROM rota.schedules s
@@ -293,7 +298,7 @@ CREATE FUNCTION rota.old_schedules(before_at timestamptz) RETURNS SETOF bigint L
           FROM rota.schedules r, jsonb_array_elements(r.requires) q WHERE q ? 'name')
 $$;
 
--- One of which a run is still to come stays whole.
+-- Backfills that retention may delete. One of which a run is still to come stays whole.
 -- Called by: prune_rows, sql/retention/count_rows.sql.
 CREATE FUNCTION rota.old_backfills(before_at timestamptz) RETURNS SETOF bigint LANGUAGE sql STABLE SET jit = off AS $$
     SELECT b.id FROM rota.backfills b

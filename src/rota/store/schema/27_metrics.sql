@@ -78,7 +78,7 @@ CREATE FUNCTION rota.add_tallies(
         histogram = r.histogram + excluded.histogram
 $$;
 
--- Which sums a minute belongs to.
+-- The longer spans that a minute belongs to.
 -- Called by: fold_rollups.
 CREATE FUNCTION rota.spans_of(minute timestamptz) RETURNS TABLE (span text, started_at timestamptz)
 LANGUAGE sql IMMUTABLE AS $$
@@ -91,7 +91,8 @@ $$;
 -- Folds minutes that are over into one row for all workers, one minute at a time, and adds them to the longer spans. A
 -- worker writes every second, into the minute of the moment: after five seconds hardly anything still comes, and what
 -- comes is folded the next time.
--- Called by: sql/upkeep/fold_rollups.sql. Locks: "rollups" if it is free.
+-- Called by: sql/upkeep/fold_rollups.sql.
+-- Locks: "rollups" if it is free.
 CREATE FUNCTION rota.fold_rollups(max_minutes integer) RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
 DECLARE
@@ -137,6 +138,7 @@ BEGIN
     RETURN folded;
 END $$;
 
+-- Counts that only grow, by name and labels.
 CREATE TABLE rota.counts (
     name    text COLLATE "C" NOT NULL,
     labels  jsonb NOT NULL,
@@ -158,7 +160,7 @@ CREATE TABLE rota.count_changes (
     at      timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What a worker has counted since it last wrote.
+-- Appends what a worker has counted since it last wrote.
 -- Called by: sql/counts/add.sql.
 CREATE FUNCTION rota.add_counts(names text[], labels text[], amounts bigint[], totals double precision[],
     all_buckets text[])
@@ -170,7 +172,8 @@ $$;
 
 -- Moves what was appended to rota.count_changes into rota.counts. One folder at a time (lock "counts"); writers
 -- never wait for it.
--- Called by: sql/upkeep/fold_counts.sql. Locks: "counts" if it is free.
+-- Called by: sql/upkeep/fold_counts.sql.
+-- Locks: "counts" if it is free.
 CREATE FUNCTION rota.fold_counts() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 BEGIN
     IF NOT rota.try_lock('counts') THEN
@@ -188,7 +191,8 @@ BEGIN
         at = greatest(c.at, excluded.at);
 END $$;
 
--- Ends of runs other than success, which the attempts that succeeded count already: so a success costs nothing here.
+-- Trigger: counts ends of runs other than success. Successes are counted by their attempts, so that one costs
+-- nothing here.
 CREATE FUNCTION rota.count_run_end() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     INSERT INTO rota.count_changes (name, labels, amount)
@@ -198,7 +202,7 @@ END $$;
 CREATE TRIGGER ended_runs_zcount AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.state <> 'succeeded')
 EXECUTE FUNCTION rota.count_run_end();
 
--- One attempt. The row is this session's own, so that nobody waits for anybody.
+-- Counts one attempt. The row is this session's own, so that nobody waits for anybody.
 -- Called by: count_lost_attempt, count_lost_end, sql/runs/time_out.sql.
 CREATE FUNCTION rota.count_attempt(job text, queue text, outcome text, duration_ms double precision) RETURNS void
 LANGUAGE sql VOLATILE SET jit = off AS $$
@@ -210,8 +214,9 @@ LANGUAGE sql VOLATILE SET jit = off AS $$
     FROM (SELECT greatest(coalesce(duration_ms, 0), 0) AS ms) d
 $$;
 
--- With attempts left it becomes a past one while its run is still its worker's. A retry of a run whose last attempt was
--- lost writes such a row too, of an attempt that was counted when the run ended.
+-- Trigger: counts a lost attempt that becomes a past one. With attempts left that happens while its run is still its
+-- worker's. A retry of a run whose last attempt was lost writes such a row too, of an attempt that was counted when
+-- the run ended.
 CREATE FUNCTION rota.count_lost_attempt() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     PERFORM rota.count_attempt(o.job, o.queue, 'lost', rota.lost_duration_ms(NEW.worker, NEW.started_at))
@@ -232,7 +237,8 @@ END $$;
 CREATE TRIGGER ended_runs_zlost AFTER INSERT ON rota.ended_runs FOR EACH ROW WHEN (NEW.attempt_state = 'lost')
 EXECUTE FUNCTION rota.count_lost_end();
 
--- Until its worker was last heard of. started_at is by the clock of the business, a heartbeat by the real one.
+-- How long a lost attempt took: until its worker was last heard of. started_at is by the clock of the business, a
+-- heartbeat by the real one.
 -- Called by: count_lost_attempt, count_lost_end.
 CREATE FUNCTION rota.lost_duration_ms(of_worker bigint, since timestamptz) RETURNS double precision
 LANGUAGE sql STABLE SET jit = off AS $$
@@ -249,7 +255,7 @@ END $$;
 CREATE TRIGGER workers_lost AFTER UPDATE OF state ON rota.workers FOR EACH ROW
 WHEN (NEW.state = 'lost' AND OLD.state <> 'lost') EXECUTE FUNCTION rota.count_lost_worker();
 
--- Every decision of a tick, and how long after its nominal time it was taken.
+-- Trigger: counts every decision of a tick, and how long after its nominal time it was taken.
 CREATE FUNCTION rota.count_decisions() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     powers constant double precision[] := ARRAY(SELECT 2::double precision ^ n FROM generate_series(0, 38) AS n);
@@ -270,7 +276,7 @@ END $$;
 CREATE TRIGGER ledger_count AFTER INSERT ON rota.ledger REFERENCING NEW TABLE AS decided FOR EACH STATEMENT
 EXECUTE FUNCTION rota.count_decisions();
 
--- Of the unfinished runs of a schedule, those that somebody triggered: one that counts from the end of its runs does
+-- Counts the unfinished runs of a schedule that somebody triggered: one that counts from the end of its runs does
 -- not wait for them.
 -- Called by: sql/schedules/read_due.sql.
 CREATE FUNCTION rota.count_triggered(schedule_id bigint) RETURNS integer LANGUAGE sql STABLE
@@ -279,6 +285,7 @@ SET enable_seqscan = off SET jit = off AS $$
         AND o.scheduled_for IS NULL
 $$;
 
+-- How many runs of each job have ended how, up to a moment.
 CREATE TABLE rota.job_counts (
     job        text COLLATE "C" PRIMARY KEY,
     counted_to timestamptz NOT NULL,  -- those finished up to here are in the counts
@@ -289,7 +296,8 @@ CREATE TABLE rota.job_counts (
 
 -- Adds to rota.job_counts what has ended since the last count, up to two minutes ago: by then every end that was
 -- stamped earlier is committed. One counter at a time.
--- Called by: sql/upkeep/count_runs.sql. Locks: "job_counts" if it is free.
+-- Called by: sql/upkeep/count_runs.sql.
+-- Locks: "job_counts" if it is free.
 CREATE FUNCTION rota.count_ended_runs() RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off
 SET lock_timeout = '5s' AS $$
 DECLARE
@@ -333,6 +341,7 @@ CREATE TABLE rota.depths (
     PRIMARY KEY (queue, job)
 ) WITH (fillfactor = 50);
 
+-- One row: when depths were counted, and how long it took.
 CREATE TABLE rota.depth_marks (
     is_only_row boolean PRIMARY KEY DEFAULT true CHECK (is_only_row),
     counted_at  timestamptz NOT NULL DEFAULT '-infinity',  -- real clock
@@ -343,7 +352,8 @@ INSERT INTO rota.depth_marks DEFAULT VALUES;
 -- Counts open runs into rota.depths unless that was done less than so many seconds ago; a long count less often, so
 -- that it takes under 2 % of the time, but no count that took long and no clock that was set back puts the next one
 -- off for more than five minutes. Answers whether it counted.
--- Called by: read_depths, sql/upkeep/count_depths.sql. Locks: "depths" if it is free.
+-- Called by: read_depths, sql/upkeep/count_depths.sql.
+-- Locks: "depths" if it is free.
 CREATE FUNCTION rota.count_depths(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
 SET jit = off SET lock_timeout = '5s' AS $$
 DECLARE
@@ -373,8 +383,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- What waits and runs by queue and job: counted now while that is cheap, else as it was counted at most two seconds
--- ago.
+-- What waits and runs by queue and job: counted now while that is cheap, else as it was counted last, about two
+-- seconds ago or as long as a count takes.
 -- Called by: sql/attention/unserved.sql, sql/jobs/depths.sql, sql/logs/of_queue.sql, sql/queues/jobs.sql,
 -- sql/queues/list.sql, sql/stats/depths.sql, take_sample.
 CREATE FUNCTION rota.read_depths() RETURNS TABLE (
@@ -419,8 +429,10 @@ CREATE TABLE rota.samples (
 COMMENT ON TABLE rota.samples
     IS 'What waited and ran in each minute of the last nine days, and how long claims took up to then.';
 
--- Once a minute, by whoever comes first. A queue that rests has no row; the two hundred busiest have.
--- Called by: sql/upkeep/take_sample.sql. Locks: "samples" if it is free.
+-- Writes how queues stand, once a minute, by whoever comes first. A queue that rests has no row; the two hundred
+-- busiest have.
+-- Called by: sql/upkeep/take_sample.sql.
+-- Locks: "samples" if it is free.
 CREATE FUNCTION rota.take_sample() RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     this_minute constant timestamptz := date_trunc('minute', rota.now());
@@ -456,8 +468,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- From here on others wait. The view first, and the tables in the order of their readers: nobody who holds one of them
--- waits for another.
+-- What lists show of each job.
 CREATE VIEW rota.job_status AS
 SELECT j.name, j.queue, j.is_enabled AS enabled,
        CASE WHEN j.is_enabled THEN 'active' ELSE 'disabled' END AS state,

@@ -2,6 +2,7 @@
 -- findings (a code and facts); `reasons` holds the words and the order in which they are said. Why:
 -- docs/decisions/0026-why.md.
 
+-- The words of why, by code: kept here, so that every face says the same.
 CREATE TABLE rota.reasons (
     code      text COLLATE "C" PRIMARY KEY,
     place     smallint NOT NULL,               -- the lowest is said first
@@ -207,13 +208,13 @@ CREATE FUNCTION rota.number_words(amount bigint) RETURNS text LANGUAGE sql IMMUT
     SELECT to_char(amount, 'FM999,999,999,999,999,999')
 $$;
 
--- 1 run, 12 runs
+-- A number and its noun: 1 run, 12 runs.
 -- Called by: many.
 CREATE FUNCTION rota.plural_words(amount bigint, noun text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT rota.number_words(amount) || ' ' || noun || CASE WHEN amount = 1 THEN '' ELSE 's' END
 $$;
 
--- 84 ms, 4.2 s, 4 min 10 s, 2 h 14 min, 3 d 4 h
+-- A duration: 84 ms, 4.2 s, 4 min 10 s, 2 h 14 min, 3 d 4 h.
 -- Called by: why_busy, why_depths, why_ended_run, why_late, why_limit.
 CREATE FUNCTION rota.duration_words(seconds double precision) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE
@@ -226,14 +227,14 @@ CREATE FUNCTION rota.duration_words(seconds double precision) RETURNS text LANGU
     FROM (SELECT greatest(seconds, 0) AS s, floor(least(greatest(seconds, 0), 1e15))::bigint AS w) x
 $$;
 
--- Between two instants; NULL where one of them is none.
+-- The seconds between two instants; NULL where one of them is none.
 -- Called by: why_busy, why_depths, why_late.
 CREATE FUNCTION rota.seconds_between(earlier timestamptz, later timestamptz) RETURNS double precision
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE WHEN isfinite(earlier) AND isfinite(later) THEN extract(epoch FROM later - earlier) END
 $$;
 
--- The only worker is, All 3 workers are, 1 of 3 workers is
+-- How many of them: The only worker is, All 3 workers are, 1 of 3 workers is.
 -- Called by: why_job, why_unfit.
 CREATE FUNCTION rota.share_words(amount bigint, of_all bigint, noun text) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -256,20 +257,20 @@ CREATE FUNCTION rota.shell_word(word text) RETURNS text LANGUAGE sql IMMUTABLE S
     SELECT CASE WHEN word ~ '^[A-Za-z0-9_./:@%+=,-]+$' THEN word ELSE '''' || replace(word, '''', '''\''''') || '''' END
 $$;
 
--- by grace, or nothing
+-- The actor: " by grace", or nothing.
 -- Called by: why_job_off, why_late, why_queue_paused, why_running, why_schedule, why_tenant_paused, why_unfit.
 CREATE FUNCTION rota.by_words(who text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT coalesce(' by ' || nullif(rota.short_words(who), ''), '')
 $$;
 
--- : “the provider is down”, or nothing
+-- The reason: ": “the provider is down”", or nothing.
 -- Called by: many.
 CREATE FUNCTION rota.because_words(said text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT coalesce(': “' || nullif(rota.short_words(said), '') || '”', '')
 $$;
 
--- In one pass: what stands in a fact is not looked at again. In a command every fact is a word of a shell, save {of}
--- and {of_tenant}, which are options; a name that begins with a dash is none.
+-- Puts facts into a sentence in one pass: what stands in a fact is not looked at again. In a command every fact is a
+-- word of a shell, save {of} and {of_tenant}, which are options; a name that begins with a dash is none.
 -- Called by: why.
 CREATE FUNCTION rota.fill_words(template text, facts jsonb, is_command boolean DEFAULT false) RETURNS text
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
@@ -416,7 +417,7 @@ BEGIN
     END IF;
 END $$;
 
--- The attempt before.
+-- What became of the attempt before.
 -- Called by: why_open_run.
 CREATE FUNCTION rota.why_last_attempt(o rota.open_runs)
 RETURNS TABLE (state text, attempt integer, worker bigint, name text, finished_at timestamptz, facts jsonb)
@@ -434,7 +435,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
     ORDER BY p.attempt DESC LIMIT 1
 $$;
 
--- A first attempt that began more than a minute after its time; and what the audit knows of the time between.
+-- Whether a first attempt began more than a minute after its time, and what the audit knows of the time between.
 -- Called by: why_ended_run, why_open_run.
 CREATE FUNCTION rota.why_late(of_run bigint, of_queue text, of_job text, of_attempt integer, due timestamptz,
     began timestamptz)
@@ -613,7 +614,7 @@ SET jit = off AS $$
     FROM rota.tenants t WHERE t.name = of_tenant AND rota.tenant_is_paused(t)
 $$;
 
--- Whether all of their slots are taken, since when and by what.
+-- Whether all slots of the workers that could are taken, since when and by what.
 -- Called by: why_workers.
 CREATE FUNCTION rota.why_busy(of_queue text, of_job text) RETURNS SETOF rota.finding LANGUAGE sql STABLE
 SET jit = off AS $$
@@ -758,7 +759,7 @@ SET jit = off AS $$
     HAVING count(*) > 0
 $$;
 
--- Those that could, but fail or drain.
+-- Workers that could take it, but fail or drain.
 -- Called by: why_workers.
 CREATE FUNCTION rota.why_unfit(of_queue text, of_job text) RETURNS SETOF rota.finding LANGUAGE sql STABLE
 SET jit = off AS $$
@@ -831,7 +832,8 @@ BEGIN
         ORDER BY r.finished_at DESC LIMIT 1) e;
 END $$;
 
--- Of the newest events only, so that it costs the same however many are kept.
+-- Why a job that is bound to events did not start: none came, or its filters let the last one pass by. Only the
+-- newest events are looked at, so that it costs the same however many are kept.
 -- Called by: why_job.
 CREATE FUNCTION rota.why_events(j rota.jobs) RETURNS SETOF rota.finding LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE

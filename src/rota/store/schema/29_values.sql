@@ -2,14 +2,15 @@
 -- and, where people write, a trigger that says in words what a constraint can only refuse. A migration that adds a
 -- column to one of these tables calls it again. It stands here because its rules look at tables of all other files.
 
--- A day off at both ends, so that it is in the years 1 to 9999 in every time zone.
+-- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
+-- it is so in every time zone.
 -- Called by: check_options, model/instants.py, move_schedule, set_clock.
 CREATE FUNCTION rota.is_instant(at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT at >= '0001-01-02 00:00Z'::timestamptz AND at < '9999-12-31 00:00Z'::timestamptz
 $$;
 
--- At most 100 levels deep, and no number beyond a double. What cannot be, by its length, its brackets or its digits, is
--- not walked through.
+-- Whether JSON is at most 100 levels deep, with no number beyond a double. What cannot be more, by its length, its
+-- brackets or its digits, is not walked through.
 -- Called by: check_options, enqueue_batch, row_payload, value_rule.
 CREATE FUNCTION rota.is_plain_json(doc jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN octet_length(doc::text) <= 200 THEN true
@@ -19,7 +20,7 @@ CREATE FUNCTION rota.is_plain_json(doc jsonb) RETURNS boolean LANGUAGE sql IMMUT
             '$.** ? (@.type() == "number" && (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))')) END
 $$;
 
--- One list of texts, none of them missing.
+-- Whether an array is one list of texts, none of them missing.
 -- Called by: check_options, value_rule.
 CREATE FUNCTION rota.is_plain_list(list text[]) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN array_ndims(list) > 1 THEN false ELSE array_position(list, NULL) IS NULL END
@@ -58,7 +59,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
     ORDER BY a.attnum
 $$;
 
--- Names the column, in a row that breaks a rule.
+-- Trigger: names the column of a row that breaks a rule.
 CREATE FUNCTION rota.refuse_values() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     one   record;
