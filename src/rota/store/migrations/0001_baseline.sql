@@ -962,8 +962,8 @@ BEGIN
     IF found.id IS NULL THEN
         RAISE EXCEPTION 'there is no worker %', of_worker USING ERRCODE = 'RO010';
     ELSIF found.state <> 'live' THEN
-        RAISE EXCEPTION 'worker % is %', of_worker, CASE WHEN rota.is_asleep(found)
-            THEN 'asleep, and comes back under another number' ELSE found.state END
+        RAISE EXCEPTION 'worker % is %', of_worker,
+            CASE WHEN rota.is_asleep(found) THEN 'asleep, and comes back under another number' ELSE found.state END
             USING ERRCODE = 'RO005';
     END IF;
     RETURN found;
@@ -1274,21 +1274,25 @@ SELECT rota.ensure_partitions(rota.now() - interval '1 day', rota.now() + interv
 -- Open and ended runs in one shape, with what lists filter by. An open run that is past its deadline shows as
 -- cancelled before anybody has ended it, unless it had started in time.
 CREATE VIEW rota.run_rows AS
-SELECT id, job, queue, CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-    OR (state = 'running' AND started_at < expires_at) THEN state ELSE 'cancelled' END AS state,
+SELECT id, job, queue,
+       CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
+              OR (state = 'running' AND started_at < expires_at) THEN state ELSE 'cancelled' END AS state,
        priority, payload, run_at, attempt, max_attempts, key, tenant,
        coalesce(tags, '{}') AS tags, coalesce(metadata, '{}') AS metadata, schedule, scheduled_for,
        coalesce(triggered_by, '{"type": "code"}') AS triggered_by, worker, last_error, message,
        NULL::jsonb AS result, created_at, started_at,
        CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-           OR (state = 'running' AND started_at < expires_at) THEN NULL
-       ELSE greatest(expires_at, created_at) END AS finished_at, NULL::real AS duration_ms, expires_at,
+              OR (state = 'running' AND started_at < expires_at) THEN NULL
+            ELSE greatest(expires_at, created_at) END AS finished_at,
+       NULL::real AS duration_ms, expires_at,
        CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-       OR (state = 'running' AND started_at < expires_at) THEN NULL ELSE 'expired' END AS end_reason,
-       attempts_used, progress, CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-           OR (state = 'running' AND started_at < expires_at) THEN held_by END AS held_by, CASE WHEN expires_at IS NULL
-           OR expires_at > (SELECT rota.now()) OR (state = 'running' AND started_at < expires_at)
-       THEN enqueued_at END AS enqueued_at, false AS is_ended, error_group
+              OR (state = 'running' AND started_at < expires_at) THEN NULL ELSE 'expired' END AS end_reason,
+       attempts_used, progress,
+       CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
+              OR (state = 'running' AND started_at < expires_at) THEN held_by END AS held_by,
+       CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
+              OR (state = 'running' AND started_at < expires_at) THEN enqueued_at END AS enqueued_at,
+       false AS is_ended, error_group
 FROM rota.open_runs
 UNION ALL
 SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, key, tenant,
@@ -1383,117 +1387,6 @@ $$;
 -- Duplicates by a sequence: it counts those too that end in an error and are rolled back.
 CREATE SEQUENCE rota.duplicates;
 
--- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
--- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
--- millisecond: it would only ever time out.
--- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
-CREATE FUNCTION rota.check_options(
-    job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
-    timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
-    run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
-    key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
-    is_checked boolean DEFAULT false
-) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
-DECLARE
-    fault text;
-    hint  text := '';
-BEGIN
-    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
-        fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
-            coalesce(jsonb_typeof(payload), 'NULL'));
-        hint := 'Write for example {"user_id": 7}.';
-    ELSIF pg_column_size(payload) > payload_bytes THEN
-        fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
-            payload_bytes);
-        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
-    ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
-        OR NOT rota.is_plain_json(backoff) THEN
-        fault := format(
-            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
-            CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
-                WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
-        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
-    ELSIF priority NOT BETWEEN 0 AND 9 THEN
-        fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
-    ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
-        fault := format('max_attempts %s of job "%s" is not between 1 and 100', max_attempts, job);
-    ELSIF timeout_seconds < 0.001 THEN
-        fault := format('timeout_seconds %s of job "%s" is less than 0.001 (a millisecond)', timeout_seconds, job);
-    ELSIF timeout_seconds > 31536000 THEN
-        fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
-    ELSIF queue = '' OR length(queue) > 100 THEN
-        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
-    ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
-        fault := format('metadata and backoff of job "%s" must be JSON objects', job);
-    ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
-        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
-        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
-    ELSIF NOT rota.is_instant(run_at) THEN
-        fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
-            job);
-    ELSIF NOT rota.is_instant(expires_at) THEN
-        fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
-            expires_at, job);
-        hint := 'Leave it out for a run that never expires.';
-    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
-        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
-    ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
-        fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
-        hint := 'infinity keeps the key for ever.';
-    ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
-        WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
-        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
-    ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
-        fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
-        hint := 'An id or a short name of your customer will do: acme, customer-17.';
-    ELSE
-        RETURN;
-    END IF;
-    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
-END $$;
-
--- What is wrong with a backoff; NULL: nothing.
--- Called by: check_options.
-CREATE FUNCTION rota.backoff_fault(backoff jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
-DECLARE
-    part record;
-BEGIN
-    IF jsonb_typeof(backoff) <> 'object' THEN
-        RETURN 'backoff is not a JSON object';
-    ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
-    END IF;
-    FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
-        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
-            OR jsonb_typeof(part.value) <> 'number'
-           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
-        END IF;
-    END LOOP;
-    RETURN NULL;
-END $$;
-
--- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
--- its place, so that no planner leaves it out.
--- Called by: enqueue_batch.
-CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
-BEGIN
-    PERFORM rota.check_options(job, payload, payload_bytes, NULL, NULL, NULL, NULL, NULL, NULL);
-    RETURN payload;
-END $$;
-
--- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
--- would keep a run from ending, and with it all that end in the same statement.
--- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
-CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN seconds IS NULL THEN NULL
-                WHEN seconds = 'infinity' THEN 'infinity'
-                WHEN seconds = 'NaN' THEN at
-                ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
-$$;
-
 -- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
 -- ctx.transaction(), its run.
 -- Called by: emit.
@@ -1504,6 +1397,33 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
                     split_part(current_setting('application_name'), ' ', 3)::bigint)
                 ELSE jsonb '{"type": "sql"}' END
 $$;
+
+-- enqueue_run for people and triggers: the same options, and the id alone as the answer.
+-- Called by: users.
+CREATE FUNCTION rota.enqueue(
+    job text,
+    payload jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    key text DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL,
+    on_conflict text DEFAULT 'return',
+    tenant text DEFAULT '',
+    max_attempts integer DEFAULT NULL,
+    timeout_seconds double precision DEFAULT NULL,
+    backoff jsonb DEFAULT NULL,
+    tags text[] DEFAULT NULL,
+    metadata jsonb DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT r.run_id FROM rota.enqueue_run(
+        enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
+        enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
+        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
+$$;
+COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
 
 -- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
 -- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
@@ -1661,8 +1581,8 @@ BEGIN
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
         enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
         enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
-        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL
-            AND at <= def.clock THEN 'limit' END);
+        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
+        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END);
 
     IF at > def.clock THEN
         PERFORM rota.wake_later(at - def.clock);
@@ -1702,33 +1622,6 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-
--- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: users.
-CREATE FUNCTION rota.enqueue(
-    job text,
-    payload jsonb DEFAULT '{}',
-    queue text DEFAULT NULL,
-    priority integer DEFAULT NULL,
-    run_at timestamptz DEFAULT NULL,
-    delay interval DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL,
-    key text DEFAULT NULL,
-    key_seconds double precision DEFAULT NULL,
-    on_conflict text DEFAULT 'return',
-    tenant text DEFAULT '',
-    max_attempts integer DEFAULT NULL,
-    timeout_seconds double precision DEFAULT NULL,
-    backoff jsonb DEFAULT NULL,
-    tags text[] DEFAULT NULL,
-    metadata jsonb DEFAULT NULL
-) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
-    SELECT r.run_id FROM rota.enqueue_run(
-        enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
-        enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
-        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
-$$;
-COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
 
 -- One enqueue without options, or with a queue or a priority only: what enqueue_run does for it, in fewer
 -- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits among it,
@@ -1976,6 +1869,117 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(ids, twins);
 END $$;
 
+-- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
+-- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
+-- millisecond: it would only ever time out.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
+CREATE FUNCTION rota.check_options(
+    job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
+    timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
+    run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
+    is_checked boolean DEFAULT false
+) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    fault text;
+    hint  text := '';
+BEGIN
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
+            coalesce(jsonb_typeof(payload), 'NULL'));
+        hint := 'Write for example {"user_id": 7}.';
+    ELSIF pg_column_size(payload) > payload_bytes THEN
+        fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
+            payload_bytes);
+        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+    ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
+        OR NOT rota.is_plain_json(backoff) THEN
+        fault := format(
+            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
+            CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
+                WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
+        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+    ELSIF priority NOT BETWEEN 0 AND 9 THEN
+        fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
+    ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
+        fault := format('max_attempts %s of job "%s" is not between 1 and 100', max_attempts, job);
+    ELSIF timeout_seconds < 0.001 THEN
+        fault := format('timeout_seconds %s of job "%s" is less than 0.001 (a millisecond)', timeout_seconds, job);
+    ELSIF timeout_seconds > 31536000 THEN
+        fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
+    ELSIF queue = '' OR length(queue) > 100 THEN
+        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
+    ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
+        fault := format('metadata and backoff of job "%s" must be JSON objects', job);
+    ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
+        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
+        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
+    ELSIF NOT rota.is_instant(run_at) THEN
+        fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
+            job);
+    ELSIF NOT rota.is_instant(expires_at) THEN
+        fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
+            expires_at, job);
+        hint := 'Leave it out for a run that never expires.';
+    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
+        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
+    ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
+        fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
+        hint := 'infinity keeps the key for ever.';
+    ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
+        WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
+        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
+    ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
+        fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
+        hint := 'An id or a short name of your customer will do: acme, customer-17.';
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- What is wrong with a backoff; NULL: nothing.
+-- Called by: check_options.
+CREATE FUNCTION rota.backoff_fault(backoff jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    part record;
+BEGIN
+    IF jsonb_typeof(backoff) <> 'object' THEN
+        RETURN 'backoff is not a JSON object';
+    ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
+        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
+    END IF;
+    FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
+        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
+            OR jsonb_typeof(part.value) <> 'number'
+           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
+            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
+-- its place, so that no planner leaves it out.
+-- Called by: enqueue_batch.
+CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    PERFORM rota.check_options(job, payload, payload_bytes, NULL, NULL, NULL, NULL, NULL, NULL);
+    RETURN payload;
+END $$;
+
+-- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
+-- would keep a run from ending, and with it all that end in the same statement.
+-- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
+CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN seconds IS NULL THEN NULL
+                WHEN seconds = 'infinity' THEN 'infinity'
+                WHEN seconds = 'NaN' THEN at
+                ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
+$$;
+
 -- Calls whoever waits for work in these queues: one of each kind (workers of the same jobs), and one more that
 -- watches. Under READ COMMITTED a worker that is not waiting yet will look again by itself (see claim_runs); above
 -- it, the caller's view of the flag is as old as its snapshot, so it calls everybody. Nothing is written, and the
@@ -2165,135 +2169,6 @@ END $$;
 -- run whose worker was lost with it is a suspect, and is claimed alone by `claim_suspect`. `hand_back_runs` gives
 -- back what was claimed and not started.
 
--- The queues that hold work: one index probe for each, however many rows wait in them.
--- Called by: hold_runs_of, sql/queues/busy.sql.
-CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-    WITH RECURSIVE found AS (
-        (SELECT queue FROM rota.open_runs WHERE is_ready AND worker IS NULL ORDER BY queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT o.queue FROM rota.open_runs o
-                WHERE o.is_ready AND o.worker IS NULL AND o.queue > f.queue ORDER BY o.queue LIMIT 1)
-        FROM found f WHERE f.queue IS NOT NULL
-    )
-    SELECT queue FROM found WHERE queue IS NOT NULL
-$$;
-
--- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one
--- goes on where it ended; the place is kept by the session.
--- Called by: pick_shared.
-CREATE FUNCTION rota.busy_tenants(of_queue text, most integer DEFAULT 100) RETURNS SETOF text
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-DECLARE
-    place constant text := 'rota' || '.turn_' || md5(of_queue);
-    nobody constant text := '';
-    start  text := coalesce(current_setting(place, true), nobody);
-    last   text := start;
-    found  text;
-    n      integer := 0;
-BEGIN
-    -- '' is a tenant too: it comes when the round begins anew.
-    FOR turn IN 1..2 LOOP
-        LOOP
-            SELECT o.tenant INTO found FROM rota.open_runs o
-            WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last ORDER BY o.tenant LIMIT 1;
-            EXIT WHEN found IS NULL OR n = most OR (turn = 2 AND found > start);
-            RETURN NEXT found;
-            n := n + 1;
-            last := found;
-        END LOOP;
-        EXIT WHEN n = most OR turn = 2;
-        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue
-            AND o.tenant = nobody) THEN
-            RETURN NEXT nobody;
-            n := n + 1;
-        END IF;
-        EXIT WHEN start = '' OR n = most;
-        last := '';
-    END LOOP;
-    IF n = most OR start <> '' THEN
-        PERFORM set_config(place, CASE WHEN n = most THEN last ELSE '' END, false);
-    END IF;
-END $$;
-
--- The tenants that have something waiting or running in a queue.
--- Called by: running_runs, why_line.
-CREATE FUNCTION rota.lane_tenants(of_queue text, most integer DEFAULT 1000) RETURNS SETOF text
-LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-    WITH RECURSIVE found (tenant) AS (
-        (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue ORDER BY o.tenant LIMIT 1)
-        UNION ALL
-        SELECT (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue AND o.tenant > f.tenant
-            ORDER BY o.tenant LIMIT 1)
-        FROM found f WHERE f.tenant IS NOT NULL
-    )
-    SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT most
-$$;
-
--- How much of a queue is a tenant's beside others that have work in it.
--- Called by: pick_shared, why_line.
-CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
-$$;
-
--- These jobs without those that are disabled: one probe while there are none.
--- Called by: claim_runs, claim_suspect.
-CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) THEN
-        RETURN names;
-    END IF;
-    RETURN ARRAY(SELECT n FROM unnest(names) n
-        WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = n AND NOT j.is_enabled));
-END $$;
-
--- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
--- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
--- Called by: claim_runs.
--- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-DECLARE
-    names   text[];
-    weights double precision[];
-    taken   integer[];
-    rest    integer := most;
-    portion integer;
-    total   double precision;
-    share   integer;
-    got     tid[];
-BEGIN
-    SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
-        taken
-    FROM (SELECT b.name, w.weight, -ln(1 - random()) / w.weight AS turn
-          FROM rota.busy_tenants(of_queue) AS b (name)
-          CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
-          WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
-    WHILE rest > 0 LOOP
-        SELECT sum(w) INTO total FROM unnest(weights) w;
-        EXIT WHEN coalesce(total, 0) = 0;
-        portion := rest;
-        FOR i IN 1..cardinality(names) LOOP
-            CONTINUE WHEN weights[i] = 0;
-            share := least(rest, ceil(portion * weights[i] / total)::integer);
-            -- What this transaction has taken before is passed over: its own locks do not hide it.
-            got := ARRAY(SELECT o.ctid FROM rota.open_runs o
-                         WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
-                           AND o.job = ANY (known_jobs)
-                         ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED);
-            RETURN QUERY SELECT unnest(got);
-            rest := rest - cardinality(got);
-            taken[i] := taken[i] + cardinality(got);
-            IF cardinality(got) < share THEN
-                weights[i] := 0;
-            END IF;
-            EXIT WHEN rest = 0;
-        END LOOP;
-    END LOOP;
-END $$;
-
 -- Claims up to max_runs for a worker, and starts its batch of before. Strict priority, then age, inside a queue;
 -- queues in the given order, none gets more than its quota. Runs with a tenant share the queue by pick_shared; the
 -- others are taken here. hints holds for each queue ten places (priorities 0 to 9) up to which this worker has
@@ -2379,6 +2254,135 @@ BEGIN
                 o.backoff, 'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
                 'run_at', o.run_at) END;
 END $$;
+
+-- These jobs without those that are disabled: one probe while there are none.
+-- Called by: claim_runs, claim_suspect.
+CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) THEN
+        RETURN names;
+    END IF;
+    RETURN ARRAY(SELECT n FROM unnest(names) n
+        WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = n AND NOT j.is_enabled));
+END $$;
+
+-- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
+-- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
+-- Called by: claim_runs.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    names   text[];
+    weights double precision[];
+    taken   integer[];
+    rest    integer := most;
+    portion integer;
+    total   double precision;
+    share   integer;
+    got     tid[];
+BEGIN
+    SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
+        taken
+    FROM (SELECT b.name, w.weight, -ln(1 - random()) / w.weight AS turn
+          FROM rota.busy_tenants(of_queue) AS b (name)
+          CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
+          WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
+    WHILE rest > 0 LOOP
+        SELECT sum(w) INTO total FROM unnest(weights) w;
+        EXIT WHEN coalesce(total, 0) = 0;
+        portion := rest;
+        FOR i IN 1..cardinality(names) LOOP
+            CONTINUE WHEN weights[i] = 0;
+            share := least(rest, ceil(portion * weights[i] / total)::integer);
+            -- What this transaction has taken before is passed over: its own locks do not hide it.
+            got := ARRAY(SELECT o.ctid FROM rota.open_runs o
+                         WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
+                           AND o.job = ANY (known_jobs)
+                         ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED);
+            RETURN QUERY SELECT unnest(got);
+            rest := rest - cardinality(got);
+            taken[i] := taken[i] + cardinality(got);
+            IF cardinality(got) < share THEN
+                weights[i] := 0;
+            END IF;
+            EXIT WHEN rest = 0;
+        END LOOP;
+    END LOOP;
+END $$;
+
+-- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one
+-- goes on where it ended; the place is kept by the session.
+-- Called by: pick_shared.
+CREATE FUNCTION rota.busy_tenants(of_queue text, most integer DEFAULT 100) RETURNS SETOF text
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    place constant text := 'rota' || '.turn_' || md5(of_queue);
+    nobody constant text := '';
+    start  text := coalesce(current_setting(place, true), nobody);
+    last   text := start;
+    found  text;
+    n      integer := 0;
+BEGIN
+    -- '' is a tenant too: it comes when the round begins anew.
+    FOR turn IN 1..2 LOOP
+        LOOP
+            SELECT o.tenant INTO found FROM rota.open_runs o
+            WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last ORDER BY o.tenant LIMIT 1;
+            EXIT WHEN found IS NULL OR n = most OR (turn = 2 AND found > start);
+            RETURN NEXT found;
+            n := n + 1;
+            last := found;
+        END LOOP;
+        EXIT WHEN n = most OR turn = 2;
+        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue
+            AND o.tenant = nobody) THEN
+            RETURN NEXT nobody;
+            n := n + 1;
+        END IF;
+        EXIT WHEN start = '' OR n = most;
+        last := '';
+    END LOOP;
+    IF n = most OR start <> '' THEN
+        PERFORM set_config(place, CASE WHEN n = most THEN last ELSE '' END, false);
+    END IF;
+END $$;
+
+-- The tenants that have something waiting or running in a queue.
+-- Called by: running_runs, why_line.
+CREATE FUNCTION rota.lane_tenants(of_queue text, most integer DEFAULT 1000) RETURNS SETOF text
+LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    WITH RECURSIVE found (tenant) AS (
+        (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue ORDER BY o.tenant LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue AND o.tenant > f.tenant
+            ORDER BY o.tenant LIMIT 1)
+        FROM found f WHERE f.tenant IS NOT NULL
+    )
+    SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT most
+$$;
+
+-- How much of a queue is a tenant's beside others that have work in it.
+-- Called by: pick_shared, why_line.
+CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
+$$;
+
+-- The queues that hold work: one index probe for each, however many rows wait in them.
+-- Called by: hold_runs_of, sql/queues/busy.sql.
+CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    WITH RECURSIVE found AS (
+        (SELECT queue FROM rota.open_runs WHERE is_ready AND worker IS NULL ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.queue FROM rota.open_runs o
+                WHERE o.is_ready AND o.worker IS NULL AND o.queue > f.queue ORDER BY o.queue LIMIT 1)
+        FROM found f WHERE f.queue IS NOT NULL
+    )
+    SELECT queue FROM found WHERE queue IS NOT NULL
+$$;
 
 -- The run that a worker isolates at this moment.
 -- Called by: claim_suspect, mark_lost_workers, may_isolate_inline, sql/runs/strays.sql,
@@ -2805,57 +2809,6 @@ SET jit = off SET lock_timeout = '5s' AS $$
     RETURNING w.id, w.name
 $$;
 
--- Runs of workers that were lost within ten of their leases; everywhere: any running run whose worker is not live,
--- the net under the rest. There is no index on worker, as it would cost every claim: this reads all that is ready,
--- but only after a loss, and one reader at a time. All runs of a worker come together, because what was lost with a
--- run counts.
--- Called by: lost_runs.
--- Locks: "rescue" if it is free.
-CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint
-LANGUAGE plpgsql VOLATILE SET jit = off SET enable_seqscan = on AS $$
-DECLARE
-    dead bigint[] := ARRAY(SELECT w.id FROM rota.workers w
-        WHERE w.state = 'lost' AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds));
-BEGIN
-    IF NOT everywhere AND dead = '{}' OR NOT rota.try_lock('rescue') THEN
-        RETURN;
-    ELSIF everywhere THEN
-        RETURN QUERY SELECT o.id FROM rota.open_runs o
-            WHERE o.is_ready AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
-            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
-    ELSE
-        RETURN QUERY SELECT o.id FROM rota.open_runs o WHERE o.is_ready AND o.worker = ANY (dead)
-            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
-    END IF;
-END $$;
-
--- What is known of lost runs before any of them is touched. is_shared: others had started on the same worker. is_freed:
--- the worker ran a known suspect in its own process, which is charged alone. is_harmless: it cannot take a process with
--- it.
--- Called by: rescue_runs.
-CREATE FUNCTION rota.lost_runs(max_runs integer, everywhere boolean) RETURNS TABLE (
-    id bigint, attempt integer, worker_name text, is_started boolean, is_shared boolean, is_freed boolean,
-    is_harmless boolean, doubts bigint
-) LANGUAGE sql VOLATILE SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
-SET jit = off SET enable_seqscan = off AS $$
-    SELECT o.id, o.attempt, coalesce(w.name, 'unknown'), s.is_started,
-           count(*) FILTER (WHERE s.is_started) OVER (PARTITION BY o.worker) > 1,
-           coalesce(w.is_isolating_inline AND w.state = 'lost' AND w.isolating_run <> o.id, false),
-           coalesce(j.kind = 'sql' OR j.is_system, false),
-           CASE WHEN o.is_suspect THEN (
-               SELECT count(*) FROM rota.past_attempts p
-               WHERE p.run_id = o.id AND p.finished_at >= o.created_at AND p.state = 'lost' AND NOT p.is_spent
-                 AND p.error_type = 'SharedLoss')
-           ELSE 0 END
-    FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)
-    JOIN rota.open_runs o ON o.id = l.id
-    LEFT JOIN rota.workers w ON w.id = o.worker
-    LEFT JOIN rota.jobs j ON j.name = o.job
-    CROSS JOIN LATERAL (SELECT coalesce(o.claim_batch, 0) <= coalesce((SELECT max(b.batch) FROM rota.batch_starts b
-        WHERE b.worker = o.worker), 0)
-                               AS is_started) s
-$$;
-
 -- Takes back the runs of workers that are not live. It asks by rows, again and again, because a claim that was under
 -- way when its worker was declared lost commits after that. What had not started goes back to its place free; so
 -- does what ran beside a suspect in the suspect's process. What had started has lost an attempt, and goes back to
@@ -2941,6 +2894,57 @@ BEGIN
     END LOOP;
     IF has_held THEN
         PERFORM pg_notify('rota', 'suspects');
+    END IF;
+END $$;
+
+-- What is known of lost runs before any of them is touched. is_shared: others had started on the same worker. is_freed:
+-- the worker ran a known suspect in its own process, which is charged alone. is_harmless: it cannot take a process with
+-- it.
+-- Called by: rescue_runs.
+CREATE FUNCTION rota.lost_runs(max_runs integer, everywhere boolean) RETURNS TABLE (
+    id bigint, attempt integer, worker_name text, is_started boolean, is_shared boolean, is_freed boolean,
+    is_harmless boolean, doubts bigint
+) LANGUAGE sql VOLATILE SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+SET jit = off SET enable_seqscan = off AS $$
+    SELECT o.id, o.attempt, coalesce(w.name, 'unknown'), s.is_started,
+           count(*) FILTER (WHERE s.is_started) OVER (PARTITION BY o.worker) > 1,
+           coalesce(w.is_isolating_inline AND w.state = 'lost' AND w.isolating_run <> o.id, false),
+           coalesce(j.kind = 'sql' OR j.is_system, false),
+           CASE WHEN o.is_suspect THEN (
+               SELECT count(*) FROM rota.past_attempts p
+               WHERE p.run_id = o.id AND p.finished_at >= o.created_at AND p.state = 'lost' AND NOT p.is_spent
+                 AND p.error_type = 'SharedLoss')
+           ELSE 0 END
+    FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)
+    JOIN rota.open_runs o ON o.id = l.id
+    LEFT JOIN rota.workers w ON w.id = o.worker
+    LEFT JOIN rota.jobs j ON j.name = o.job
+    CROSS JOIN LATERAL (SELECT coalesce(o.claim_batch, 0) <= coalesce((SELECT max(b.batch) FROM rota.batch_starts b
+        WHERE b.worker = o.worker), 0)
+                               AS is_started) s
+$$;
+
+-- Runs of workers that were lost within ten of their leases; everywhere: any running run whose worker is not live,
+-- the net under the rest. There is no index on worker, as it would cost every claim: this reads all that is ready,
+-- but only after a loss, and one reader at a time. All runs of a worker come together, because what was lost with a
+-- run counts.
+-- Called by: lost_runs.
+-- Locks: "rescue" if it is free.
+CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE SET jit = off SET enable_seqscan = on AS $$
+DECLARE
+    dead bigint[] := ARRAY(SELECT w.id FROM rota.workers w
+        WHERE w.state = 'lost' AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds));
+BEGIN
+    IF NOT everywhere AND dead = '{}' OR NOT rota.try_lock('rescue') THEN
+        RETURN;
+    ELSIF everywhere THEN
+        RETURN QUERY SELECT o.id FROM rota.open_runs o
+            WHERE o.is_ready AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
+            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
+    ELSE
+        RETURN QUERY SELECT o.id FROM rota.open_runs o WHERE o.is_ready AND o.worker = ANY (dead)
+            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
     END IF;
 END $$;
 
@@ -3504,13 +3508,13 @@ BEGIN
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         attempt, attempts_used, max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata,
         triggered_by, schedule, scheduled_for, schedule_id, last_error, error_group, limit_keys, limit_key, held_by)
-    VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at, CASE WHEN at > clock
-        THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant, coalesce(retry_run.payload, old.payload),
-        old.priority, old.attempt, old.attempts_used,
-        least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL, old.timeout_seconds, old.key,
-        old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by, old.schedule, old.scheduled_for,
-        old.schedule_id, old.error, old.error_group, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
-            THEN 'limit' END);
+    VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at,
+        CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant,
+        coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
+        old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL,
+        old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
+        old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
+        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload',
@@ -3794,9 +3798,9 @@ BEGIN
     INSERT INTO rota.run_views AS v (name, query, created_by) VALUES (save_run_view.name, save_run_view.query, who)
     ON CONFLICT ON CONSTRAINT run_views_pkey DO UPDATE SET query = excluded.query, created_by = excluded.created_by,
         created_at = excluded.created_at;
-    PERFORM rota.write_audit(who, 'view.saved', 'view', save_run_view.name, CASE WHEN old IS NOT NULL
-        THEN jsonb_build_object('query', old) END, jsonb_build_object('query', save_run_view.query),
-            save_run_view.reason);
+    PERFORM rota.write_audit(who, 'view.saved', 'view', save_run_view.name,
+        CASE WHEN old IS NOT NULL THEN jsonb_build_object('query', old) END,
+        jsonb_build_object('query', save_run_view.query), save_run_view.reason);
 END $$;
 
 -- Deletes a saved view of runs.
@@ -4341,6 +4345,17 @@ COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with t
 -- number of tickers may do so, and each nominal time is decided once. `schedule_ends` tells schedules how their runs
 -- ended (`settle_schedule_ends`).
 
+-- Stretches of due schedules that some ticker works on, each until a time. Not logged: a hold that is lost costs
+-- nothing.
+CREATE UNLOGGED TABLE rota.schedule_holds (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_due timestamptz NOT NULL,
+    first_id  bigint NOT NULL,
+    last_due  timestamptz NOT NULL,
+    last_id   bigint NOT NULL,
+    until     timestamptz NOT NULL
+);
+
 -- When the tick has something to do: zero while something is due that nobody holds; else the seconds until the next
 -- due time, or until a stretch with something due is free again. NULL: nothing will ever be due.
 -- Called by: quiet_seconds, sql/schedules/next_due.sql.
@@ -4364,6 +4379,131 @@ BEGIN
     soonest := least(soonest, held, parked);
     RETURN CASE WHEN soonest IS NOT NULL THEN greatest(extract(epoch FROM soonest), 0) END;
 END $$;
+
+-- The tick begins: takes a stretch of what is due, one ticker at a time, until the commit, so that the next one sees
+-- what this one took. A hold is a courtesy: a ticker that does not get the lock in time goes on without one, and its
+-- tick is right all the same.
+-- Called by: sql/schedules/hold_due.sql.
+-- Locks: "hold_due", rows that nobody else has locked.
+CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    -- Nobody has to wait for the disk: a stretch that is lost costs nothing, and neither does a tick (see write_ticks).
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF EXISTS (SELECT FROM rota.schedule_ends) THEN
+        PERFORM rota.settle_schedule_ends(1000);
+    END IF;
+    IF EXISTS (SELECT FROM rota.schedules s WHERE s.parked_at IS NOT NULL AND s.retry_at <= rota.now()) THEN
+        PERFORM rota.retry_parked(max_schedules);
+    END IF;
+    ids := rota.find_due(rota.now(), max_schedules);
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM rota.take_lock('hold_due', 1000);
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN;
+    END;
+    ids := rota.find_due(rota.now(), max_schedules);
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    DELETE FROM rota.schedule_holds h WHERE h.id = ANY (ARRAY(
+        SELECT o.id FROM rota.schedule_holds o WHERE o.until < clock_timestamp() FOR UPDATE SKIP LOCKED));
+    INSERT INTO rota.schedule_holds (first_due, first_id, last_due, last_id, until)
+    SELECT f.due_at, f.id, l.due_at, l.id, clock_timestamp() + make_interval(secs => hold_seconds)
+    FROM rota.schedules f, rota.schedules l WHERE f.id = ids[1] AND l.id = ids[cardinality(ids)]
+    RETURNING id INTO hold;
+END $$;
+
+-- Parked schedules whose wait is over are due again, so many at most. Rows that somebody holds are passed over.
+-- Called by: hold_due.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
+SET jit = off AS $$
+BEGIN
+    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, version = s.version + 1
+    WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
+                            ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
+END $$;
+
+-- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
+-- Called by: hold_due, next_schedule_seconds.
+CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+DECLARE
+    held    record;
+    at_due  timestamptz := '-infinity';
+    at_id   bigint := 0;
+    found   bigint[] := '{}';
+BEGIN
+    FOR held IN SELECT h.first_due, h.first_id, h.last_due, h.last_id FROM rota.schedule_holds h
+        WHERE h.until > clock_timestamp()
+                ORDER BY h.first_due, h.first_id
+    LOOP
+        IF (held.first_due, held.first_id) > (at_due, at_id) THEN
+            found := found || rota.due_between(at_due, at_id, held.first_due, held.first_id, most - cardinality(found));
+        END IF;
+        IF (held.last_due, held.last_id) > (at_due, at_id) THEN
+            at_due := held.last_due;
+            at_id := held.last_id;
+        END IF;
+    END LOOP;
+    RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
+END $$;
+
+-- The due schedules from one place in the order to another, both left out.
+-- Called by: find_due.
+CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_before timestamptz, id_before bigint,
+    most integer)
+RETURNS bigint[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN ARRAY(SELECT s.id FROM rota.schedules s
+        WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after)
+          AND (s.due_at, s.id) < (due_before, id_before)
+        ORDER BY s.due_at, s.id LIMIT most);
+END $$;
+
+-- The tick, first half: everything that deciding about these schedules needs, read in one statement.
+-- Called by: sql/schedules/read_due.sql.
+CREATE FUNCTION rota.read_due(ids bigint[])
+RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    at timestamptz := rota.now();
+BEGIN
+    RETURN QUERY
+    SELECT row_to_json(d), at,
+           (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = d.id),
+           coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = d.job),
+               false),
+           (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
+    FROM (
+        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at,
+               s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
+               s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
+               s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
+               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
+               s.last_success_for
+        -- One by one and by id: by due times it would walk over all that is due for each of them.
+        FROM unnest(ids) WITH ORDINALITY AS f (id, n)
+        CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = f.id OFFSET 0) s
+        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
+    ) d;
+END $$;
+
+-- The unfinished runs of a schedule that make up for missed times: they follow one another, and are not each other's
+-- overlap.
+-- Called by: sql/schedules/read_due.sql.
+CREATE FUNCTION rota.count_made_up(schedule_id bigint) RETURNS integer LANGUAGE sql STABLE
+SET enable_seqscan = off SET jit = off AS $$
+    SELECT count(*)::integer FROM rota.open_runs o
+    WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
+$$;
 
 -- The tick, second half: one statement writes cursors, ledger and runs, for those schedules only that are as they
 -- were read. ticks is an array of {id, version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
@@ -4486,31 +4626,6 @@ BEGIN
     RETURN QUERY SELECT unnest(written);
 END $$;
 
--- A schedule that cannot be read stops no other: it is parked with its error, and tried again after a minute, then
--- after ever longer waits of at most an hour. False if it was edited meanwhile, or somebody holds it.
--- Called by: sql/schedules/park.sql.
--- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
-        retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
-    WHERE s.id IN (SELECT p.id FROM rota.schedules p WHERE p.id = park_schedule.schedule_id AND p.version = read_version
-                   FOR UPDATE SKIP LOCKED);
-    RETURN FOUND;
-END $$;
-
--- Parked schedules whose wait is over are due again, so many at most. Rows that somebody holds are passed over.
--- Called by: hold_due.
--- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
-SET jit = off AS $$
-BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, version = s.version + 1
-    WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
-                            ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
-END $$;
-
 -- Leaves schedules alone for a while that were taken and could not be decided. Neighbours of the batch are one
 -- stretch.
 -- Called by: sql/schedules/pass_over.sql.
@@ -4528,131 +4643,6 @@ BEGIN
     GROUP BY p.island;
 END $$;
 
--- The unfinished runs of a schedule that make up for missed times: they follow one another, and are not each other's
--- overlap.
--- Called by: sql/schedules/read_due.sql.
-CREATE FUNCTION rota.count_made_up(schedule_id bigint) RETURNS integer LANGUAGE sql STABLE
-SET enable_seqscan = off SET jit = off AS $$
-    SELECT count(*)::integer FROM rota.open_runs o
-    WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
-$$;
-
--- Stretches of due schedules that some ticker works on, each until a time. Not logged: a hold that is lost costs
--- nothing.
-CREATE UNLOGGED TABLE rota.schedule_holds (
-    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    first_due timestamptz NOT NULL,
-    first_id  bigint NOT NULL,
-    last_due  timestamptz NOT NULL,
-    last_id   bigint NOT NULL,
-    until     timestamptz NOT NULL
-);
-
--- The due schedules from one place in the order to another, both left out.
--- Called by: find_due.
-CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_before timestamptz, id_before bigint,
-    most integer)
-RETURNS bigint[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-BEGIN
-    RETURN ARRAY(SELECT s.id FROM rota.schedules s
-        WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after)
-          AND (s.due_at, s.id) < (due_before, id_before)
-        ORDER BY s.due_at, s.id LIMIT most);
-END $$;
-
--- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
--- Called by: hold_due, next_schedule_seconds.
-CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET jit = off AS $$
-DECLARE
-    held    record;
-    at_due  timestamptz := '-infinity';
-    at_id   bigint := 0;
-    found   bigint[] := '{}';
-BEGIN
-    FOR held IN SELECT h.first_due, h.first_id, h.last_due, h.last_id FROM rota.schedule_holds h
-        WHERE h.until > clock_timestamp()
-                ORDER BY h.first_due, h.first_id
-    LOOP
-        IF (held.first_due, held.first_id) > (at_due, at_id) THEN
-            found := found || rota.due_between(at_due, at_id, held.first_due, held.first_id, most - cardinality(found));
-        END IF;
-        IF (held.last_due, held.last_id) > (at_due, at_id) THEN
-            at_due := held.last_due;
-            at_id := held.last_id;
-        END IF;
-    END LOOP;
-    RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
-END $$;
-
--- The tick begins: takes a stretch of what is due, one ticker at a time, until the commit, so that the next one sees
--- what this one took. A hold is a courtesy: a ticker that does not get the lock in time goes on without one, and its
--- tick is right all the same.
--- Called by: sql/schedules/hold_due.sql.
--- Locks: "hold_due", rows that nobody else has locked.
-CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
-BEGIN
-    -- Nobody has to wait for the disk: a stretch that is lost costs nothing, and neither does a tick (see write_ticks).
-    PERFORM set_config('synchronous_commit', 'off', true);
-    IF EXISTS (SELECT FROM rota.schedule_ends) THEN
-        PERFORM rota.settle_schedule_ends(1000);
-    END IF;
-    IF EXISTS (SELECT FROM rota.schedules s WHERE s.parked_at IS NOT NULL AND s.retry_at <= rota.now()) THEN
-        PERFORM rota.retry_parked(max_schedules);
-    END IF;
-    ids := rota.find_due(rota.now(), max_schedules);
-    IF ids = '{}' THEN
-        RETURN;
-    END IF;
-    BEGIN
-        PERFORM rota.take_lock('hold_due', 1000);
-    EXCEPTION WHEN lock_not_available THEN
-        RETURN;
-    END;
-    ids := rota.find_due(rota.now(), max_schedules);
-    IF ids = '{}' THEN
-        RETURN;
-    END IF;
-    DELETE FROM rota.schedule_holds h WHERE h.id = ANY (ARRAY(
-        SELECT o.id FROM rota.schedule_holds o WHERE o.until < clock_timestamp() FOR UPDATE SKIP LOCKED));
-    INSERT INTO rota.schedule_holds (first_due, first_id, last_due, last_id, until)
-    SELECT f.due_at, f.id, l.due_at, l.id, clock_timestamp() + make_interval(secs => hold_seconds)
-    FROM rota.schedules f, rota.schedules l WHERE f.id = ids[1] AND l.id = ids[cardinality(ids)]
-    RETURNING id INTO hold;
-END $$;
-
--- The tick, first half: everything that deciding about these schedules needs, read in one statement.
--- Called by: sql/schedules/read_due.sql.
-CREATE FUNCTION rota.read_due(ids bigint[])
-RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    at timestamptz := rota.now();
-BEGIN
-    RETURN QUERY
-    SELECT row_to_json(d), at,
-           (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = d.id),
-           coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = d.job),
-               false),
-           (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
-    FROM (
-        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at,
-               s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
-               s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
-               s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
-               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
-               s.last_success_for
-        -- One by one and by id: by due times it would walk over all that is due for each of them.
-        FROM unnest(ids) WITH ORDINALITY AS f (id, n)
-        CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = f.id OFFSET 0) s
-        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
-    ) d;
-END $$;
-
 -- The ticker is done with its stretch of due schedules.
 -- Called by: sql/schedules/release.sql.
 CREATE FUNCTION rota.release_hold(hold bigint) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4661,42 +4651,18 @@ BEGIN
     DELETE FROM rota.schedule_holds h WHERE h.id = hold;
 END $$;
 
--- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for later
--- (jitter, the next allowed day) waits for its time; one under a limit waits for its admission next.
--- Called by: schedule_run_ended, settle_schedule_ends, write_ticks.
+-- A schedule that cannot be read stops no other: it is parked with its error, and tried again after a minute, then
+-- after ever longer waits of at most an hour. False if it was edited meanwhile, or somebody holds it.
+-- Called by: sql/schedules/park.sql.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    clock   timestamptz := rota.now();
-    touched text[];
-    soonest timestamptz;
+CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    WITH waiting AS (
-        SELECT w.schedule_id, coalesce(min(s.max_concurrent_runs), 1) AS room,
-            coalesce(bool_or(s.overlap = 'allow'), false) AS is_free
-        FROM rota.open_runs w LEFT JOIN rota.schedules s ON s.id = w.schedule_id
-        WHERE w.schedule_id = ANY (schedules) AND w.held_by = 'overlap' GROUP BY w.schedule_id
-    ), chosen AS (
-        SELECT o.id FROM waiting w CROSS JOIN LATERAL (
-            SELECT h.id FROM rota.open_runs h WHERE h.schedule_id = w.schedule_id AND h.held_by = 'overlap'
-            ORDER BY h.scheduled_for
-            LIMIT CASE WHEN w.is_free THEN NULL ELSE greatest(0, w.room - (
-                SELECT count(*) FROM rota.open_runs r
-                WHERE r.schedule_id = w.schedule_id AND r.held_by IS DISTINCT FROM 'overlap')) END
-            FOR UPDATE SKIP LOCKED) o
-    ), freed AS (
-        UPDATE rota.open_runs o
-        SET held_by = CASE WHEN o.limit_keys IS NOT NULL AND o.run_at <= clock THEN 'limit' END,
-            limit_key = o.limit_keys[1],
-            seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
-            state = CASE WHEN o.run_at > clock THEN 'scheduled' ELSE 'queued' END
-        WHERE o.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING o.queue, o.state, o.run_at
-    )
-    SELECT array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
-    INTO touched, soonest FROM freed;
-    PERFORM rota.wake(touched), rota.wake_admission() WHERE touched IS NOT NULL;
-    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
+    UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
+        retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
+    WHERE s.id IN (SELECT p.id FROM rota.schedules p WHERE p.id = park_schedule.schedule_id AND p.version = read_version
+                   FOR UPDATE SKIP LOCKED);
+    RETURN FOUND;
 END $$;
 
 -- The ends of scheduled runs. What an end changes about its schedule waits here while somebody else holds the
@@ -4714,62 +4680,6 @@ CREATE TABLE rota.schedule_ends (
     is_init       boolean NOT NULL
 );
 CREATE INDEX schedule_ends_schedule ON rota.schedule_ends (schedule_id);
-
--- Writes the end of a schedule's run into the ledger, which outlives the run; into the schedule; and into the counts
--- of its days. The rows are locked. A run without a nominal time was triggered by somebody: its failure is not one
--- of the failures in a row, and its end moves no time.
--- Called by: schedule_run_ended, settle_schedule_ends.
-CREATE FUNCTION rota.note_schedule_end(e rota.schedule_ends) RETURNS void LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    ok      boolean := e.state = 'succeeded';
-    is_time boolean := e.scheduled_for IS NOT NULL OR e.is_init;
-BEGIN
-    UPDATE rota.ledger l
-    SET state = e.state, success = ok, duration_ms = e.duration_ms, error = e.error, lateness_ms = e.lateness_ms
-    WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id;
-    UPDATE rota.schedules s
-    SET last_run_at = greatest(s.last_run_at, e.finished_at),
-        last_run_success = CASE WHEN s.last_run_at > e.finished_at THEN s.last_run_success ELSE ok END,
-        last_success_at = CASE WHEN ok THEN greatest(s.last_success_at, e.finished_at) ELSE s.last_success_at END,
-        last_success_for = CASE WHEN ok THEN greatest(s.last_success_for, e.scheduled_for) ELSE s.last_success_for END,
-        failures_in_a_row = CASE WHEN ok THEN 0 WHEN e.state = 'failed' AND is_time THEN s.failures_in_a_row + 1
-            ELSE s.failures_in_a_row END,
-        finished_at = CASE WHEN ok AND e.is_init AND s.init = 'once' THEN e.finished_at ELSE s.finished_at END
-    WHERE s.id = e.schedule_id;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    IF is_time THEN
-        -- One that counts from the end of its run is due so long after it.
-        UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
-            version = s.version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
-    ELSE
-        -- A worker of an older release may have let it wait for this end: the next tick computes its time.
-        UPDATE rota.schedules s SET next_run_at = NULL, version = s.version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL AND s.next_run_at = 'infinity'
-          AND NOT EXISTS (SELECT FROM rota.open_runs o
-              WHERE o.schedule_id = e.schedule_id AND o.scheduled_for IS NOT NULL);
-    END IF;
-    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
-    UPDATE rota.schedules s
-    SET paused_at = rota.now(), paused_by = 'rota',
-        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed in a row'
-            ELSE format('%s runs failed in a row', s.failures_in_a_row) END
-    WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
-    IF e.is_init THEN
-        UPDATE rota.init_runs i SET state = e.state WHERE i.run_id = e.run_id;
-    END IF;
-    INSERT INTO rota.schedule_days AS d (schedule_id, day, succeeded, failed, cancelled, timed, duration_ms, longest_ms)
-    VALUES (e.schedule_id, (e.finished_at AT TIME ZONE 'UTC')::date, ok::integer, (e.state = 'failed')::integer,
-            (e.state = 'cancelled')::integer, (e.duration_ms IS NOT NULL)::integer, coalesce(e.duration_ms, 0),
-            coalesce(e.duration_ms, 0))
-    ON CONFLICT (schedule_id, day) DO UPDATE SET
-        succeeded = d.succeeded + excluded.succeeded, failed = d.failed + excluded.failed,
-        cancelled = d.cancelled + excluded.cancelled, timed = d.timed + excluded.timed,
-        duration_ms = d.duration_ms + excluded.duration_ms, longest_ms = greatest(d.longest_ms, excluded.longest_ms);
-END $$;
 
 -- Trigger: the end of a scheduled run locks the schedule, whatever it changes: a tick that holds a run back because
 -- of this one is then either seen here, or sees this end. Where the tick has the lock, the end is settled after both
@@ -4827,6 +4737,62 @@ BEGIN
         SELECT FROM rota.ledger l WHERE l.schedule_id = of_schedule AND l.nominal_at = nominal AND l.run_id = of_run);
 END $$;
 
+-- Writes the end of a schedule's run into the ledger, which outlives the run; into the schedule; and into the counts
+-- of its days. The rows are locked. A run without a nominal time was triggered by somebody: its failure is not one
+-- of the failures in a row, and its end moves no time.
+-- Called by: schedule_run_ended, settle_schedule_ends.
+CREATE FUNCTION rota.note_schedule_end(e rota.schedule_ends) RETURNS void LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    ok      boolean := e.state = 'succeeded';
+    is_time boolean := e.scheduled_for IS NOT NULL OR e.is_init;
+BEGIN
+    UPDATE rota.ledger l
+    SET state = e.state, success = ok, duration_ms = e.duration_ms, error = e.error, lateness_ms = e.lateness_ms
+    WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id;
+    UPDATE rota.schedules s
+    SET last_run_at = greatest(s.last_run_at, e.finished_at),
+        last_run_success = CASE WHEN s.last_run_at > e.finished_at THEN s.last_run_success ELSE ok END,
+        last_success_at = CASE WHEN ok THEN greatest(s.last_success_at, e.finished_at) ELSE s.last_success_at END,
+        last_success_for = CASE WHEN ok THEN greatest(s.last_success_for, e.scheduled_for) ELSE s.last_success_for END,
+        failures_in_a_row = CASE WHEN ok THEN 0 WHEN e.state = 'failed' AND is_time THEN s.failures_in_a_row + 1
+            ELSE s.failures_in_a_row END,
+        finished_at = CASE WHEN ok AND e.is_init AND s.init = 'once' THEN e.finished_at ELSE s.finished_at END
+    WHERE s.id = e.schedule_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF is_time THEN
+        -- One that counts from the end of its run is due so long after it.
+        UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
+            version = s.version + 1
+        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
+    ELSE
+        -- A worker of an older release may have let it wait for this end: the next tick computes its time.
+        UPDATE rota.schedules s SET next_run_at = NULL, version = s.version + 1
+        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL AND s.next_run_at = 'infinity'
+          AND NOT EXISTS (SELECT FROM rota.open_runs o
+              WHERE o.schedule_id = e.schedule_id AND o.scheduled_for IS NOT NULL);
+    END IF;
+    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
+    UPDATE rota.schedules s
+    SET paused_at = rota.now(), paused_by = 'rota',
+        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed in a row'
+            ELSE format('%s runs failed in a row', s.failures_in_a_row) END
+    WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
+    IF e.is_init THEN
+        UPDATE rota.init_runs i SET state = e.state WHERE i.run_id = e.run_id;
+    END IF;
+    INSERT INTO rota.schedule_days AS d (schedule_id, day, succeeded, failed, cancelled, timed, duration_ms, longest_ms)
+    VALUES (e.schedule_id, (e.finished_at AT TIME ZONE 'UTC')::date, ok::integer, (e.state = 'failed')::integer,
+            (e.state = 'cancelled')::integer, (e.duration_ms IS NOT NULL)::integer, coalesce(e.duration_ms, 0),
+            coalesce(e.duration_ms, 0))
+    ON CONFLICT (schedule_id, day) DO UPDATE SET
+        succeeded = d.succeeded + excluded.succeeded, failed = d.failed + excluded.failed,
+        cancelled = d.cancelled + excluded.cancelled, timed = d.timed + excluded.timed,
+        duration_ms = d.duration_ms + excluded.duration_ms, longest_ms = greatest(d.longest_ms, excluded.longest_ms);
+END $$;
+
 -- Settles ends that wait in schedule_ends, in their order, where the rows are free again; the next runs that waited
 -- for those may go.
 -- Called by: hold_due, sql/upkeep/settle_ends.sql.
@@ -4859,6 +4825,44 @@ BEGIN
         END;
     END LOOP;
     RETURN settled;
+END $$;
+
+-- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for later
+-- (jitter, the next allowed day) waits for its time; one under a limit waits for its admission next.
+-- Called by: schedule_run_ended, settle_schedule_ends, write_ticks.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock   timestamptz := rota.now();
+    touched text[];
+    soonest timestamptz;
+BEGIN
+    WITH waiting AS (
+        SELECT w.schedule_id, coalesce(min(s.max_concurrent_runs), 1) AS room,
+            coalesce(bool_or(s.overlap = 'allow'), false) AS is_free
+        FROM rota.open_runs w LEFT JOIN rota.schedules s ON s.id = w.schedule_id
+        WHERE w.schedule_id = ANY (schedules) AND w.held_by = 'overlap' GROUP BY w.schedule_id
+    ), chosen AS (
+        SELECT o.id FROM waiting w CROSS JOIN LATERAL (
+            SELECT h.id FROM rota.open_runs h WHERE h.schedule_id = w.schedule_id AND h.held_by = 'overlap'
+            ORDER BY h.scheduled_for
+            LIMIT CASE WHEN w.is_free THEN NULL ELSE greatest(0, w.room - (
+                SELECT count(*) FROM rota.open_runs r
+                WHERE r.schedule_id = w.schedule_id AND r.held_by IS DISTINCT FROM 'overlap')) END
+            FOR UPDATE SKIP LOCKED) o
+    ), freed AS (
+        UPDATE rota.open_runs o
+        SET held_by = CASE WHEN o.limit_keys IS NOT NULL AND o.run_at <= clock THEN 'limit' END,
+            limit_key = o.limit_keys[1],
+            seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
+            state = CASE WHEN o.run_at > clock THEN 'scheduled' ELSE 'queued' END
+        WHERE o.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING o.queue, o.state, o.run_at
+    )
+    SELECT array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
+    INTO touched, soonest FROM freed;
+    PERFORM rota.wake(touched), rota.wake_admission() WHERE touched IS NOT NULL;
+    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
 END $$;
 
 -- 17_schedule_operations.sql
@@ -5635,8 +5639,8 @@ BEGIN
     WHERE NOT rota.is_syncing() ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
-CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules
-    FOR EACH ROW WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
+CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules FOR EACH ROW
+    WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
 EXECUTE FUNCTION rota.drop_schedule();
 
 -- Runs what an init schedule owes to this start; whoever writes the marker first enqueues. once: again until it
@@ -5796,9 +5800,9 @@ BEGIN
     ELSIF found.pronargs > 1 OR (found.pronargs = 1 AND found.proargtypes[0] <> 'jsonb'::regtype) THEN
         PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb', kind, given));
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
-        PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given, CASE WHEN found.proretset
-            THEN 'a set of ' ELSE '' END, found.returns),
-                'Return jsonb_build_object(''success'', true, ''message'', ''…'').');
+        PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
+            CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
+            'Return jsonb_build_object(''success'', true, ''message'', ''…'').');
     END IF;
     full_name := format('%I.%I', found.nspname, found.proname) || coalesce(substring(given FROM '\(.*\)$'), '');
     call := format('%s %I.%I(%s)', CASE wanted WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, found.nspname, found.proname,
@@ -6849,8 +6853,8 @@ END $$;
 CREATE FUNCTION rota.row_expression(relation oid, alias text, columns text[]) RETURNS text LANGUAGE sql STABLE
 SET jit = off AS $$
     SELECT coalesce(string_agg(part.text, ' || '), '''{}''::jsonb') FROM (
-        SELECT 'jsonb_build_object(' || string_agg(format('%L, %s', a.attname, CASE WHEN a.atttypid < 16384
-            THEN format('to_jsonb(%s.%I)', alias, a.attname)
+        SELECT 'jsonb_build_object(' || string_agg(format('%L, %s', a.attname,
+            CASE WHEN a.atttypid < 16384 THEN format('to_jsonb(%s.%I)', alias, a.attname)
             ELSE format('CASE WHEN num_nulls(%1$s.%2$I) = 0 THEN to_jsonb(format(''%%s'', %1$s.%2$I)) END', alias,
                 a.attname) END), ', ' ORDER BY a.attnum) || ')' AS text
         FROM pg_catalog.pg_attribute a
@@ -8256,8 +8260,8 @@ BEGIN
     END IF;
     UPDATE rota.open_runs o
     SET limit_keys = k.keys, limit_key = k.keys[1],
-        held_by = CASE WHEN o.state = 'queued' AND (o.held_by IS NULL OR o.held_by = 'limit') THEN CASE
-            WHEN k.keys IS NOT NULL THEN 'limit' END ELSE o.held_by END
+        held_by = CASE WHEN o.state = 'queued' AND (o.held_by IS NULL OR o.held_by = 'limit')
+            THEN CASE WHEN k.keys IS NOT NULL THEN 'limit' END ELSE o.held_by END
     FROM (SELECT r.id, rota.limit_keys_of(r.job, r.queue, r.tenant, r.schedule, r.payload) AS keys FROM rota.open_runs r
         WHERE r.id = of_run) k
     WHERE o.id = k.id AND o.state <> 'running' AND o.slots IS NULL AND o.limit_keys IS DISTINCT FROM k.keys;
@@ -8323,79 +8327,73 @@ END $$;
 -- the line. It counts what was given back, takes slots or tokens, and makes runs ready. `mend_limits` compares the
 -- counters with the runs, and notes what differed in `limit_repairs`.
 
--- What one start of a run costs a rate: the number at the limit's path in the payload, at least 1 and at most what
--- the limit has; 1 without a path.
--- Called by: admit_key, rate_wait, take_others.
-CREATE FUNCTION rota.cost_of(l rota.limits, payload jsonb) RETURNS integer LANGUAGE sql IMMUTABLE SET jit = off AS $$
-    SELECT CASE WHEN l.kind <> 'rate' OR l.cost IS NULL
-        OR jsonb_typeof(payload #> string_to_array(l.cost, '.')) IS DISTINCT FROM 'number' THEN 1
-                ELSE least(greatest(ceil((payload #>> string_to_array(l.cost, '.'))::numeric), 1), greatest(l.cap, 1),
-                    coalesce(l.burst, l.cap, 1))::integer END
-$$;
-
--- How many tokens a rate has now, and when there will be `wanted`. Never more than cap in any period: what was spent
--- counts for a whole period after the latest moment at which it may have been (it is kept by 128ths of the period, each
--- under its end). A burst bounds what is spent at one moment, and refills evenly.
--- Called by: admit_key, has_room, rate_wait.
-CREATE FUNCTION rota.tokens_of(l rota.limits, s rota.limit_slots, clock timestamptz, wanted integer, OUT room integer,
-    OUT ready_at timestamptz)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+-- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
+-- waits (NULL: there are no limits).
+-- Called by: sql/limits/admit.sql, users.
+-- Locks: "admission" if it is free.
+CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
+    OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
-    period interval := make_interval(secs => l.period_seconds);
-    free   integer := l.cap;
-    level  double precision;
-    lack   integer;
-    burst  integer := CASE WHEN l.burst IS NOT NULL THEN least(l.burst, l.cap) END;
+    most  constant integer := 1000;
+    clock timestamptz := rota.now();
+    waited text[];
+    keys  text[];
+    share integer;
+    is_full boolean := false;
+    one   text;
+    got   record;
+    queues text[] := '{}';
+    ready bigint[] := '{}';
+    adopted integer;
 BEGIN
-    wanted := least(greatest(wanted, 1), greatest(l.cap, 1));
-    IF burst IS NOT NULL THEN
-        wanted := least(wanted, burst);
+    admitted := 0;
+    last_key := '';
+    IF NOT EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
+        RETURN;
+    ELSIF NOT rota.try_lock('admission') THEN
+        next_seconds := 0.1;
+        last_key := after_key;
+        is_waiting := true;
+        RETURN;
     END IF;
-    FOR i IN 1 .. cardinality(s.spent) LOOP
-        -- A clock that was set back by more than a period has spent nothing.
-        IF s.spent_at[i] + period > clock AND s.spent_at[i] <= clock + 2 * period THEN
-            free := free - s.spent[i];
+    adopted := rota.adopt_runs(max_runs);
+    waited := ARRAY(SELECT rota.waited_keys(after_key, most));
+    is_waiting := waited <> '{}' OR after_key <> '';
+    IF cardinality(waited) = most THEN
+        last_key := waited[most];
+        next_seconds := 0.05;
+    END IF;
+    keys := ARRAY(SELECT rota.keys_with_room(waited, clock));
+    -- To each its share, so that a long line leaves something to the others.
+    share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
+    FOREACH one IN ARRAY keys LOOP
+        got := rota.admit_key(one, share);
+        admitted := admitted + got.admitted;
+        queues := queues || got.touched;
+        ready := ready || got.ready;
+        IF got.is_held THEN
+            next_seconds := 0.1;
         END IF;
+        is_full := is_full OR got.is_more OR got.admitted >= share;
     END LOOP;
-    ready_at := clock;
-    lack := wanted - free;
-    FOR i IN 1 .. cardinality(s.spent) LOOP
-        EXIT WHEN lack <= 0;
-        IF s.spent_at[i] + period > clock THEN
-            lack := lack - s.spent[i];
-            ready_at := s.spent_at[i] + period;
-        END IF;
-    END LOOP;
-    IF burst IS NOT NULL THEN
-        level := least(burst, coalesce(s.tokens + greatest(0, extract(epoch FROM clock - s.tokens_at)) * l.cap /
-            l.period_seconds, burst));
-        IF level < wanted AND l.cap > 0 THEN
-            ready_at := greatest(ready_at, clock + make_interval(secs => (wanted - level) * l.period_seconds / l.cap));
-        END IF;
-        free := least(free, floor(level + 1e-6)::integer);
+    IF ready <> '{}' THEN
+        queues := queues || rota.make_ready(ready);
     END IF;
-    IF l.cap = 0 THEN
-        ready_at := 'infinity';
+    IF admitted > 0 THEN
+        INSERT INTO rota.count_changes (name, amount) VALUES ('runs_admitted', admitted);
     END IF;
-    room := greatest(free, 0);
+    IF is_full OR adopted > 0 THEN
+        next_seconds := 0;
+    END IF;
+    next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
+        FROM rota.limit_slots s
+                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'));
+    IF queues <> '{}' THEN
+        PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
+    END IF;
 END $$;
-
--- When the next of those who wait for a rate may go; NULL: nobody waits.
--- Called by: admit_key.
-CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
-RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off SET jit = off AS $$
-    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, o.payload))).ready_at FROM rota.open_runs o
-    WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
-$$;
-
--- Whether a key has room for one more run of this cost.
--- Called by: take_others.
-CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
-RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, cost)).room >= cost
-                       ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
-$$;
 
 -- The keys that somebody waits for, from the next one on.
 -- Called by: admit_runs.
@@ -8427,9 +8425,93 @@ SET jit = off AS $$
         LEFT JOIN LATERAL (SELECT * FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = w LIMIT 1) s ON true
         WHERE l.id IS NULL OR s.key IS NULL OR l.on_full <> 'wait'
            OR CASE l.kind WHEN 'rate' THEN s.wait_until IS NULL OR s.wait_until <= clock
-           OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END
+               OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END
     ) k ORDER BY 1
 $$;
+
+-- Admits the runs that wait for one key, as many as there is room for.
+-- Called by: admit_runs.
+CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
+    OUT is_more boolean, OUT ready bigint[], OUT touched text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    l      rota.limits := rota.limit_of(of_key);
+    clock  timestamptz;
+    s      rota.limit_slots;
+    room   integer;
+    one    record;
+    cost   integer;
+    got    boolean;
+    used   integer := 0;      -- slots or tokens of this key
+    taken  integer := 0;      -- runs that have it
+    asked  integer;
+    seen   integer := 0;
+BEGIN
+    admitted := 0;
+    is_held := false;
+    is_more := false;
+    ready := '{}';
+    IF l.id IS NULL THEN
+        SELECT f.admitted, f.touched INTO admitted, touched FROM rota.forget_key(of_key, max_runs) f;
+        RETURN;
+    END IF;
+    s := rota.take_slots(l, of_key);
+    IF s.key IS NULL THEN
+        is_held := true;
+        RETURN;
+    END IF;
+    -- The moment itself, and not that of the statement: under the lock it only goes on.
+    clock := clock_timestamp() + (SELECT t.clock_offset FROM rota.settings t);
+    room := CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, 1)).room ELSE l.cap - s.in_use END;
+    asked := least(room, max_runs);
+    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by) w WHERE asked > 0 LOOP
+        seen := seen + 1;
+        cost := CASE WHEN l.cost IS NULL THEN 1 ELSE rota.cost_of(l, one.payload) END;
+        EXIT WHEN cost > room - used;
+        IF cardinality(one.missing) > 1 THEN
+            IF l.kind = 'sequence' THEN
+                -- It has its turn, and waits for the rest with it: nobody overtakes it.
+                UPDATE rota.open_runs o SET slots = coalesce(o.slots, '{}') || of_key,
+                    limit_key = (array_remove(one.missing, of_key))[1] WHERE o.id = one.id;
+                used := used + 1;
+                taken := taken + 1;
+                is_more := true;
+                CONTINUE;
+            END IF;
+            got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
+            is_held := is_held OR got IS NULL;
+            is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
+            CONTINUE WHEN got IS NOT TRUE;
+        END IF;
+        ready := ready || one.id;
+        used := used + cost;
+        taken := taken + 1;
+    END LOOP;
+    IF taken > 0 AND l.kind = 'rate' THEN
+        s := rota.spend_tokens(l, s, clock, used);
+    END IF;
+    IF taken > 0 OR l.kind = 'rate' THEN
+        UPDATE rota.limit_slots u
+        SET in_use = CASE WHEN l.kind = 'rate' THEN 0 ELSE s.in_use + used END, admitted = u.admitted + taken,
+            used_at = clock_timestamp(),
+            spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
+            version = l.version, wait_until = CASE WHEN l.kind = 'rate'
+                THEN rota.rate_wait(l, s, of_key, clock, ready) END
+        WHERE u.tenant = s.tenant AND u.key = s.key;
+    END IF;
+    -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
+    IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
+        touched := rota.make_ready(ready, clock - (SELECT t.clock_offset FROM rota.settings t));
+        ready := '{}';
+    END IF;
+    admitted := taken;
+    IF l.on_full <> 'wait' AND room - used < 1 THEN
+        admitted := admitted + rota.settle_full(l, of_key);
+    ELSIF seen < asked AND l.kind = 'sequence' AND EXISTS (SELECT FROM rota.open_runs o
+        WHERE o.held_by = 'limit' AND o.limit_key = of_key) AND s.blocked_by IS NULL THEN
+        is_held := true;
+    END IF;
+END $$;
 
 -- The runs that are next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody
 -- holds it.
@@ -8548,6 +8630,102 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Makes runs ready that have what they need.
+-- Called by: admit_key, admit_runs, forget_key.
+CREATE FUNCTION rota.make_ready(ids bigint[], at timestamptz DEFAULT clock_timestamp()) RETURNS text[]
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    touched text[];
+BEGIN
+    WITH readied AS (
+        UPDATE rota.open_runs o
+        SET held_by = NULL, held_at = NULL, limit_key = NULL, seq = r.seq, enqueued_at = make_ready.at,
+            slots = CASE WHEN cardinality(o.limit_keys) = 1
+                THEN CASE WHEN o.limit_keys[1] NOT LIKE 'r%' THEN o.limit_keys END
+                         ELSE nullif(ARRAY(SELECT k FROM unnest(o.limit_keys) k WHERE k NOT LIKE 'r%'), '{}') END
+        FROM (SELECT u.id, nextval('rota.run_ids') AS seq FROM unnest(ids) AS u (id)) r
+        WHERE o.id = ANY (ARRAY[r.id])
+        RETURNING o.queue
+    )
+    SELECT array_agg(DISTINCT queue) INTO touched FROM readied;
+    RETURN touched;
+END $$;
+
+-- What one start of a run costs a rate: the number at the limit's path in the payload, at least 1 and at most what
+-- the limit has; 1 without a path.
+-- Called by: admit_key, rate_wait, take_others.
+CREATE FUNCTION rota.cost_of(l rota.limits, payload jsonb) RETURNS integer LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE WHEN l.kind <> 'rate' OR l.cost IS NULL
+        OR jsonb_typeof(payload #> string_to_array(l.cost, '.')) IS DISTINCT FROM 'number' THEN 1
+                ELSE least(greatest(ceil((payload #>> string_to_array(l.cost, '.'))::numeric), 1), greatest(l.cap, 1),
+                    coalesce(l.burst, l.cap, 1))::integer END
+$$;
+
+-- How many tokens a rate has now, and when there will be `wanted`. Never more than cap in any period: what was spent
+-- counts for a whole period after the latest moment at which it may have been (it is kept by 128ths of the period, each
+-- under its end). A burst bounds what is spent at one moment, and refills evenly.
+-- Called by: admit_key, has_room, rate_wait.
+CREATE FUNCTION rota.tokens_of(l rota.limits, s rota.limit_slots, clock timestamptz, wanted integer, OUT room integer,
+    OUT ready_at timestamptz)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    period interval := make_interval(secs => l.period_seconds);
+    free   integer := l.cap;
+    level  double precision;
+    lack   integer;
+    burst  integer := CASE WHEN l.burst IS NOT NULL THEN least(l.burst, l.cap) END;
+BEGIN
+    wanted := least(greatest(wanted, 1), greatest(l.cap, 1));
+    IF burst IS NOT NULL THEN
+        wanted := least(wanted, burst);
+    END IF;
+    FOR i IN 1 .. cardinality(s.spent) LOOP
+        -- A clock that was set back by more than a period has spent nothing.
+        IF s.spent_at[i] + period > clock AND s.spent_at[i] <= clock + 2 * period THEN
+            free := free - s.spent[i];
+        END IF;
+    END LOOP;
+    ready_at := clock;
+    lack := wanted - free;
+    FOR i IN 1 .. cardinality(s.spent) LOOP
+        EXIT WHEN lack <= 0;
+        IF s.spent_at[i] + period > clock THEN
+            lack := lack - s.spent[i];
+            ready_at := s.spent_at[i] + period;
+        END IF;
+    END LOOP;
+    IF burst IS NOT NULL THEN
+        level := least(burst, coalesce(s.tokens + greatest(0, extract(epoch FROM clock - s.tokens_at)) * l.cap /
+            l.period_seconds, burst));
+        IF level < wanted AND l.cap > 0 THEN
+            ready_at := greatest(ready_at, clock + make_interval(secs => (wanted - level) * l.period_seconds / l.cap));
+        END IF;
+        free := least(free, floor(level + 1e-6)::integer);
+    END IF;
+    IF l.cap = 0 THEN
+        ready_at := 'infinity';
+    END IF;
+    room := greatest(free, 0);
+END $$;
+
+-- Whether a key has room for one more run of this cost.
+-- Called by: take_others.
+CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
+RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, cost)).room >= cost
+                       ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
+$$;
+
+-- When the next of those who wait for a rate may go; NULL: nobody waits.
+-- Called by: admit_key.
+CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
+RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off AS $$
+    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, o.payload))).ready_at FROM rota.open_runs o
+    WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
+$$;
+
 -- Takes so many tokens of a rate. What was spent is kept in steps of 1/128 of the period, so that the list stays
 -- short.
 -- Called by: admit_key, use_slot.
@@ -8584,180 +8762,6 @@ BEGIN
     RETURN s;
 END $$;
 
--- Makes runs ready that have what they need.
--- Called by: admit_key, admit_runs, forget_key.
-CREATE FUNCTION rota.make_ready(ids bigint[], at timestamptz DEFAULT clock_timestamp()) RETURNS text[]
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
-DECLARE
-    touched text[];
-BEGIN
-    WITH readied AS (
-        UPDATE rota.open_runs o
-        SET held_by = NULL, held_at = NULL, limit_key = NULL, seq = r.seq, enqueued_at = make_ready.at,
-            slots = CASE WHEN cardinality(o.limit_keys) = 1 THEN CASE WHEN o.limit_keys[1] NOT LIKE 'r%'
-                THEN o.limit_keys END
-                         ELSE nullif(ARRAY(SELECT k FROM unnest(o.limit_keys) k WHERE k NOT LIKE 'r%'), '{}') END
-        FROM (SELECT u.id, nextval('rota.run_ids') AS seq FROM unnest(ids) AS u (id)) r
-        WHERE o.id = ANY (ARRAY[r.id])
-        RETURNING o.queue
-    )
-    SELECT array_agg(DISTINCT queue) INTO touched FROM readied;
-    RETURN touched;
-END $$;
-
--- Admits the runs that wait for one key, as many as there is room for.
--- Called by: admit_runs.
-CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
-    OUT is_more boolean, OUT ready bigint[], OUT touched text[])
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    l      rota.limits := rota.limit_of(of_key);
-    clock  timestamptz;
-    s      rota.limit_slots;
-    room   integer;
-    one    record;
-    cost   integer;
-    got    boolean;
-    used   integer := 0;      -- slots or tokens of this key
-    taken  integer := 0;      -- runs that have it
-    asked  integer;
-    seen   integer := 0;
-BEGIN
-    admitted := 0;
-    is_held := false;
-    is_more := false;
-    ready := '{}';
-    IF l.id IS NULL THEN
-        SELECT f.admitted, f.touched INTO admitted, touched FROM rota.forget_key(of_key, max_runs) f;
-        RETURN;
-    END IF;
-    s := rota.take_slots(l, of_key);
-    IF s.key IS NULL THEN
-        is_held := true;
-        RETURN;
-    END IF;
-    -- The moment itself, and not that of the statement: under the lock it only goes on.
-    clock := clock_timestamp() + (SELECT t.clock_offset FROM rota.settings t);
-    room := CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, 1)).room ELSE l.cap - s.in_use END;
-    asked := least(room, max_runs);
-    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by) w WHERE asked > 0 LOOP
-        seen := seen + 1;
-        cost := CASE WHEN l.cost IS NULL THEN 1 ELSE rota.cost_of(l, one.payload) END;
-        EXIT WHEN cost > room - used;
-        IF cardinality(one.missing) > 1 THEN
-            IF l.kind = 'sequence' THEN
-                -- It has its turn, and waits for the rest with it: nobody overtakes it.
-                UPDATE rota.open_runs o SET slots = coalesce(o.slots, '{}') || of_key,
-                    limit_key = (array_remove(one.missing, of_key))[1] WHERE o.id = one.id;
-                used := used + 1;
-                taken := taken + 1;
-                is_more := true;
-                CONTINUE;
-            END IF;
-            got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
-            is_held := is_held OR got IS NULL;
-            is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
-            CONTINUE WHEN got IS NOT TRUE;
-        END IF;
-        ready := ready || one.id;
-        used := used + cost;
-        taken := taken + 1;
-    END LOOP;
-    IF taken > 0 AND l.kind = 'rate' THEN
-        s := rota.spend_tokens(l, s, clock, used);
-    END IF;
-    IF taken > 0 OR l.kind = 'rate' THEN
-        UPDATE rota.limit_slots u
-        SET in_use = CASE WHEN l.kind = 'rate' THEN 0 ELSE s.in_use + used END, admitted = u.admitted + taken,
-            used_at = clock_timestamp(),
-            spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
-            version = l.version, wait_until = CASE WHEN l.kind = 'rate'
-                THEN rota.rate_wait(l, s, of_key, clock, ready) END
-        WHERE u.tenant = s.tenant AND u.key = s.key;
-    END IF;
-    -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
-    IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
-        touched := rota.make_ready(ready, clock - (SELECT t.clock_offset FROM rota.settings t));
-        ready := '{}';
-    END IF;
-    admitted := taken;
-    IF l.on_full <> 'wait' AND room - used < 1 THEN
-        admitted := admitted + rota.settle_full(l, of_key);
-    ELSIF seen < asked AND l.kind = 'sequence' AND EXISTS (SELECT FROM rota.open_runs o
-        WHERE o.held_by = 'limit' AND o.limit_key = of_key) AND s.blocked_by IS NULL THEN
-        is_held := true;
-    END IF;
-END $$;
-
--- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
--- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
--- waits (NULL: there are no limits).
--- Called by: sql/limits/admit.sql, users.
--- Locks: "admission" if it is free.
-CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
-    OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
-LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
-DECLARE
-    most  constant integer := 1000;
-    clock timestamptz := rota.now();
-    waited text[];
-    keys  text[];
-    share integer;
-    is_full boolean := false;
-    one   text;
-    got   record;
-    queues text[] := '{}';
-    ready bigint[] := '{}';
-    adopted integer;
-BEGIN
-    admitted := 0;
-    last_key := '';
-    IF NOT EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
-        RETURN;
-    ELSIF NOT rota.try_lock('admission') THEN
-        next_seconds := 0.1;
-        last_key := after_key;
-        is_waiting := true;
-        RETURN;
-    END IF;
-    adopted := rota.adopt_runs(max_runs);
-    waited := ARRAY(SELECT rota.waited_keys(after_key, most));
-    is_waiting := waited <> '{}' OR after_key <> '';
-    IF cardinality(waited) = most THEN
-        last_key := waited[most];
-        next_seconds := 0.05;
-    END IF;
-    keys := ARRAY(SELECT rota.keys_with_room(waited, clock));
-    -- To each its share, so that a long line leaves something to the others.
-    share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
-    FOREACH one IN ARRAY keys LOOP
-        got := rota.admit_key(one, share);
-        admitted := admitted + got.admitted;
-        queues := queues || got.touched;
-        ready := ready || got.ready;
-        IF got.is_held THEN
-            next_seconds := 0.1;
-        END IF;
-        is_full := is_full OR got.is_more OR got.admitted >= share;
-    END LOOP;
-    IF ready <> '{}' THEN
-        queues := queues || rota.make_ready(ready);
-    END IF;
-    IF admitted > 0 THEN
-        INSERT INTO rota.count_changes (name, amount) VALUES ('runs_admitted', admitted);
-    END IF;
-    IF is_full OR adopted > 0 THEN
-        next_seconds := 0;
-    END IF;
-    next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
-        FROM rota.limit_slots s
-                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'));
-    IF queues <> '{}' THEN
-        PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
-    END IF;
-END $$;
-
 -- Does what a limit says to runs that find it full, if they are not to wait. A run that has been at work before
 -- always waits.
 -- Called by: admit_key.
@@ -8785,8 +8789,8 @@ BEGIN
         WHERE o.id = ANY (gone) AND o.schedule_id IS NOT NULL AND g.schedule_id = o.schedule_id
           AND g.nominal_at = o.scheduled_for AND g.run_id = o.id
           AND l.on_full = 'skip';
-        PERFORM rota.end_waiting_runs(gone, 'cancelled', CASE WHEN l.on_full = 'skip'
-            THEN format('skipped (limit %s)', l.name)
+        PERFORM rota.end_waiting_runs(gone, 'cancelled',
+            CASE WHEN l.on_full = 'skip' THEN format('skipped (limit %s)', l.name)
                                                               ELSE format('replaced by run %s (limit %s)', newest,
                                                                   l.name) END);
     END IF;
@@ -10401,8 +10405,8 @@ CREATE FUNCTION rota.share_words(amount bigint, of_all bigint, noun text) RETURN
 SET jit = off AS $$
     SELECT CASE WHEN of_all = 1 THEN format('The only %s is', noun) WHEN amount = of_all
         THEN format('All %s are', rota.plural_words(of_all, noun))
-                ELSE format('%s of %s %s', rota.number_words(amount), rota.plural_words(of_all, noun), CASE amount
-                    WHEN 1 THEN 'is' ELSE 'are' END) END
+                ELSE format('%s of %s %s', rota.number_words(amount), rota.plural_words(of_all, noun),
+                    CASE amount WHEN 1 THEN 'is' ELSE 'are' END) END
 $$;
 
 -- The first line of what somebody wrote, not too long.
@@ -10497,9 +10501,9 @@ BEGIN
     IF o.state = 'scheduled' THEN
         RETURN NEXT ROW(CASE WHEN NOT is_later THEN 'not_promoted' WHEN last.state IS NULL THEN 'waits_for_time'
                              WHEN last.state = 'snoozed' THEN 'snoozed' ELSE 'waits_for_backoff' END,
-            CASE WHEN is_later THEN coalesce(last.finished_at, o.created_at) ELSE o.run_at END, CASE WHEN is_later
-            THEN o.run_at END, NULL, coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue',
-                o.queue))::rota.finding;
+            CASE WHEN is_later THEN coalesce(last.finished_at, o.created_at) ELSE o.run_at END,
+            CASE WHEN is_later THEN o.run_at END, NULL,
+            coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue', o.queue))::rota.finding;
         RETURN;
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
@@ -10698,9 +10702,10 @@ DECLARE
     other  bigint[];
     value  text := substr(o.limit_key, strpos(o.limit_key, ':') + 1);
 BEGIN
-    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, 'that is gone'), 'key', CASE WHEN value <> ''
-        THEN ' for ' || rota.short_words(value) ELSE '' END, 'cap', coalesce(l.cap, 0), 'of_tenant',
-            CASE WHEN l.tenant <> '' THEN '--tenant ' || rota.shell_word(l.tenant) || ' ' ELSE '' END);
+    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, 'that is gone'), 'key',
+        CASE WHEN value <> '' THEN ' for ' || rota.short_words(value) ELSE '' END,
+        'cap', coalesce(l.cap, 0), 'of_tenant', CASE WHEN l.tenant <> ''
+            THEN '--tenant ' || rota.shell_word(l.tenant) || ' ' ELSE '' END);
     SELECT * INTO s FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = o.limit_key;
     held := greatest(coalesce(s.in_use, 0) - coalesce((SELECT sum(r.amount) FROM rota.limit_releases r
         WHERE r.key = o.limit_key), 0), 0);
@@ -10831,8 +10836,9 @@ BEGIN
     END IF;
     pace := CASE WHEN NOT line.is_long THEN rota.pace_of(o.queue) * others.share END;
     RETURN NEXT ROW('in_line', o.enqueued_at, rota.now() + make_interval(secs => line.ahead / pace), NULL,
-        jsonb_build_object('queue', o.queue, 'ahead', CASE WHEN line.is_long
-            THEN 'More than ' || rota.plural_words(line.ahead, 'run') || ' wait' WHEN line.ahead = 1 THEN '1 run waits'
+        jsonb_build_object('queue', o.queue, 'ahead',
+            CASE WHEN line.is_long THEN 'More than ' || rota.plural_words(line.ahead, 'run') || ' wait'
+            WHEN line.ahead = 1 THEN '1 run waits'
                       ELSE rota.plural_words(line.ahead, 'run') || ' wait' END,
         'place', line.ahead + 1, 'is_exact', NOT line.is_long,
         'then', CASE WHEN others.tenants > 0 THEN format('It takes turns with %s, by weight. ',
@@ -10889,8 +10895,8 @@ BEGIN
                    FROM rota.why_fleet(of_queue, of_job) f, unnest(f.queues) q WHERE q <> 'rota' || '.system'))
     WHERE fleet.serving = 0
     UNION ALL
-    SELECT 'job_unknown', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'workers', CASE fleet.live WHEN 1
-        THEN 'there is one' ELSE 'there are ' || rota.number_words(fleet.live) END)
+    SELECT 'job_unknown', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'workers',
+        CASE fleet.live WHEN 1 THEN 'there is one' ELSE 'there are ' || rota.number_words(fleet.live) END)
     WHERE fleet.knowing = 0
     UNION ALL
     SELECT 'worker_mismatch', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'queue', of_queue)
@@ -11041,13 +11047,15 @@ BEGIN
     )
     SELECT 'jobs_disabled', NULL::timestamptz, NULL::timestamptz, NULL,
         jsonb_build_object('job', min(w.job) FILTER (WHERE w.n = 1),
-               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong', CASE sum(w.queued) WHEN 1
-               THEN 'belongs' ELSE 'belong' END, 'jobs', string_agg(w.job, ', ' ORDER BY w.n) FILTER (WHERE w.n <= 3))
+               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong',
+               CASE sum(w.queued) WHEN 1 THEN 'belongs' ELSE 'belong' END, 'jobs', string_agg(w.job, ', ' ORDER BY w.n)
+                   FILTER (WHERE w.n <= 3))
     FROM waiting w WHERE NOT w.is_enabled HAVING count(*) > 0
     UNION ALL
     SELECT 'jobs_unknown', NULL, NULL, NULL, jsonb_build_object('job', min(w.job),
-               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong', CASE sum(w.queued) WHEN 1
-               THEN 'belongs' ELSE 'belong' END, 'jobs', rota.short_words(string_agg(w.job, ', ' ORDER BY w.job)))
+               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong',
+               CASE sum(w.queued) WHEN 1 THEN 'belongs' ELSE 'belong' END, 'jobs',
+               rota.short_words(string_agg(w.job, ', ' ORDER BY w.job)))
     FROM waiting w WHERE NOT w.is_known AND known <> '{}' HAVING count(*) > 0;
 END $$;
 

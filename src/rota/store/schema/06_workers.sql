@@ -258,8 +258,8 @@ BEGIN
     IF found.id IS NULL THEN
         RAISE EXCEPTION 'there is no worker %', of_worker USING ERRCODE = 'RO010';
     ELSIF found.state <> 'live' THEN
-        RAISE EXCEPTION 'worker % is %', of_worker, CASE WHEN rota.is_asleep(found)
-            THEN 'asleep, and comes back under another number' ELSE found.state END
+        RAISE EXCEPTION 'worker % is %', of_worker,
+            CASE WHEN rota.is_asleep(found) THEN 'asleep, and comes back under another number' ELSE found.state END
             USING ERRCODE = 'RO005';
     END IF;
     RETURN found;

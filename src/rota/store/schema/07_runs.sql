@@ -234,21 +234,25 @@ SELECT rota.ensure_partitions(rota.now() - interval '1 day', rota.now() + interv
 -- Open and ended runs in one shape, with what lists filter by. An open run that is past its deadline shows as
 -- cancelled before anybody has ended it, unless it had started in time.
 CREATE VIEW rota.run_rows AS
-SELECT id, job, queue, CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-    OR (state = 'running' AND started_at < expires_at) THEN state ELSE 'cancelled' END AS state,
+SELECT id, job, queue,
+       CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
+              OR (state = 'running' AND started_at < expires_at) THEN state ELSE 'cancelled' END AS state,
        priority, payload, run_at, attempt, max_attempts, key, tenant,
        coalesce(tags, '{}') AS tags, coalesce(metadata, '{}') AS metadata, schedule, scheduled_for,
        coalesce(triggered_by, '{"type": "code"}') AS triggered_by, worker, last_error, message,
        NULL::jsonb AS result, created_at, started_at,
        CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-           OR (state = 'running' AND started_at < expires_at) THEN NULL
-       ELSE greatest(expires_at, created_at) END AS finished_at, NULL::real AS duration_ms, expires_at,
+              OR (state = 'running' AND started_at < expires_at) THEN NULL
+            ELSE greatest(expires_at, created_at) END AS finished_at,
+       NULL::real AS duration_ms, expires_at,
        CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-       OR (state = 'running' AND started_at < expires_at) THEN NULL ELSE 'expired' END AS end_reason,
-       attempts_used, progress, CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
-           OR (state = 'running' AND started_at < expires_at) THEN held_by END AS held_by, CASE WHEN expires_at IS NULL
-           OR expires_at > (SELECT rota.now()) OR (state = 'running' AND started_at < expires_at)
-       THEN enqueued_at END AS enqueued_at, false AS is_ended, error_group
+              OR (state = 'running' AND started_at < expires_at) THEN NULL ELSE 'expired' END AS end_reason,
+       attempts_used, progress,
+       CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
+              OR (state = 'running' AND started_at < expires_at) THEN held_by END AS held_by,
+       CASE WHEN expires_at IS NULL OR expires_at > (SELECT rota.now())
+              OR (state = 'running' AND started_at < expires_at) THEN enqueued_at END AS enqueued_at,
+       false AS is_ended, error_group
 FROM rota.open_runs
 UNION ALL
 SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, key, tenant,

@@ -6,117 +6,6 @@
 -- Duplicates by a sequence: it counts those too that end in an error and are rolled back.
 CREATE SEQUENCE rota.duplicates;
 
--- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
--- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
--- millisecond: it would only ever time out.
--- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
-CREATE FUNCTION rota.check_options(
-    job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
-    timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
-    run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
-    key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
-    is_checked boolean DEFAULT false
-) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
-DECLARE
-    fault text;
-    hint  text := '';
-BEGIN
-    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
-        fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
-            coalesce(jsonb_typeof(payload), 'NULL'));
-        hint := 'Write for example {"user_id": 7}.';
-    ELSIF pg_column_size(payload) > payload_bytes THEN
-        fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
-            payload_bytes);
-        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
-    ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
-        OR NOT rota.is_plain_json(backoff) THEN
-        fault := format(
-            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
-            CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
-                WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
-        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
-    ELSIF priority NOT BETWEEN 0 AND 9 THEN
-        fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
-    ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
-        fault := format('max_attempts %s of job "%s" is not between 1 and 100', max_attempts, job);
-    ELSIF timeout_seconds < 0.001 THEN
-        fault := format('timeout_seconds %s of job "%s" is less than 0.001 (a millisecond)', timeout_seconds, job);
-    ELSIF timeout_seconds > 31536000 THEN
-        fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
-    ELSIF queue = '' OR length(queue) > 100 THEN
-        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
-    ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
-        fault := format('metadata and backoff of job "%s" must be JSON objects', job);
-    ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
-        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
-        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
-    ELSIF NOT rota.is_instant(run_at) THEN
-        fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
-            job);
-    ELSIF NOT rota.is_instant(expires_at) THEN
-        fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
-            expires_at, job);
-        hint := 'Leave it out for a run that never expires.';
-    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
-        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
-    ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
-        fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
-        hint := 'infinity keeps the key for ever.';
-    ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
-        WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
-        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
-    ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
-        fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
-        hint := 'An id or a short name of your customer will do: acme, customer-17.';
-    ELSE
-        RETURN;
-    END IF;
-    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
-END $$;
-
--- What is wrong with a backoff; NULL: nothing.
--- Called by: check_options.
-CREATE FUNCTION rota.backoff_fault(backoff jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
-DECLARE
-    part record;
-BEGIN
-    IF jsonb_typeof(backoff) <> 'object' THEN
-        RETURN 'backoff is not a JSON object';
-    ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
-    END IF;
-    FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
-        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
-            OR jsonb_typeof(part.value) <> 'number'
-           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
-        END IF;
-    END LOOP;
-    RETURN NULL;
-END $$;
-
--- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
--- its place, so that no planner leaves it out.
--- Called by: enqueue_batch.
-CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
-BEGIN
-    PERFORM rota.check_options(job, payload, payload_bytes, NULL, NULL, NULL, NULL, NULL, NULL);
-    RETURN payload;
-END $$;
-
--- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
--- would keep a run from ending, and with it all that end in the same statement.
--- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
-CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN seconds IS NULL THEN NULL
-                WHEN seconds = 'infinity' THEN 'infinity'
-                WHEN seconds = 'NaN' THEN at
-                ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
-$$;
-
 -- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
 -- ctx.transaction(), its run.
 -- Called by: emit.
@@ -127,6 +16,33 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
                     split_part(current_setting('application_name'), ' ', 3)::bigint)
                 ELSE jsonb '{"type": "sql"}' END
 $$;
+
+-- enqueue_run for people and triggers: the same options, and the id alone as the answer.
+-- Called by: users.
+CREATE FUNCTION rota.enqueue(
+    job text,
+    payload jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    key text DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL,
+    on_conflict text DEFAULT 'return',
+    tenant text DEFAULT '',
+    max_attempts integer DEFAULT NULL,
+    timeout_seconds double precision DEFAULT NULL,
+    backoff jsonb DEFAULT NULL,
+    tags text[] DEFAULT NULL,
+    metadata jsonb DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT r.run_id FROM rota.enqueue_run(
+        enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
+        enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
+        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
+$$;
+COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
 
 -- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
 -- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
@@ -284,8 +200,8 @@ BEGIN
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
         enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
         enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
-        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL
-            AND at <= def.clock THEN 'limit' END);
+        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
+        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END);
 
     IF at > def.clock THEN
         PERFORM rota.wake_later(at - def.clock);
@@ -325,33 +241,6 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
-
--- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: users.
-CREATE FUNCTION rota.enqueue(
-    job text,
-    payload jsonb DEFAULT '{}',
-    queue text DEFAULT NULL,
-    priority integer DEFAULT NULL,
-    run_at timestamptz DEFAULT NULL,
-    delay interval DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL,
-    key text DEFAULT NULL,
-    key_seconds double precision DEFAULT NULL,
-    on_conflict text DEFAULT 'return',
-    tenant text DEFAULT '',
-    max_attempts integer DEFAULT NULL,
-    timeout_seconds double precision DEFAULT NULL,
-    backoff jsonb DEFAULT NULL,
-    tags text[] DEFAULT NULL,
-    metadata jsonb DEFAULT NULL
-) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
-    SELECT r.run_id FROM rota.enqueue_run(
-        enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
-        enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
-        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
-$$;
-COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
 
 -- One enqueue without options, or with a queue or a priority only: what enqueue_run does for it, in fewer
 -- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits among it,
@@ -598,6 +487,117 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM unnest(ids, twins);
 END $$;
+
+-- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
+-- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
+-- millisecond: it would only ever time out.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
+CREATE FUNCTION rota.check_options(
+    job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
+    timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
+    run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
+    is_checked boolean DEFAULT false
+) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    fault text;
+    hint  text := '';
+BEGIN
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
+            coalesce(jsonb_typeof(payload), 'NULL'));
+        hint := 'Write for example {"user_id": 7}.';
+    ELSIF pg_column_size(payload) > payload_bytes THEN
+        fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
+            payload_bytes);
+        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+    ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
+        OR NOT rota.is_plain_json(backoff) THEN
+        fault := format(
+            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
+            CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
+                WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
+        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+    ELSIF priority NOT BETWEEN 0 AND 9 THEN
+        fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
+    ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
+        fault := format('max_attempts %s of job "%s" is not between 1 and 100', max_attempts, job);
+    ELSIF timeout_seconds < 0.001 THEN
+        fault := format('timeout_seconds %s of job "%s" is less than 0.001 (a millisecond)', timeout_seconds, job);
+    ELSIF timeout_seconds > 31536000 THEN
+        fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
+    ELSIF queue = '' OR length(queue) > 100 THEN
+        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
+    ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
+        fault := format('metadata and backoff of job "%s" must be JSON objects', job);
+    ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
+        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
+        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
+    ELSIF NOT rota.is_instant(run_at) THEN
+        fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
+            job);
+    ELSIF NOT rota.is_instant(expires_at) THEN
+        fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
+            expires_at, job);
+        hint := 'Leave it out for a run that never expires.';
+    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
+        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
+    ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
+        fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
+        hint := 'infinity keeps the key for ever.';
+    ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
+        WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
+        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
+    ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
+        fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
+        hint := 'An id or a short name of your customer will do: acme, customer-17.';
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- What is wrong with a backoff; NULL: nothing.
+-- Called by: check_options.
+CREATE FUNCTION rota.backoff_fault(backoff jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    part record;
+BEGIN
+    IF jsonb_typeof(backoff) <> 'object' THEN
+        RETURN 'backoff is not a JSON object';
+    ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
+        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
+    END IF;
+    FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
+        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
+            OR jsonb_typeof(part.value) <> 'number'
+           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
+            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
+-- its place, so that no planner leaves it out.
+-- Called by: enqueue_batch.
+CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    PERFORM rota.check_options(job, payload, payload_bytes, NULL, NULL, NULL, NULL, NULL, NULL);
+    RETURN payload;
+END $$;
+
+-- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
+-- would keep a run from ending, and with it all that end in the same statement.
+-- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
+CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN seconds IS NULL THEN NULL
+                WHEN seconds = 'infinity' THEN 'infinity'
+                WHEN seconds = 'NaN' THEN at
+                ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
+$$;
 
 -- Calls whoever waits for work in these queues: one of each kind (workers of the same jobs), and one more that
 -- watches. Under READ COMMITTED a worker that is not waiting yet will look again by itself (see claim_runs); above

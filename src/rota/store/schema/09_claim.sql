@@ -2,135 +2,6 @@
 -- run whose worker was lost with it is a suspect, and is claimed alone by `claim_suspect`. `hand_back_runs` gives
 -- back what was claimed and not started.
 
--- The queues that hold work: one index probe for each, however many rows wait in them.
--- Called by: hold_runs_of, sql/queues/busy.sql.
-CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-    WITH RECURSIVE found AS (
-        (SELECT queue FROM rota.open_runs WHERE is_ready AND worker IS NULL ORDER BY queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT o.queue FROM rota.open_runs o
-                WHERE o.is_ready AND o.worker IS NULL AND o.queue > f.queue ORDER BY o.queue LIMIT 1)
-        FROM found f WHERE f.queue IS NOT NULL
-    )
-    SELECT queue FROM found WHERE queue IS NOT NULL
-$$;
-
--- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one
--- goes on where it ended; the place is kept by the session.
--- Called by: pick_shared.
-CREATE FUNCTION rota.busy_tenants(of_queue text, most integer DEFAULT 100) RETURNS SETOF text
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-DECLARE
-    place constant text := 'rota' || '.turn_' || md5(of_queue);
-    nobody constant text := '';
-    start  text := coalesce(current_setting(place, true), nobody);
-    last   text := start;
-    found  text;
-    n      integer := 0;
-BEGIN
-    -- '' is a tenant too: it comes when the round begins anew.
-    FOR turn IN 1..2 LOOP
-        LOOP
-            SELECT o.tenant INTO found FROM rota.open_runs o
-            WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last ORDER BY o.tenant LIMIT 1;
-            EXIT WHEN found IS NULL OR n = most OR (turn = 2 AND found > start);
-            RETURN NEXT found;
-            n := n + 1;
-            last := found;
-        END LOOP;
-        EXIT WHEN n = most OR turn = 2;
-        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue
-            AND o.tenant = nobody) THEN
-            RETURN NEXT nobody;
-            n := n + 1;
-        END IF;
-        EXIT WHEN start = '' OR n = most;
-        last := '';
-    END LOOP;
-    IF n = most OR start <> '' THEN
-        PERFORM set_config(place, CASE WHEN n = most THEN last ELSE '' END, false);
-    END IF;
-END $$;
-
--- The tenants that have something waiting or running in a queue.
--- Called by: running_runs, why_line.
-CREATE FUNCTION rota.lane_tenants(of_queue text, most integer DEFAULT 1000) RETURNS SETOF text
-LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-    WITH RECURSIVE found (tenant) AS (
-        (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue ORDER BY o.tenant LIMIT 1)
-        UNION ALL
-        SELECT (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue AND o.tenant > f.tenant
-            ORDER BY o.tenant LIMIT 1)
-        FROM found f WHERE f.tenant IS NOT NULL
-    )
-    SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT most
-$$;
-
--- How much of a queue is a tenant's beside others that have work in it.
--- Called by: pick_shared, why_line.
-CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
-$$;
-
--- These jobs without those that are disabled: one probe while there are none.
--- Called by: claim_runs, claim_suspect.
-CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) THEN
-        RETURN names;
-    END IF;
-    RETURN ARRAY(SELECT n FROM unnest(names) n
-        WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = n AND NOT j.is_enabled));
-END $$;
-
--- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
--- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
--- Called by: claim_runs.
--- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-DECLARE
-    names   text[];
-    weights double precision[];
-    taken   integer[];
-    rest    integer := most;
-    portion integer;
-    total   double precision;
-    share   integer;
-    got     tid[];
-BEGIN
-    SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
-        taken
-    FROM (SELECT b.name, w.weight, -ln(1 - random()) / w.weight AS turn
-          FROM rota.busy_tenants(of_queue) AS b (name)
-          CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
-          WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
-    WHILE rest > 0 LOOP
-        SELECT sum(w) INTO total FROM unnest(weights) w;
-        EXIT WHEN coalesce(total, 0) = 0;
-        portion := rest;
-        FOR i IN 1..cardinality(names) LOOP
-            CONTINUE WHEN weights[i] = 0;
-            share := least(rest, ceil(portion * weights[i] / total)::integer);
-            -- What this transaction has taken before is passed over: its own locks do not hide it.
-            got := ARRAY(SELECT o.ctid FROM rota.open_runs o
-                         WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
-                           AND o.job = ANY (known_jobs)
-                         ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED);
-            RETURN QUERY SELECT unnest(got);
-            rest := rest - cardinality(got);
-            taken[i] := taken[i] + cardinality(got);
-            IF cardinality(got) < share THEN
-                weights[i] := 0;
-            END IF;
-            EXIT WHEN rest = 0;
-        END LOOP;
-    END LOOP;
-END $$;
-
 -- Claims up to max_runs for a worker, and starts its batch of before. Strict priority, then age, inside a queue;
 -- queues in the given order, none gets more than its quota. Runs with a tenant share the queue by pick_shared; the
 -- others are taken here. hints holds for each queue ten places (priorities 0 to 9) up to which this worker has
@@ -216,6 +87,135 @@ BEGIN
                 o.backoff, 'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
                 'run_at', o.run_at) END;
 END $$;
+
+-- These jobs without those that are disabled: one probe while there are none.
+-- Called by: claim_runs, claim_suspect.
+CREATE FUNCTION rota.enabled_jobs(names text[]) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) THEN
+        RETURN names;
+    END IF;
+    RETURN ARRAY(SELECT n FROM unnest(names) n
+        WHERE NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = n AND NOT j.is_enabled));
+END $$;
+
+-- Takes up to `most` runs of a queue, from each tenant its share: by weight of those that have work. What one does not
+-- use goes to the others. Who comes first is drawn by weight too: a claim of a single run is a share as well.
+-- Called by: claim_runs.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.pick_shared(of_queue text, most integer, known_jobs text[]) RETURNS SETOF tid
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    names   text[];
+    weights double precision[];
+    taken   integer[];
+    rest    integer := most;
+    portion integer;
+    total   double precision;
+    share   integer;
+    got     tid[];
+BEGIN
+    SELECT array_agg(t.name ORDER BY t.turn), array_agg(t.weight ORDER BY t.turn), array_agg(0) INTO names, weights,
+        taken
+    FROM (SELECT b.name, w.weight, -ln(1 - random()) / w.weight AS turn
+          FROM rota.busy_tenants(of_queue) AS b (name)
+          CROSS JOIN LATERAL (SELECT rota.tenant_weight(b.name) AS weight) w
+          WHERE NOT EXISTS (SELECT FROM rota.tenants p WHERE p.name = b.name AND rota.tenant_is_paused(p))) t;
+    WHILE rest > 0 LOOP
+        SELECT sum(w) INTO total FROM unnest(weights) w;
+        EXIT WHEN coalesce(total, 0) = 0;
+        portion := rest;
+        FOR i IN 1..cardinality(names) LOOP
+            CONTINUE WHEN weights[i] = 0;
+            share := least(rest, ceil(portion * weights[i] / total)::integer);
+            -- What this transaction has taken before is passed over: its own locks do not hide it.
+            got := ARRAY(SELECT o.ctid FROM rota.open_runs o
+                         WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant = names[i]
+                           AND o.job = ANY (known_jobs)
+                         ORDER BY o.priority, o.seq OFFSET taken[i] LIMIT share FOR UPDATE SKIP LOCKED);
+            RETURN QUERY SELECT unnest(got);
+            rest := rest - cardinality(got);
+            taken[i] := taken[i] + cardinality(got);
+            IF cardinality(got) < share THEN
+                weights[i] := 0;
+            END IF;
+            EXIT WHEN rest = 0;
+        END LOOP;
+    END LOOP;
+END $$;
+
+-- The tenants that have work in a queue: one index probe for each. Of very many each call names some, and the next one
+-- goes on where it ended; the place is kept by the session.
+-- Called by: pick_shared.
+CREATE FUNCTION rota.busy_tenants(of_queue text, most integer DEFAULT 100) RETURNS SETOF text
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+    place constant text := 'rota' || '.turn_' || md5(of_queue);
+    nobody constant text := '';
+    start  text := coalesce(current_setting(place, true), nobody);
+    last   text := start;
+    found  text;
+    n      integer := 0;
+BEGIN
+    -- '' is a tenant too: it comes when the round begins anew.
+    FOR turn IN 1..2 LOOP
+        LOOP
+            SELECT o.tenant INTO found FROM rota.open_runs o
+            WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue AND o.tenant > last ORDER BY o.tenant LIMIT 1;
+            EXIT WHEN found IS NULL OR n = most OR (turn = 2 AND found > start);
+            RETURN NEXT found;
+            n := n + 1;
+            last := found;
+        END LOOP;
+        EXIT WHEN n = most OR turn = 2;
+        IF EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.worker IS NULL AND o.queue = of_queue
+            AND o.tenant = nobody) THEN
+            RETURN NEXT nobody;
+            n := n + 1;
+        END IF;
+        EXIT WHEN start = '' OR n = most;
+        last := '';
+    END LOOP;
+    IF n = most OR start <> '' THEN
+        PERFORM set_config(place, CASE WHEN n = most THEN last ELSE '' END, false);
+    END IF;
+END $$;
+
+-- The tenants that have something waiting or running in a queue.
+-- Called by: running_runs, why_line.
+CREATE FUNCTION rota.lane_tenants(of_queue text, most integer DEFAULT 1000) RETURNS SETOF text
+LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    WITH RECURSIVE found (tenant) AS (
+        (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue ORDER BY o.tenant LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.tenant FROM rota.open_runs o WHERE o.is_ready AND o.queue = of_queue AND o.tenant > f.tenant
+            ORDER BY o.tenant LIMIT 1)
+        FROM found f WHERE f.tenant IS NOT NULL
+    )
+    SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT most
+$$;
+
+-- How much of a queue is a tenant's beside others that have work in it.
+-- Called by: pick_shared, why_line.
+CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
+$$;
+
+-- The queues that hold work: one index probe for each, however many rows wait in them.
+-- Called by: hold_runs_of, sql/queues/busy.sql.
+CREATE FUNCTION rota.busy_queues() RETURNS SETOF text LANGUAGE sql STABLE SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    WITH RECURSIVE found AS (
+        (SELECT queue FROM rota.open_runs WHERE is_ready AND worker IS NULL ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.queue FROM rota.open_runs o
+                WHERE o.is_ready AND o.worker IS NULL AND o.queue > f.queue ORDER BY o.queue LIMIT 1)
+        FROM found f WHERE f.queue IS NOT NULL
+    )
+    SELECT queue FROM found WHERE queue IS NOT NULL
+$$;
 
 -- The run that a worker isolates at this moment.
 -- Called by: claim_suspect, mark_lost_workers, may_isolate_inline, sql/runs/strays.sql,

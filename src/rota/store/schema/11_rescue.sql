@@ -16,57 +16,6 @@ SET jit = off SET lock_timeout = '5s' AS $$
     RETURNING w.id, w.name
 $$;
 
--- Runs of workers that were lost within ten of their leases; everywhere: any running run whose worker is not live,
--- the net under the rest. There is no index on worker, as it would cost every claim: this reads all that is ready,
--- but only after a loss, and one reader at a time. All runs of a worker come together, because what was lost with a
--- run counts.
--- Called by: lost_runs.
--- Locks: "rescue" if it is free.
-CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint
-LANGUAGE plpgsql VOLATILE SET jit = off SET enable_seqscan = on AS $$
-DECLARE
-    dead bigint[] := ARRAY(SELECT w.id FROM rota.workers w
-        WHERE w.state = 'lost' AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds));
-BEGIN
-    IF NOT everywhere AND dead = '{}' OR NOT rota.try_lock('rescue') THEN
-        RETURN;
-    ELSIF everywhere THEN
-        RETURN QUERY SELECT o.id FROM rota.open_runs o
-            WHERE o.is_ready AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
-            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
-    ELSE
-        RETURN QUERY SELECT o.id FROM rota.open_runs o WHERE o.is_ready AND o.worker = ANY (dead)
-            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
-    END IF;
-END $$;
-
--- What is known of lost runs before any of them is touched. is_shared: others had started on the same worker. is_freed:
--- the worker ran a known suspect in its own process, which is charged alone. is_harmless: it cannot take a process with
--- it.
--- Called by: rescue_runs.
-CREATE FUNCTION rota.lost_runs(max_runs integer, everywhere boolean) RETURNS TABLE (
-    id bigint, attempt integer, worker_name text, is_started boolean, is_shared boolean, is_freed boolean,
-    is_harmless boolean, doubts bigint
-) LANGUAGE sql VOLATILE SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
-SET jit = off SET enable_seqscan = off AS $$
-    SELECT o.id, o.attempt, coalesce(w.name, 'unknown'), s.is_started,
-           count(*) FILTER (WHERE s.is_started) OVER (PARTITION BY o.worker) > 1,
-           coalesce(w.is_isolating_inline AND w.state = 'lost' AND w.isolating_run <> o.id, false),
-           coalesce(j.kind = 'sql' OR j.is_system, false),
-           CASE WHEN o.is_suspect THEN (
-               SELECT count(*) FROM rota.past_attempts p
-               WHERE p.run_id = o.id AND p.finished_at >= o.created_at AND p.state = 'lost' AND NOT p.is_spent
-                 AND p.error_type = 'SharedLoss')
-           ELSE 0 END
-    FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)
-    JOIN rota.open_runs o ON o.id = l.id
-    LEFT JOIN rota.workers w ON w.id = o.worker
-    LEFT JOIN rota.jobs j ON j.name = o.job
-    CROSS JOIN LATERAL (SELECT coalesce(o.claim_batch, 0) <= coalesce((SELECT max(b.batch) FROM rota.batch_starts b
-        WHERE b.worker = o.worker), 0)
-                               AS is_started) s
-$$;
-
 -- Takes back the runs of workers that are not live. It asks by rows, again and again, because a claim that was under
 -- way when its worker was declared lost commits after that. What had not started goes back to its place free; so
 -- does what ran beside a suspect in the suspect's process. What had started has lost an attempt, and goes back to
@@ -152,5 +101,56 @@ BEGIN
     END LOOP;
     IF has_held THEN
         PERFORM pg_notify('rota', 'suspects');
+    END IF;
+END $$;
+
+-- What is known of lost runs before any of them is touched. is_shared: others had started on the same worker. is_freed:
+-- the worker ran a known suspect in its own process, which is charged alone. is_harmless: it cannot take a process with
+-- it.
+-- Called by: rescue_runs.
+CREATE FUNCTION rota.lost_runs(max_runs integer, everywhere boolean) RETURNS TABLE (
+    id bigint, attempt integer, worker_name text, is_started boolean, is_shared boolean, is_freed boolean,
+    is_harmless boolean, doubts bigint
+) LANGUAGE sql VOLATILE SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+SET jit = off SET enable_seqscan = off AS $$
+    SELECT o.id, o.attempt, coalesce(w.name, 'unknown'), s.is_started,
+           count(*) FILTER (WHERE s.is_started) OVER (PARTITION BY o.worker) > 1,
+           coalesce(w.is_isolating_inline AND w.state = 'lost' AND w.isolating_run <> o.id, false),
+           coalesce(j.kind = 'sql' OR j.is_system, false),
+           CASE WHEN o.is_suspect THEN (
+               SELECT count(*) FROM rota.past_attempts p
+               WHERE p.run_id = o.id AND p.finished_at >= o.created_at AND p.state = 'lost' AND NOT p.is_spent
+                 AND p.error_type = 'SharedLoss')
+           ELSE 0 END
+    FROM rota.lost_run_ids(max_runs, everywhere) AS l (id)
+    JOIN rota.open_runs o ON o.id = l.id
+    LEFT JOIN rota.workers w ON w.id = o.worker
+    LEFT JOIN rota.jobs j ON j.name = o.job
+    CROSS JOIN LATERAL (SELECT coalesce(o.claim_batch, 0) <= coalesce((SELECT max(b.batch) FROM rota.batch_starts b
+        WHERE b.worker = o.worker), 0)
+                               AS is_started) s
+$$;
+
+-- Runs of workers that were lost within ten of their leases; everywhere: any running run whose worker is not live,
+-- the net under the rest. There is no index on worker, as it would cost every claim: this reads all that is ready,
+-- but only after a loss, and one reader at a time. All runs of a worker come together, because what was lost with a
+-- run counts.
+-- Called by: lost_runs.
+-- Locks: "rescue" if it is free.
+CREATE FUNCTION rota.lost_run_ids(max_runs integer, everywhere boolean) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE SET jit = off SET enable_seqscan = on AS $$
+DECLARE
+    dead bigint[] := ARRAY(SELECT w.id FROM rota.workers w
+        WHERE w.state = 'lost' AND w.ended_at > clock_timestamp() - 10 * make_interval(secs => w.lease_seconds));
+BEGIN
+    IF NOT everywhere AND dead = '{}' OR NOT rota.try_lock('rescue') THEN
+        RETURN;
+    ELSIF everywhere THEN
+        RETURN QUERY SELECT o.id FROM rota.open_runs o
+            WHERE o.is_ready AND o.worker NOT IN (SELECT w.id FROM rota.workers w WHERE w.state IN ('live', 'stopping'))
+            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
+    ELSE
+        RETURN QUERY SELECT o.id FROM rota.open_runs o WHERE o.is_ready AND o.worker = ANY (dead)
+            ORDER BY o.worker FETCH FIRST max_runs ROWS WITH TIES;
     END IF;
 END $$;

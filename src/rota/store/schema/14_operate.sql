@@ -109,13 +109,13 @@ BEGIN
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         attempt, attempts_used, max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata,
         triggered_by, schedule, scheduled_for, schedule_id, last_error, error_group, limit_keys, limit_key, held_by)
-    VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at, CASE WHEN at > clock
-        THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant, coalesce(retry_run.payload, old.payload),
-        old.priority, old.attempt, old.attempts_used,
-        least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL, old.timeout_seconds, old.key,
-        old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by, old.schedule, old.scheduled_for,
-        old.schedule_id, old.error, old.error_group, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
-            THEN 'limit' END);
+    VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at,
+        CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant,
+        coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
+        old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL,
+        old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
+        old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
+        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload',
@@ -399,9 +399,9 @@ BEGIN
     INSERT INTO rota.run_views AS v (name, query, created_by) VALUES (save_run_view.name, save_run_view.query, who)
     ON CONFLICT ON CONSTRAINT run_views_pkey DO UPDATE SET query = excluded.query, created_by = excluded.created_by,
         created_at = excluded.created_at;
-    PERFORM rota.write_audit(who, 'view.saved', 'view', save_run_view.name, CASE WHEN old IS NOT NULL
-        THEN jsonb_build_object('query', old) END, jsonb_build_object('query', save_run_view.query),
-            save_run_view.reason);
+    PERFORM rota.write_audit(who, 'view.saved', 'view', save_run_view.name,
+        CASE WHEN old IS NOT NULL THEN jsonb_build_object('query', old) END,
+        jsonb_build_object('query', save_run_view.query), save_run_view.reason);
 END $$;
 
 -- Deletes a saved view of runs.

@@ -3,6 +3,17 @@
 -- number of tickers may do so, and each nominal time is decided once. `schedule_ends` tells schedules how their runs
 -- ended (`settle_schedule_ends`).
 
+-- Stretches of due schedules that some ticker works on, each until a time. Not logged: a hold that is lost costs
+-- nothing.
+CREATE UNLOGGED TABLE rota.schedule_holds (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_due timestamptz NOT NULL,
+    first_id  bigint NOT NULL,
+    last_due  timestamptz NOT NULL,
+    last_id   bigint NOT NULL,
+    until     timestamptz NOT NULL
+);
+
 -- When the tick has something to do: zero while something is due that nobody holds; else the seconds until the next
 -- due time, or until a stretch with something due is free again. NULL: nothing will ever be due.
 -- Called by: quiet_seconds, sql/schedules/next_due.sql.
@@ -26,6 +37,131 @@ BEGIN
     soonest := least(soonest, held, parked);
     RETURN CASE WHEN soonest IS NOT NULL THEN greatest(extract(epoch FROM soonest), 0) END;
 END $$;
+
+-- The tick begins: takes a stretch of what is due, one ticker at a time, until the commit, so that the next one sees
+-- what this one took. A hold is a courtesy: a ticker that does not get the lock in time goes on without one, and its
+-- tick is right all the same.
+-- Called by: sql/schedules/hold_due.sql.
+-- Locks: "hold_due", rows that nobody else has locked.
+CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    -- Nobody has to wait for the disk: a stretch that is lost costs nothing, and neither does a tick (see write_ticks).
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF EXISTS (SELECT FROM rota.schedule_ends) THEN
+        PERFORM rota.settle_schedule_ends(1000);
+    END IF;
+    IF EXISTS (SELECT FROM rota.schedules s WHERE s.parked_at IS NOT NULL AND s.retry_at <= rota.now()) THEN
+        PERFORM rota.retry_parked(max_schedules);
+    END IF;
+    ids := rota.find_due(rota.now(), max_schedules);
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    BEGIN
+        PERFORM rota.take_lock('hold_due', 1000);
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN;
+    END;
+    ids := rota.find_due(rota.now(), max_schedules);
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    DELETE FROM rota.schedule_holds h WHERE h.id = ANY (ARRAY(
+        SELECT o.id FROM rota.schedule_holds o WHERE o.until < clock_timestamp() FOR UPDATE SKIP LOCKED));
+    INSERT INTO rota.schedule_holds (first_due, first_id, last_due, last_id, until)
+    SELECT f.due_at, f.id, l.due_at, l.id, clock_timestamp() + make_interval(secs => hold_seconds)
+    FROM rota.schedules f, rota.schedules l WHERE f.id = ids[1] AND l.id = ids[cardinality(ids)]
+    RETURNING id INTO hold;
+END $$;
+
+-- Parked schedules whose wait is over are due again, so many at most. Rows that somebody holds are passed over.
+-- Called by: hold_due.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
+SET jit = off AS $$
+BEGIN
+    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, version = s.version + 1
+    WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
+                            ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
+END $$;
+
+-- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
+-- Called by: hold_due, next_schedule_seconds.
+CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+DECLARE
+    held    record;
+    at_due  timestamptz := '-infinity';
+    at_id   bigint := 0;
+    found   bigint[] := '{}';
+BEGIN
+    FOR held IN SELECT h.first_due, h.first_id, h.last_due, h.last_id FROM rota.schedule_holds h
+        WHERE h.until > clock_timestamp()
+                ORDER BY h.first_due, h.first_id
+    LOOP
+        IF (held.first_due, held.first_id) > (at_due, at_id) THEN
+            found := found || rota.due_between(at_due, at_id, held.first_due, held.first_id, most - cardinality(found));
+        END IF;
+        IF (held.last_due, held.last_id) > (at_due, at_id) THEN
+            at_due := held.last_due;
+            at_id := held.last_id;
+        END IF;
+    END LOOP;
+    RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
+END $$;
+
+-- The due schedules from one place in the order to another, both left out.
+-- Called by: find_due.
+CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_before timestamptz, id_before bigint,
+    most integer)
+RETURNS bigint[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN ARRAY(SELECT s.id FROM rota.schedules s
+        WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after)
+          AND (s.due_at, s.id) < (due_before, id_before)
+        ORDER BY s.due_at, s.id LIMIT most);
+END $$;
+
+-- The tick, first half: everything that deciding about these schedules needs, read in one statement.
+-- Called by: sql/schedules/read_due.sql.
+CREATE FUNCTION rota.read_due(ids bigint[])
+RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    at timestamptz := rota.now();
+BEGIN
+    RETURN QUERY
+    SELECT row_to_json(d), at,
+           (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = d.id),
+           coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = d.job),
+               false),
+           (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
+    FROM (
+        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at,
+               s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
+               s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
+               s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
+               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
+               s.last_success_for
+        -- One by one and by id: by due times it would walk over all that is due for each of them.
+        FROM unnest(ids) WITH ORDINALITY AS f (id, n)
+        CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = f.id OFFSET 0) s
+        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
+    ) d;
+END $$;
+
+-- The unfinished runs of a schedule that make up for missed times: they follow one another, and are not each other's
+-- overlap.
+-- Called by: sql/schedules/read_due.sql.
+CREATE FUNCTION rota.count_made_up(schedule_id bigint) RETURNS integer LANGUAGE sql STABLE
+SET enable_seqscan = off SET jit = off AS $$
+    SELECT count(*)::integer FROM rota.open_runs o
+    WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
+$$;
 
 -- The tick, second half: one statement writes cursors, ledger and runs, for those schedules only that are as they
 -- were read. ticks is an array of {id, version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
@@ -148,31 +284,6 @@ BEGIN
     RETURN QUERY SELECT unnest(written);
 END $$;
 
--- A schedule that cannot be read stops no other: it is parked with its error, and tried again after a minute, then
--- after ever longer waits of at most an hour. False if it was edited meanwhile, or somebody holds it.
--- Called by: sql/schedules/park.sql.
--- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-BEGIN
-    UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
-        retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
-    WHERE s.id IN (SELECT p.id FROM rota.schedules p WHERE p.id = park_schedule.schedule_id AND p.version = read_version
-                   FOR UPDATE SKIP LOCKED);
-    RETURN FOUND;
-END $$;
-
--- Parked schedules whose wait is over are due again, so many at most. Rows that somebody holds are passed over.
--- Called by: hold_due.
--- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
-SET jit = off AS $$
-BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, version = s.version + 1
-    WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
-                            ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
-END $$;
-
 -- Leaves schedules alone for a while that were taken and could not be decided. Neighbours of the batch are one
 -- stretch.
 -- Called by: sql/schedules/pass_over.sql.
@@ -190,131 +301,6 @@ BEGIN
     GROUP BY p.island;
 END $$;
 
--- The unfinished runs of a schedule that make up for missed times: they follow one another, and are not each other's
--- overlap.
--- Called by: sql/schedules/read_due.sql.
-CREATE FUNCTION rota.count_made_up(schedule_id bigint) RETURNS integer LANGUAGE sql STABLE
-SET enable_seqscan = off SET jit = off AS $$
-    SELECT count(*)::integer FROM rota.open_runs o
-    WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
-$$;
-
--- Stretches of due schedules that some ticker works on, each until a time. Not logged: a hold that is lost costs
--- nothing.
-CREATE UNLOGGED TABLE rota.schedule_holds (
-    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    first_due timestamptz NOT NULL,
-    first_id  bigint NOT NULL,
-    last_due  timestamptz NOT NULL,
-    last_id   bigint NOT NULL,
-    until     timestamptz NOT NULL
-);
-
--- The due schedules from one place in the order to another, both left out.
--- Called by: find_due.
-CREATE FUNCTION rota.due_between(due_after timestamptz, id_after bigint, due_before timestamptz, id_before bigint,
-    most integer)
-RETURNS bigint[] LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
-BEGIN
-    RETURN ARRAY(SELECT s.id FROM rota.schedules s
-        WHERE s.is_ticking AND s.init IS NULL AND (s.due_at, s.id) > (due_after, id_after)
-          AND (s.due_at, s.id) < (due_before, id_before)
-        ORDER BY s.due_at, s.id LIMIT most);
-END $$;
-
--- What is due and in no stretch that somebody holds, oldest first: one probe for each gap between the stretches.
--- Called by: hold_due, next_schedule_seconds.
-CREATE FUNCTION rota.find_due(clock timestamptz, most integer) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET jit = off AS $$
-DECLARE
-    held    record;
-    at_due  timestamptz := '-infinity';
-    at_id   bigint := 0;
-    found   bigint[] := '{}';
-BEGIN
-    FOR held IN SELECT h.first_due, h.first_id, h.last_due, h.last_id FROM rota.schedule_holds h
-        WHERE h.until > clock_timestamp()
-                ORDER BY h.first_due, h.first_id
-    LOOP
-        IF (held.first_due, held.first_id) > (at_due, at_id) THEN
-            found := found || rota.due_between(at_due, at_id, held.first_due, held.first_id, most - cardinality(found));
-        END IF;
-        IF (held.last_due, held.last_id) > (at_due, at_id) THEN
-            at_due := held.last_due;
-            at_id := held.last_id;
-        END IF;
-    END LOOP;
-    RETURN found || rota.due_between(at_due, at_id, clock, 9223372036854775807, most - cardinality(found));
-END $$;
-
--- The tick begins: takes a stretch of what is due, one ticker at a time, until the commit, so that the next one sees
--- what this one took. A hold is a courtesy: a ticker that does not get the lock in time goes on without one, and its
--- tick is right all the same.
--- Called by: sql/schedules/hold_due.sql.
--- Locks: "hold_due", rows that nobody else has locked.
-CREATE FUNCTION rota.hold_due(max_schedules integer, hold_seconds double precision, OUT hold bigint, OUT ids bigint[])
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
-BEGIN
-    -- Nobody has to wait for the disk: a stretch that is lost costs nothing, and neither does a tick (see write_ticks).
-    PERFORM set_config('synchronous_commit', 'off', true);
-    IF EXISTS (SELECT FROM rota.schedule_ends) THEN
-        PERFORM rota.settle_schedule_ends(1000);
-    END IF;
-    IF EXISTS (SELECT FROM rota.schedules s WHERE s.parked_at IS NOT NULL AND s.retry_at <= rota.now()) THEN
-        PERFORM rota.retry_parked(max_schedules);
-    END IF;
-    ids := rota.find_due(rota.now(), max_schedules);
-    IF ids = '{}' THEN
-        RETURN;
-    END IF;
-    BEGIN
-        PERFORM rota.take_lock('hold_due', 1000);
-    EXCEPTION WHEN lock_not_available THEN
-        RETURN;
-    END;
-    ids := rota.find_due(rota.now(), max_schedules);
-    IF ids = '{}' THEN
-        RETURN;
-    END IF;
-    DELETE FROM rota.schedule_holds h WHERE h.id = ANY (ARRAY(
-        SELECT o.id FROM rota.schedule_holds o WHERE o.until < clock_timestamp() FOR UPDATE SKIP LOCKED));
-    INSERT INTO rota.schedule_holds (first_due, first_id, last_due, last_id, until)
-    SELECT f.due_at, f.id, l.due_at, l.id, clock_timestamp() + make_interval(secs => hold_seconds)
-    FROM rota.schedules f, rota.schedules l WHERE f.id = ids[1] AND l.id = ids[cardinality(ids)]
-    RETURNING id INTO hold;
-END $$;
-
--- The tick, first half: everything that deciding about these schedules needs, read in one statement.
--- Called by: sql/schedules/read_due.sql.
-CREATE FUNCTION rota.read_due(ids bigint[])
-RETURNS TABLE (schedule json, clock timestamptz, unfinished integer, is_job_enabled boolean, calendar_definition jsonb)
-LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    at timestamptz := rota.now();
-BEGIN
-    RETURN QUERY
-    SELECT row_to_json(d), at,
-           (SELECT count(*)::integer FROM rota.open_runs o WHERE o.schedule_id = d.id),
-           coalesce((SELECT j.is_enabled AND j.deleted_from_code_at IS NULL FROM rota.jobs j WHERE j.name = d.job),
-               false),
-           (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
-    FROM (
-        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at,
-               s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
-               s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
-               s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
-               s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
-               s.last_success_for
-        -- One by one and by id: by due times it would walk over all that is due for each of them.
-        FROM unnest(ids) WITH ORDINALITY AS f (id, n)
-        CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = f.id OFFSET 0) s
-        WHERE s.is_ticking AND s.init IS NULL AND s.due_at <= at ORDER BY f.n
-    ) d;
-END $$;
-
 -- The ticker is done with its stretch of due schedules.
 -- Called by: sql/schedules/release.sql.
 CREATE FUNCTION rota.release_hold(hold bigint) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -323,42 +309,18 @@ BEGIN
     DELETE FROM rota.schedule_holds h WHERE h.id = hold;
 END $$;
 
--- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for later
--- (jitter, the next allowed day) waits for its time; one under a limit waits for its admission next.
--- Called by: schedule_run_ended, settle_schedule_ends, write_ticks.
+-- A schedule that cannot be read stops no other: it is parked with its error, and tried again after a minute, then
+-- after ever longer waits of at most an hour. False if it was edited meanwhile, or somebody holds it.
+-- Called by: sql/schedules/park.sql.
 -- Locks: rows that nobody else has locked.
-CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    clock   timestamptz := rota.now();
-    touched text[];
-    soonest timestamptz;
+CREATE FUNCTION rota.park_schedule(schedule_id bigint, read_version bigint, why text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
-    WITH waiting AS (
-        SELECT w.schedule_id, coalesce(min(s.max_concurrent_runs), 1) AS room,
-            coalesce(bool_or(s.overlap = 'allow'), false) AS is_free
-        FROM rota.open_runs w LEFT JOIN rota.schedules s ON s.id = w.schedule_id
-        WHERE w.schedule_id = ANY (schedules) AND w.held_by = 'overlap' GROUP BY w.schedule_id
-    ), chosen AS (
-        SELECT o.id FROM waiting w CROSS JOIN LATERAL (
-            SELECT h.id FROM rota.open_runs h WHERE h.schedule_id = w.schedule_id AND h.held_by = 'overlap'
-            ORDER BY h.scheduled_for
-            LIMIT CASE WHEN w.is_free THEN NULL ELSE greatest(0, w.room - (
-                SELECT count(*) FROM rota.open_runs r
-                WHERE r.schedule_id = w.schedule_id AND r.held_by IS DISTINCT FROM 'overlap')) END
-            FOR UPDATE SKIP LOCKED) o
-    ), freed AS (
-        UPDATE rota.open_runs o
-        SET held_by = CASE WHEN o.limit_keys IS NOT NULL AND o.run_at <= clock THEN 'limit' END,
-            limit_key = o.limit_keys[1],
-            seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
-            state = CASE WHEN o.run_at > clock THEN 'scheduled' ELSE 'queued' END
-        WHERE o.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING o.queue, o.state, o.run_at
-    )
-    SELECT array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
-    INTO touched, soonest FROM freed;
-    PERFORM rota.wake(touched), rota.wake_admission() WHERE touched IS NOT NULL;
-    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
+    UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
+        retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
+    WHERE s.id IN (SELECT p.id FROM rota.schedules p WHERE p.id = park_schedule.schedule_id AND p.version = read_version
+                   FOR UPDATE SKIP LOCKED);
+    RETURN FOUND;
 END $$;
 
 -- The ends of scheduled runs. What an end changes about its schedule waits here while somebody else holds the
@@ -376,62 +338,6 @@ CREATE TABLE rota.schedule_ends (
     is_init       boolean NOT NULL
 );
 CREATE INDEX schedule_ends_schedule ON rota.schedule_ends (schedule_id);
-
--- Writes the end of a schedule's run into the ledger, which outlives the run; into the schedule; and into the counts
--- of its days. The rows are locked. A run without a nominal time was triggered by somebody: its failure is not one
--- of the failures in a row, and its end moves no time.
--- Called by: schedule_run_ended, settle_schedule_ends.
-CREATE FUNCTION rota.note_schedule_end(e rota.schedule_ends) RETURNS void LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    ok      boolean := e.state = 'succeeded';
-    is_time boolean := e.scheduled_for IS NOT NULL OR e.is_init;
-BEGIN
-    UPDATE rota.ledger l
-    SET state = e.state, success = ok, duration_ms = e.duration_ms, error = e.error, lateness_ms = e.lateness_ms
-    WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id;
-    UPDATE rota.schedules s
-    SET last_run_at = greatest(s.last_run_at, e.finished_at),
-        last_run_success = CASE WHEN s.last_run_at > e.finished_at THEN s.last_run_success ELSE ok END,
-        last_success_at = CASE WHEN ok THEN greatest(s.last_success_at, e.finished_at) ELSE s.last_success_at END,
-        last_success_for = CASE WHEN ok THEN greatest(s.last_success_for, e.scheduled_for) ELSE s.last_success_for END,
-        failures_in_a_row = CASE WHEN ok THEN 0 WHEN e.state = 'failed' AND is_time THEN s.failures_in_a_row + 1
-            ELSE s.failures_in_a_row END,
-        finished_at = CASE WHEN ok AND e.is_init AND s.init = 'once' THEN e.finished_at ELSE s.finished_at END
-    WHERE s.id = e.schedule_id;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    IF is_time THEN
-        -- One that counts from the end of its run is due so long after it.
-        UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
-            version = s.version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
-    ELSE
-        -- A worker of an older release may have let it wait for this end: the next tick computes its time.
-        UPDATE rota.schedules s SET next_run_at = NULL, version = s.version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL AND s.next_run_at = 'infinity'
-          AND NOT EXISTS (SELECT FROM rota.open_runs o
-              WHERE o.schedule_id = e.schedule_id AND o.scheduled_for IS NOT NULL);
-    END IF;
-    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
-    UPDATE rota.schedules s
-    SET paused_at = rota.now(), paused_by = 'rota',
-        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed in a row'
-            ELSE format('%s runs failed in a row', s.failures_in_a_row) END
-    WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
-    IF e.is_init THEN
-        UPDATE rota.init_runs i SET state = e.state WHERE i.run_id = e.run_id;
-    END IF;
-    INSERT INTO rota.schedule_days AS d (schedule_id, day, succeeded, failed, cancelled, timed, duration_ms, longest_ms)
-    VALUES (e.schedule_id, (e.finished_at AT TIME ZONE 'UTC')::date, ok::integer, (e.state = 'failed')::integer,
-            (e.state = 'cancelled')::integer, (e.duration_ms IS NOT NULL)::integer, coalesce(e.duration_ms, 0),
-            coalesce(e.duration_ms, 0))
-    ON CONFLICT (schedule_id, day) DO UPDATE SET
-        succeeded = d.succeeded + excluded.succeeded, failed = d.failed + excluded.failed,
-        cancelled = d.cancelled + excluded.cancelled, timed = d.timed + excluded.timed,
-        duration_ms = d.duration_ms + excluded.duration_ms, longest_ms = greatest(d.longest_ms, excluded.longest_ms);
-END $$;
 
 -- Trigger: the end of a scheduled run locks the schedule, whatever it changes: a tick that holds a run back because
 -- of this one is then either seen here, or sees this end. Where the tick has the lock, the end is settled after both
@@ -489,6 +395,62 @@ BEGIN
         SELECT FROM rota.ledger l WHERE l.schedule_id = of_schedule AND l.nominal_at = nominal AND l.run_id = of_run);
 END $$;
 
+-- Writes the end of a schedule's run into the ledger, which outlives the run; into the schedule; and into the counts
+-- of its days. The rows are locked. A run without a nominal time was triggered by somebody: its failure is not one
+-- of the failures in a row, and its end moves no time.
+-- Called by: schedule_run_ended, settle_schedule_ends.
+CREATE FUNCTION rota.note_schedule_end(e rota.schedule_ends) RETURNS void LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    ok      boolean := e.state = 'succeeded';
+    is_time boolean := e.scheduled_for IS NOT NULL OR e.is_init;
+BEGIN
+    UPDATE rota.ledger l
+    SET state = e.state, success = ok, duration_ms = e.duration_ms, error = e.error, lateness_ms = e.lateness_ms
+    WHERE l.schedule_id = e.schedule_id AND l.nominal_at = e.scheduled_for AND l.run_id = e.run_id;
+    UPDATE rota.schedules s
+    SET last_run_at = greatest(s.last_run_at, e.finished_at),
+        last_run_success = CASE WHEN s.last_run_at > e.finished_at THEN s.last_run_success ELSE ok END,
+        last_success_at = CASE WHEN ok THEN greatest(s.last_success_at, e.finished_at) ELSE s.last_success_at END,
+        last_success_for = CASE WHEN ok THEN greatest(s.last_success_for, e.scheduled_for) ELSE s.last_success_for END,
+        failures_in_a_row = CASE WHEN ok THEN 0 WHEN e.state = 'failed' AND is_time THEN s.failures_in_a_row + 1
+            ELSE s.failures_in_a_row END,
+        finished_at = CASE WHEN ok AND e.is_init AND s.init = 'once' THEN e.finished_at ELSE s.finished_at END
+    WHERE s.id = e.schedule_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF is_time THEN
+        -- One that counts from the end of its run is due so long after it.
+        UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
+            version = s.version + 1
+        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
+    ELSE
+        -- A worker of an older release may have let it wait for this end: the next tick computes its time.
+        UPDATE rota.schedules s SET next_run_at = NULL, version = s.version + 1
+        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL AND s.next_run_at = 'infinity'
+          AND NOT EXISTS (SELECT FROM rota.open_runs o
+              WHERE o.schedule_id = e.schedule_id AND o.scheduled_for IS NOT NULL);
+    END IF;
+    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
+    UPDATE rota.schedules s
+    SET paused_at = rota.now(), paused_by = 'rota',
+        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed in a row'
+            ELSE format('%s runs failed in a row', s.failures_in_a_row) END
+    WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
+    IF e.is_init THEN
+        UPDATE rota.init_runs i SET state = e.state WHERE i.run_id = e.run_id;
+    END IF;
+    INSERT INTO rota.schedule_days AS d (schedule_id, day, succeeded, failed, cancelled, timed, duration_ms, longest_ms)
+    VALUES (e.schedule_id, (e.finished_at AT TIME ZONE 'UTC')::date, ok::integer, (e.state = 'failed')::integer,
+            (e.state = 'cancelled')::integer, (e.duration_ms IS NOT NULL)::integer, coalesce(e.duration_ms, 0),
+            coalesce(e.duration_ms, 0))
+    ON CONFLICT (schedule_id, day) DO UPDATE SET
+        succeeded = d.succeeded + excluded.succeeded, failed = d.failed + excluded.failed,
+        cancelled = d.cancelled + excluded.cancelled, timed = d.timed + excluded.timed,
+        duration_ms = d.duration_ms + excluded.duration_ms, longest_ms = greatest(d.longest_ms, excluded.longest_ms);
+END $$;
+
 -- Settles ends that wait in schedule_ends, in their order, where the rows are free again; the next runs that waited
 -- for those may go.
 -- Called by: hold_due, sql/upkeep/settle_ends.sql.
@@ -521,4 +483,42 @@ BEGIN
         END;
     END LOOP;
     RETURN settled;
+END $$;
+
+-- Runs that an overlap policy holds may go as soon as there is room: the oldest first. One that is meant for later
+-- (jitter, the next allowed day) waits for its time; one under a limit waits for its admission next.
+-- Called by: schedule_run_ended, settle_schedule_ends, write_ticks.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.free_held_runs(schedules bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock   timestamptz := rota.now();
+    touched text[];
+    soonest timestamptz;
+BEGIN
+    WITH waiting AS (
+        SELECT w.schedule_id, coalesce(min(s.max_concurrent_runs), 1) AS room,
+            coalesce(bool_or(s.overlap = 'allow'), false) AS is_free
+        FROM rota.open_runs w LEFT JOIN rota.schedules s ON s.id = w.schedule_id
+        WHERE w.schedule_id = ANY (schedules) AND w.held_by = 'overlap' GROUP BY w.schedule_id
+    ), chosen AS (
+        SELECT o.id FROM waiting w CROSS JOIN LATERAL (
+            SELECT h.id FROM rota.open_runs h WHERE h.schedule_id = w.schedule_id AND h.held_by = 'overlap'
+            ORDER BY h.scheduled_for
+            LIMIT CASE WHEN w.is_free THEN NULL ELSE greatest(0, w.room - (
+                SELECT count(*) FROM rota.open_runs r
+                WHERE r.schedule_id = w.schedule_id AND r.held_by IS DISTINCT FROM 'overlap')) END
+            FOR UPDATE SKIP LOCKED) o
+    ), freed AS (
+        UPDATE rota.open_runs o
+        SET held_by = CASE WHEN o.limit_keys IS NOT NULL AND o.run_at <= clock THEN 'limit' END,
+            limit_key = o.limit_keys[1],
+            seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
+            state = CASE WHEN o.run_at > clock THEN 'scheduled' ELSE 'queued' END
+        WHERE o.id = ANY (ARRAY(SELECT id FROM chosen)) RETURNING o.queue, o.state, o.run_at
+    )
+    SELECT array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'), min(run_at) FILTER (WHERE state = 'scheduled')
+    INTO touched, soonest FROM freed;
+    PERFORM rota.wake(touched), rota.wake_admission() WHERE touched IS NOT NULL;
+    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
 END $$;

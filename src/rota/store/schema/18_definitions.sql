@@ -315,8 +315,8 @@ BEGIN
     WHERE NOT rota.is_syncing() ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
-CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules
-    FOR EACH ROW WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
+CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules FOR EACH ROW
+    WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
 EXECUTE FUNCTION rota.drop_schedule();
 
 -- Runs what an init schedule owes to this start; whoever writes the marker first enqueues. once: again until it

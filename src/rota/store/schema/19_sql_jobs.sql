@@ -33,9 +33,9 @@ BEGIN
     ELSIF found.pronargs > 1 OR (found.pronargs = 1 AND found.proargtypes[0] <> 'jsonb'::regtype) THEN
         PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb', kind, given));
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
-        PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given, CASE WHEN found.proretset
-            THEN 'a set of ' ELSE '' END, found.returns),
-                'Return jsonb_build_object(''success'', true, ''message'', ''…'').');
+        PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
+            CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
+            'Return jsonb_build_object(''success'', true, ''message'', ''…'').');
     END IF;
     full_name := format('%I.%I', found.nspname, found.proname) || coalesce(substring(given FROM '\(.*\)$'), '');
     call := format('%s %I.%I(%s)', CASE wanted WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, found.nspname, found.proname,

@@ -107,8 +107,8 @@ END $$;
 CREATE FUNCTION rota.row_expression(relation oid, alias text, columns text[]) RETURNS text LANGUAGE sql STABLE
 SET jit = off AS $$
     SELECT coalesce(string_agg(part.text, ' || '), '''{}''::jsonb') FROM (
-        SELECT 'jsonb_build_object(' || string_agg(format('%L, %s', a.attname, CASE WHEN a.atttypid < 16384
-            THEN format('to_jsonb(%s.%I)', alias, a.attname)
+        SELECT 'jsonb_build_object(' || string_agg(format('%L, %s', a.attname,
+            CASE WHEN a.atttypid < 16384 THEN format('to_jsonb(%s.%I)', alias, a.attname)
             ELSE format('CASE WHEN num_nulls(%1$s.%2$I) = 0 THEN to_jsonb(format(''%%s'', %1$s.%2$I)) END', alias,
                 a.attname) END), ', ' ORDER BY a.attnum) || ')' AS text
         FROM pg_catalog.pg_attribute a

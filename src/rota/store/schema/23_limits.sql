@@ -391,8 +391,8 @@ BEGIN
     END IF;
     UPDATE rota.open_runs o
     SET limit_keys = k.keys, limit_key = k.keys[1],
-        held_by = CASE WHEN o.state = 'queued' AND (o.held_by IS NULL OR o.held_by = 'limit') THEN CASE
-            WHEN k.keys IS NOT NULL THEN 'limit' END ELSE o.held_by END
+        held_by = CASE WHEN o.state = 'queued' AND (o.held_by IS NULL OR o.held_by = 'limit')
+            THEN CASE WHEN k.keys IS NOT NULL THEN 'limit' END ELSE o.held_by END
     FROM (SELECT r.id, rota.limit_keys_of(r.job, r.queue, r.tenant, r.schedule, r.payload) AS keys FROM rota.open_runs r
         WHERE r.id = of_run) k
     WHERE o.id = k.id AND o.state <> 'running' AND o.slots IS NULL AND o.limit_keys IS DISTINCT FROM k.keys;

@@ -2,79 +2,73 @@
 -- the line. It counts what was given back, takes slots or tokens, and makes runs ready. `mend_limits` compares the
 -- counters with the runs, and notes what differed in `limit_repairs`.
 
--- What one start of a run costs a rate: the number at the limit's path in the payload, at least 1 and at most what
--- the limit has; 1 without a path.
--- Called by: admit_key, rate_wait, take_others.
-CREATE FUNCTION rota.cost_of(l rota.limits, payload jsonb) RETURNS integer LANGUAGE sql IMMUTABLE SET jit = off AS $$
-    SELECT CASE WHEN l.kind <> 'rate' OR l.cost IS NULL
-        OR jsonb_typeof(payload #> string_to_array(l.cost, '.')) IS DISTINCT FROM 'number' THEN 1
-                ELSE least(greatest(ceil((payload #>> string_to_array(l.cost, '.'))::numeric), 1), greatest(l.cap, 1),
-                    coalesce(l.burst, l.cap, 1))::integer END
-$$;
-
--- How many tokens a rate has now, and when there will be `wanted`. Never more than cap in any period: what was spent
--- counts for a whole period after the latest moment at which it may have been (it is kept by 128ths of the period, each
--- under its end). A burst bounds what is spent at one moment, and refills evenly.
--- Called by: admit_key, has_room, rate_wait.
-CREATE FUNCTION rota.tokens_of(l rota.limits, s rota.limit_slots, clock timestamptz, wanted integer, OUT room integer,
-    OUT ready_at timestamptz)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+-- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
+-- waits (NULL: there are no limits).
+-- Called by: sql/limits/admit.sql, users.
+-- Locks: "admission" if it is free.
+CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
+    OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
-    period interval := make_interval(secs => l.period_seconds);
-    free   integer := l.cap;
-    level  double precision;
-    lack   integer;
-    burst  integer := CASE WHEN l.burst IS NOT NULL THEN least(l.burst, l.cap) END;
+    most  constant integer := 1000;
+    clock timestamptz := rota.now();
+    waited text[];
+    keys  text[];
+    share integer;
+    is_full boolean := false;
+    one   text;
+    got   record;
+    queues text[] := '{}';
+    ready bigint[] := '{}';
+    adopted integer;
 BEGIN
-    wanted := least(greatest(wanted, 1), greatest(l.cap, 1));
-    IF burst IS NOT NULL THEN
-        wanted := least(wanted, burst);
+    admitted := 0;
+    last_key := '';
+    IF NOT EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
+        RETURN;
+    ELSIF NOT rota.try_lock('admission') THEN
+        next_seconds := 0.1;
+        last_key := after_key;
+        is_waiting := true;
+        RETURN;
     END IF;
-    FOR i IN 1 .. cardinality(s.spent) LOOP
-        -- A clock that was set back by more than a period has spent nothing.
-        IF s.spent_at[i] + period > clock AND s.spent_at[i] <= clock + 2 * period THEN
-            free := free - s.spent[i];
+    adopted := rota.adopt_runs(max_runs);
+    waited := ARRAY(SELECT rota.waited_keys(after_key, most));
+    is_waiting := waited <> '{}' OR after_key <> '';
+    IF cardinality(waited) = most THEN
+        last_key := waited[most];
+        next_seconds := 0.05;
+    END IF;
+    keys := ARRAY(SELECT rota.keys_with_room(waited, clock));
+    -- To each its share, so that a long line leaves something to the others.
+    share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
+    FOREACH one IN ARRAY keys LOOP
+        got := rota.admit_key(one, share);
+        admitted := admitted + got.admitted;
+        queues := queues || got.touched;
+        ready := ready || got.ready;
+        IF got.is_held THEN
+            next_seconds := 0.1;
         END IF;
+        is_full := is_full OR got.is_more OR got.admitted >= share;
     END LOOP;
-    ready_at := clock;
-    lack := wanted - free;
-    FOR i IN 1 .. cardinality(s.spent) LOOP
-        EXIT WHEN lack <= 0;
-        IF s.spent_at[i] + period > clock THEN
-            lack := lack - s.spent[i];
-            ready_at := s.spent_at[i] + period;
-        END IF;
-    END LOOP;
-    IF burst IS NOT NULL THEN
-        level := least(burst, coalesce(s.tokens + greatest(0, extract(epoch FROM clock - s.tokens_at)) * l.cap /
-            l.period_seconds, burst));
-        IF level < wanted AND l.cap > 0 THEN
-            ready_at := greatest(ready_at, clock + make_interval(secs => (wanted - level) * l.period_seconds / l.cap));
-        END IF;
-        free := least(free, floor(level + 1e-6)::integer);
+    IF ready <> '{}' THEN
+        queues := queues || rota.make_ready(ready);
     END IF;
-    IF l.cap = 0 THEN
-        ready_at := 'infinity';
+    IF admitted > 0 THEN
+        INSERT INTO rota.count_changes (name, amount) VALUES ('runs_admitted', admitted);
     END IF;
-    room := greatest(free, 0);
+    IF is_full OR adopted > 0 THEN
+        next_seconds := 0;
+    END IF;
+    next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
+        FROM rota.limit_slots s
+                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'));
+    IF queues <> '{}' THEN
+        PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
+    END IF;
 END $$;
-
--- When the next of those who wait for a rate may go; NULL: nobody waits.
--- Called by: admit_key.
-CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
-RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
-SET enable_sort = off SET jit = off AS $$
-    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, o.payload))).ready_at FROM rota.open_runs o
-    WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
-$$;
-
--- Whether a key has room for one more run of this cost.
--- Called by: take_others.
-CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
-RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, cost)).room >= cost
-                       ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
-$$;
 
 -- The keys that somebody waits for, from the next one on.
 -- Called by: admit_runs.
@@ -106,9 +100,93 @@ SET jit = off AS $$
         LEFT JOIN LATERAL (SELECT * FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = w LIMIT 1) s ON true
         WHERE l.id IS NULL OR s.key IS NULL OR l.on_full <> 'wait'
            OR CASE l.kind WHEN 'rate' THEN s.wait_until IS NULL OR s.wait_until <= clock
-           OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END
+               OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END
     ) k ORDER BY 1
 $$;
+
+-- Admits the runs that wait for one key, as many as there is room for.
+-- Called by: admit_runs.
+CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
+    OUT is_more boolean, OUT ready bigint[], OUT touched text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    l      rota.limits := rota.limit_of(of_key);
+    clock  timestamptz;
+    s      rota.limit_slots;
+    room   integer;
+    one    record;
+    cost   integer;
+    got    boolean;
+    used   integer := 0;      -- slots or tokens of this key
+    taken  integer := 0;      -- runs that have it
+    asked  integer;
+    seen   integer := 0;
+BEGIN
+    admitted := 0;
+    is_held := false;
+    is_more := false;
+    ready := '{}';
+    IF l.id IS NULL THEN
+        SELECT f.admitted, f.touched INTO admitted, touched FROM rota.forget_key(of_key, max_runs) f;
+        RETURN;
+    END IF;
+    s := rota.take_slots(l, of_key);
+    IF s.key IS NULL THEN
+        is_held := true;
+        RETURN;
+    END IF;
+    -- The moment itself, and not that of the statement: under the lock it only goes on.
+    clock := clock_timestamp() + (SELECT t.clock_offset FROM rota.settings t);
+    room := CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, 1)).room ELSE l.cap - s.in_use END;
+    asked := least(room, max_runs);
+    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by) w WHERE asked > 0 LOOP
+        seen := seen + 1;
+        cost := CASE WHEN l.cost IS NULL THEN 1 ELSE rota.cost_of(l, one.payload) END;
+        EXIT WHEN cost > room - used;
+        IF cardinality(one.missing) > 1 THEN
+            IF l.kind = 'sequence' THEN
+                -- It has its turn, and waits for the rest with it: nobody overtakes it.
+                UPDATE rota.open_runs o SET slots = coalesce(o.slots, '{}') || of_key,
+                    limit_key = (array_remove(one.missing, of_key))[1] WHERE o.id = one.id;
+                used := used + 1;
+                taken := taken + 1;
+                is_more := true;
+                CONTINUE;
+            END IF;
+            got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
+            is_held := is_held OR got IS NULL;
+            is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
+            CONTINUE WHEN got IS NOT TRUE;
+        END IF;
+        ready := ready || one.id;
+        used := used + cost;
+        taken := taken + 1;
+    END LOOP;
+    IF taken > 0 AND l.kind = 'rate' THEN
+        s := rota.spend_tokens(l, s, clock, used);
+    END IF;
+    IF taken > 0 OR l.kind = 'rate' THEN
+        UPDATE rota.limit_slots u
+        SET in_use = CASE WHEN l.kind = 'rate' THEN 0 ELSE s.in_use + used END, admitted = u.admitted + taken,
+            used_at = clock_timestamp(),
+            spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
+            version = l.version, wait_until = CASE WHEN l.kind = 'rate'
+                THEN rota.rate_wait(l, s, of_key, clock, ready) END
+        WHERE u.tenant = s.tenant AND u.key = s.key;
+    END IF;
+    -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
+    IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
+        touched := rota.make_ready(ready, clock - (SELECT t.clock_offset FROM rota.settings t));
+        ready := '{}';
+    END IF;
+    admitted := taken;
+    IF l.on_full <> 'wait' AND room - used < 1 THEN
+        admitted := admitted + rota.settle_full(l, of_key);
+    ELSIF seen < asked AND l.kind = 'sequence' AND EXISTS (SELECT FROM rota.open_runs o
+        WHERE o.held_by = 'limit' AND o.limit_key = of_key) AND s.blocked_by IS NULL THEN
+        is_held := true;
+    END IF;
+END $$;
 
 -- The runs that are next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody
 -- holds it.
@@ -227,6 +305,102 @@ BEGIN
     RETURN true;
 END $$;
 
+-- Makes runs ready that have what they need.
+-- Called by: admit_key, admit_runs, forget_key.
+CREATE FUNCTION rota.make_ready(ids bigint[], at timestamptz DEFAULT clock_timestamp()) RETURNS text[]
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    touched text[];
+BEGIN
+    WITH readied AS (
+        UPDATE rota.open_runs o
+        SET held_by = NULL, held_at = NULL, limit_key = NULL, seq = r.seq, enqueued_at = make_ready.at,
+            slots = CASE WHEN cardinality(o.limit_keys) = 1
+                THEN CASE WHEN o.limit_keys[1] NOT LIKE 'r%' THEN o.limit_keys END
+                         ELSE nullif(ARRAY(SELECT k FROM unnest(o.limit_keys) k WHERE k NOT LIKE 'r%'), '{}') END
+        FROM (SELECT u.id, nextval('rota.run_ids') AS seq FROM unnest(ids) AS u (id)) r
+        WHERE o.id = ANY (ARRAY[r.id])
+        RETURNING o.queue
+    )
+    SELECT array_agg(DISTINCT queue) INTO touched FROM readied;
+    RETURN touched;
+END $$;
+
+-- What one start of a run costs a rate: the number at the limit's path in the payload, at least 1 and at most what
+-- the limit has; 1 without a path.
+-- Called by: admit_key, rate_wait, take_others.
+CREATE FUNCTION rota.cost_of(l rota.limits, payload jsonb) RETURNS integer LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE WHEN l.kind <> 'rate' OR l.cost IS NULL
+        OR jsonb_typeof(payload #> string_to_array(l.cost, '.')) IS DISTINCT FROM 'number' THEN 1
+                ELSE least(greatest(ceil((payload #>> string_to_array(l.cost, '.'))::numeric), 1), greatest(l.cap, 1),
+                    coalesce(l.burst, l.cap, 1))::integer END
+$$;
+
+-- How many tokens a rate has now, and when there will be `wanted`. Never more than cap in any period: what was spent
+-- counts for a whole period after the latest moment at which it may have been (it is kept by 128ths of the period, each
+-- under its end). A burst bounds what is spent at one moment, and refills evenly.
+-- Called by: admit_key, has_room, rate_wait.
+CREATE FUNCTION rota.tokens_of(l rota.limits, s rota.limit_slots, clock timestamptz, wanted integer, OUT room integer,
+    OUT ready_at timestamptz)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    period interval := make_interval(secs => l.period_seconds);
+    free   integer := l.cap;
+    level  double precision;
+    lack   integer;
+    burst  integer := CASE WHEN l.burst IS NOT NULL THEN least(l.burst, l.cap) END;
+BEGIN
+    wanted := least(greatest(wanted, 1), greatest(l.cap, 1));
+    IF burst IS NOT NULL THEN
+        wanted := least(wanted, burst);
+    END IF;
+    FOR i IN 1 .. cardinality(s.spent) LOOP
+        -- A clock that was set back by more than a period has spent nothing.
+        IF s.spent_at[i] + period > clock AND s.spent_at[i] <= clock + 2 * period THEN
+            free := free - s.spent[i];
+        END IF;
+    END LOOP;
+    ready_at := clock;
+    lack := wanted - free;
+    FOR i IN 1 .. cardinality(s.spent) LOOP
+        EXIT WHEN lack <= 0;
+        IF s.spent_at[i] + period > clock THEN
+            lack := lack - s.spent[i];
+            ready_at := s.spent_at[i] + period;
+        END IF;
+    END LOOP;
+    IF burst IS NOT NULL THEN
+        level := least(burst, coalesce(s.tokens + greatest(0, extract(epoch FROM clock - s.tokens_at)) * l.cap /
+            l.period_seconds, burst));
+        IF level < wanted AND l.cap > 0 THEN
+            ready_at := greatest(ready_at, clock + make_interval(secs => (wanted - level) * l.period_seconds / l.cap));
+        END IF;
+        free := least(free, floor(level + 1e-6)::integer);
+    END IF;
+    IF l.cap = 0 THEN
+        ready_at := 'infinity';
+    END IF;
+    room := greatest(free, 0);
+END $$;
+
+-- Whether a key has room for one more run of this cost.
+-- Called by: take_others.
+CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
+RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, cost)).room >= cost
+                       ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
+$$;
+
+-- When the next of those who wait for a rate may go; NULL: nobody waits.
+-- Called by: admit_key.
+CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
+RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off AS $$
+    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, o.payload))).ready_at FROM rota.open_runs o
+    WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
+$$;
+
 -- Takes so many tokens of a rate. What was spent is kept in steps of 1/128 of the period, so that the list stays
 -- short.
 -- Called by: admit_key, use_slot.
@@ -263,180 +437,6 @@ BEGIN
     RETURN s;
 END $$;
 
--- Makes runs ready that have what they need.
--- Called by: admit_key, admit_runs, forget_key.
-CREATE FUNCTION rota.make_ready(ids bigint[], at timestamptz DEFAULT clock_timestamp()) RETURNS text[]
-LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
-DECLARE
-    touched text[];
-BEGIN
-    WITH readied AS (
-        UPDATE rota.open_runs o
-        SET held_by = NULL, held_at = NULL, limit_key = NULL, seq = r.seq, enqueued_at = make_ready.at,
-            slots = CASE WHEN cardinality(o.limit_keys) = 1 THEN CASE WHEN o.limit_keys[1] NOT LIKE 'r%'
-                THEN o.limit_keys END
-                         ELSE nullif(ARRAY(SELECT k FROM unnest(o.limit_keys) k WHERE k NOT LIKE 'r%'), '{}') END
-        FROM (SELECT u.id, nextval('rota.run_ids') AS seq FROM unnest(ids) AS u (id)) r
-        WHERE o.id = ANY (ARRAY[r.id])
-        RETURNING o.queue
-    )
-    SELECT array_agg(DISTINCT queue) INTO touched FROM readied;
-    RETURN touched;
-END $$;
-
--- Admits the runs that wait for one key, as many as there is room for.
--- Called by: admit_runs.
-CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
-    OUT is_more boolean, OUT ready bigint[], OUT touched text[])
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    l      rota.limits := rota.limit_of(of_key);
-    clock  timestamptz;
-    s      rota.limit_slots;
-    room   integer;
-    one    record;
-    cost   integer;
-    got    boolean;
-    used   integer := 0;      -- slots or tokens of this key
-    taken  integer := 0;      -- runs that have it
-    asked  integer;
-    seen   integer := 0;
-BEGIN
-    admitted := 0;
-    is_held := false;
-    is_more := false;
-    ready := '{}';
-    IF l.id IS NULL THEN
-        SELECT f.admitted, f.touched INTO admitted, touched FROM rota.forget_key(of_key, max_runs) f;
-        RETURN;
-    END IF;
-    s := rota.take_slots(l, of_key);
-    IF s.key IS NULL THEN
-        is_held := true;
-        RETURN;
-    END IF;
-    -- The moment itself, and not that of the statement: under the lock it only goes on.
-    clock := clock_timestamp() + (SELECT t.clock_offset FROM rota.settings t);
-    room := CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, 1)).room ELSE l.cap - s.in_use END;
-    asked := least(room, max_runs);
-    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by) w WHERE asked > 0 LOOP
-        seen := seen + 1;
-        cost := CASE WHEN l.cost IS NULL THEN 1 ELSE rota.cost_of(l, one.payload) END;
-        EXIT WHEN cost > room - used;
-        IF cardinality(one.missing) > 1 THEN
-            IF l.kind = 'sequence' THEN
-                -- It has its turn, and waits for the rest with it: nobody overtakes it.
-                UPDATE rota.open_runs o SET slots = coalesce(o.slots, '{}') || of_key,
-                    limit_key = (array_remove(one.missing, of_key))[1] WHERE o.id = one.id;
-                used := used + 1;
-                taken := taken + 1;
-                is_more := true;
-                CONTINUE;
-            END IF;
-            got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
-            is_held := is_held OR got IS NULL;
-            is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
-            CONTINUE WHEN got IS NOT TRUE;
-        END IF;
-        ready := ready || one.id;
-        used := used + cost;
-        taken := taken + 1;
-    END LOOP;
-    IF taken > 0 AND l.kind = 'rate' THEN
-        s := rota.spend_tokens(l, s, clock, used);
-    END IF;
-    IF taken > 0 OR l.kind = 'rate' THEN
-        UPDATE rota.limit_slots u
-        SET in_use = CASE WHEN l.kind = 'rate' THEN 0 ELSE s.in_use + used END, admitted = u.admitted + taken,
-            used_at = clock_timestamp(),
-            spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
-            version = l.version, wait_until = CASE WHEN l.kind = 'rate'
-                THEN rota.rate_wait(l, s, of_key, clock, ready) END
-        WHERE u.tenant = s.tenant AND u.key = s.key;
-    END IF;
-    -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
-    IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
-        touched := rota.make_ready(ready, clock - (SELECT t.clock_offset FROM rota.settings t));
-        ready := '{}';
-    END IF;
-    admitted := taken;
-    IF l.on_full <> 'wait' AND room - used < 1 THEN
-        admitted := admitted + rota.settle_full(l, of_key);
-    ELSIF seen < asked AND l.kind = 'sequence' AND EXISTS (SELECT FROM rota.open_runs o
-        WHERE o.held_by = 'limit' AND o.limit_key = of_key) AND s.blocked_by IS NULL THEN
-        is_held := true;
-    END IF;
-END $$;
-
--- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
--- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
--- waits (NULL: there are no limits).
--- Called by: sql/limits/admit.sql, users.
--- Locks: "admission" if it is free.
-CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
-    OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
-LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
-DECLARE
-    most  constant integer := 1000;
-    clock timestamptz := rota.now();
-    waited text[];
-    keys  text[];
-    share integer;
-    is_full boolean := false;
-    one   text;
-    got   record;
-    queues text[] := '{}';
-    ready bigint[] := '{}';
-    adopted integer;
-BEGIN
-    admitted := 0;
-    last_key := '';
-    IF NOT EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
-        RETURN;
-    ELSIF NOT rota.try_lock('admission') THEN
-        next_seconds := 0.1;
-        last_key := after_key;
-        is_waiting := true;
-        RETURN;
-    END IF;
-    adopted := rota.adopt_runs(max_runs);
-    waited := ARRAY(SELECT rota.waited_keys(after_key, most));
-    is_waiting := waited <> '{}' OR after_key <> '';
-    IF cardinality(waited) = most THEN
-        last_key := waited[most];
-        next_seconds := 0.05;
-    END IF;
-    keys := ARRAY(SELECT rota.keys_with_room(waited, clock));
-    -- To each its share, so that a long line leaves something to the others.
-    share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
-    FOREACH one IN ARRAY keys LOOP
-        got := rota.admit_key(one, share);
-        admitted := admitted + got.admitted;
-        queues := queues || got.touched;
-        ready := ready || got.ready;
-        IF got.is_held THEN
-            next_seconds := 0.1;
-        END IF;
-        is_full := is_full OR got.is_more OR got.admitted >= share;
-    END LOOP;
-    IF ready <> '{}' THEN
-        queues := queues || rota.make_ready(ready);
-    END IF;
-    IF admitted > 0 THEN
-        INSERT INTO rota.count_changes (name, amount) VALUES ('runs_admitted', admitted);
-    END IF;
-    IF is_full OR adopted > 0 THEN
-        next_seconds := 0;
-    END IF;
-    next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
-        FROM rota.limit_slots s
-                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'));
-    IF queues <> '{}' THEN
-        PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
-    END IF;
-END $$;
-
 -- Does what a limit says to runs that find it full, if they are not to wait. A run that has been at work before
 -- always waits.
 -- Called by: admit_key.
@@ -464,8 +464,8 @@ BEGIN
         WHERE o.id = ANY (gone) AND o.schedule_id IS NOT NULL AND g.schedule_id = o.schedule_id
           AND g.nominal_at = o.scheduled_for AND g.run_id = o.id
           AND l.on_full = 'skip';
-        PERFORM rota.end_waiting_runs(gone, 'cancelled', CASE WHEN l.on_full = 'skip'
-            THEN format('skipped (limit %s)', l.name)
+        PERFORM rota.end_waiting_runs(gone, 'cancelled',
+            CASE WHEN l.on_full = 'skip' THEN format('skipped (limit %s)', l.name)
                                                               ELSE format('replaced by run %s (limit %s)', newest,
                                                                   l.name) END);
     END IF;

@@ -240,8 +240,8 @@ CREATE FUNCTION rota.share_words(amount bigint, of_all bigint, noun text) RETURN
 SET jit = off AS $$
     SELECT CASE WHEN of_all = 1 THEN format('The only %s is', noun) WHEN amount = of_all
         THEN format('All %s are', rota.plural_words(of_all, noun))
-                ELSE format('%s of %s %s', rota.number_words(amount), rota.plural_words(of_all, noun), CASE amount
-                    WHEN 1 THEN 'is' ELSE 'are' END) END
+                ELSE format('%s of %s %s', rota.number_words(amount), rota.plural_words(of_all, noun),
+                    CASE amount WHEN 1 THEN 'is' ELSE 'are' END) END
 $$;
 
 -- The first line of what somebody wrote, not too long.
@@ -336,9 +336,9 @@ BEGIN
     IF o.state = 'scheduled' THEN
         RETURN NEXT ROW(CASE WHEN NOT is_later THEN 'not_promoted' WHEN last.state IS NULL THEN 'waits_for_time'
                              WHEN last.state = 'snoozed' THEN 'snoozed' ELSE 'waits_for_backoff' END,
-            CASE WHEN is_later THEN coalesce(last.finished_at, o.created_at) ELSE o.run_at END, CASE WHEN is_later
-            THEN o.run_at END, NULL, coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue',
-                o.queue))::rota.finding;
+            CASE WHEN is_later THEN coalesce(last.finished_at, o.created_at) ELSE o.run_at END,
+            CASE WHEN is_later THEN o.run_at END, NULL,
+            coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue', o.queue))::rota.finding;
         RETURN;
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
@@ -537,9 +537,10 @@ DECLARE
     other  bigint[];
     value  text := substr(o.limit_key, strpos(o.limit_key, ':') + 1);
 BEGIN
-    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, 'that is gone'), 'key', CASE WHEN value <> ''
-        THEN ' for ' || rota.short_words(value) ELSE '' END, 'cap', coalesce(l.cap, 0), 'of_tenant',
-            CASE WHEN l.tenant <> '' THEN '--tenant ' || rota.shell_word(l.tenant) || ' ' ELSE '' END);
+    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, 'that is gone'), 'key',
+        CASE WHEN value <> '' THEN ' for ' || rota.short_words(value) ELSE '' END,
+        'cap', coalesce(l.cap, 0), 'of_tenant', CASE WHEN l.tenant <> ''
+            THEN '--tenant ' || rota.shell_word(l.tenant) || ' ' ELSE '' END);
     SELECT * INTO s FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = o.limit_key;
     held := greatest(coalesce(s.in_use, 0) - coalesce((SELECT sum(r.amount) FROM rota.limit_releases r
         WHERE r.key = o.limit_key), 0), 0);
@@ -670,8 +671,9 @@ BEGIN
     END IF;
     pace := CASE WHEN NOT line.is_long THEN rota.pace_of(o.queue) * others.share END;
     RETURN NEXT ROW('in_line', o.enqueued_at, rota.now() + make_interval(secs => line.ahead / pace), NULL,
-        jsonb_build_object('queue', o.queue, 'ahead', CASE WHEN line.is_long
-            THEN 'More than ' || rota.plural_words(line.ahead, 'run') || ' wait' WHEN line.ahead = 1 THEN '1 run waits'
+        jsonb_build_object('queue', o.queue, 'ahead',
+            CASE WHEN line.is_long THEN 'More than ' || rota.plural_words(line.ahead, 'run') || ' wait'
+            WHEN line.ahead = 1 THEN '1 run waits'
                       ELSE rota.plural_words(line.ahead, 'run') || ' wait' END,
         'place', line.ahead + 1, 'is_exact', NOT line.is_long,
         'then', CASE WHEN others.tenants > 0 THEN format('It takes turns with %s, by weight. ',
@@ -728,8 +730,8 @@ BEGIN
                    FROM rota.why_fleet(of_queue, of_job) f, unnest(f.queues) q WHERE q <> 'rota' || '.system'))
     WHERE fleet.serving = 0
     UNION ALL
-    SELECT 'job_unknown', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'workers', CASE fleet.live WHEN 1
-        THEN 'there is one' ELSE 'there are ' || rota.number_words(fleet.live) END)
+    SELECT 'job_unknown', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'workers',
+        CASE fleet.live WHEN 1 THEN 'there is one' ELSE 'there are ' || rota.number_words(fleet.live) END)
     WHERE fleet.knowing = 0
     UNION ALL
     SELECT 'worker_mismatch', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'queue', of_queue)
@@ -880,13 +882,15 @@ BEGIN
     )
     SELECT 'jobs_disabled', NULL::timestamptz, NULL::timestamptz, NULL,
         jsonb_build_object('job', min(w.job) FILTER (WHERE w.n = 1),
-               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong', CASE sum(w.queued) WHEN 1
-               THEN 'belongs' ELSE 'belong' END, 'jobs', string_agg(w.job, ', ' ORDER BY w.n) FILTER (WHERE w.n <= 3))
+               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong',
+               CASE sum(w.queued) WHEN 1 THEN 'belongs' ELSE 'belong' END, 'jobs', string_agg(w.job, ', ' ORDER BY w.n)
+                   FILTER (WHERE w.n <= 3))
     FROM waiting w WHERE NOT w.is_enabled HAVING count(*) > 0
     UNION ALL
     SELECT 'jobs_unknown', NULL, NULL, NULL, jsonb_build_object('job', min(w.job),
-               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong', CASE sum(w.queued) WHEN 1
-               THEN 'belongs' ELSE 'belong' END, 'jobs', rota.short_words(string_agg(w.job, ', ' ORDER BY w.job)))
+               'waiting', rota.plural_words(sum(w.queued)::bigint, 'run'), 'belong',
+               CASE sum(w.queued) WHEN 1 THEN 'belongs' ELSE 'belong' END, 'jobs',
+               rota.short_words(string_agg(w.job, ', ' ORDER BY w.job)))
     FROM waiting w WHERE NOT w.is_known AND known <> '{}' HAVING count(*) > 0;
 END $$;
 
