@@ -24,7 +24,8 @@ def test_schema_and_migrations_are_the_same(
         text = CHECKED_LATER + "\n".join(path.read_text("utf-8") for path in files())
         monkeypatch.setattr(migrate, "known", lambda: (migrate.Migration(1, "schema", text),))
         migrate.migrate(one, "rota")
-        assert differences(read(one), read(other)) == []
+        found = differences(read(one), read(other))
+    assert not found, "\n".join(["store/schema (-) and store/migrations (+):", *found])
 
 
 # A change that only one of the two roads has, and what the comparison says then.

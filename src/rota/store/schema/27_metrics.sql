@@ -21,6 +21,14 @@ CREATE FUNCTION rota.pack_buckets(buckets bigint[]) RETURNS numeric LANGUAGE sql
     FROM unnest(buckets) WITH ORDINALITY AS b (count, n)
 $$;
 
+-- The buckets of a histogram that pack_buckets made one number, or of a sum of such numbers. For scripts and psql:
+-- the program reads them by itself (model/histogram.py).
+CREATE FUNCTION rota.unpack_buckets(histogram numeric) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT array_agg(substr(d.digits, 625 - 16 * n, 16)::bigint ORDER BY n)
+    FROM (SELECT lpad(histogram::text, 640, '0') AS digits OFFSET 0) AS d, generate_series(0, 39) AS n
+$$;
+
 -- Attempts per minute, job, queue and outcome. Each worker writes rows of its own, so that no two of them ever wait for
 -- one another; when a minute is over it is folded into one row for all.
 CREATE TABLE rota.rollup_minutes (
