@@ -26,10 +26,19 @@ def test_plan_then_migrate(bare_cli: Cli, server: Server, monkeypatch: pytest.Mo
         assert result.code == 1
         assert "hint: run `rota migrate`" in result.err
         plan = bare_cli.done("migrate", "--plan").out.splitlines()
-        assert plan[0] == "would apply 0001_foundation"
+        assert plan[0] == "would apply 0001_baseline"
         assert len(plan) == latest()
         assert bare_cli.done("migrate").out.splitlines()[-1].startswith("applied ")
         assert bare_cli.done("runs", "list", "--json").json == []
+
+
+def test_a_schema_of_before_the_first_release(cli: Cli, conn: psycopg.Connection[Any]) -> None:
+    conn.execute("UPDATE rota.migrations SET name = 'foundation' WHERE number = 1")
+    for command in (["migrate"], ["migrate", "--plan"]):
+        result = cli(*command)
+        assert result.code == 1
+        assert "was made by a version from before 0.1.0" in result.err
+        assert 'hint: drop it with all it holds (DROP SCHEMA "rota" CASCADE), or set' in result.err
 
 
 def test_a_schema_of_another_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 from psycopg import errors, sql
 
 import rota
-from rota.store import migrate
 from rota.testing import Clock, eventually
 from tests.engine import Engine
 
@@ -152,27 +151,6 @@ def test_the_caller_belongs_to_the_role_and_is_closed_to_others(
     assert "{=X" not in caller["acl"]
     assert ",=X" not in caller["acl"]
     assert not functions.one("SELECT has_schema_privilege(%s, 'rota', 'CREATE')", role)
-
-
-def test_a_caller_of_an_earlier_release_is_made_anew(
-    functions: Engine, role: str, database_url: str
-) -> None:
-    number = next(one.number for one in migrate.known() if one.name == "run_as")
-    functions.conn.execute("DROP SCHEMA rota CASCADE")
-    migrate.migrate(database_url, "rota", upto=number - 1)
-    functions.conn.execute("SELECT rota.allow_run_as(%s)", [role])
-    functions.conn.execute("SELECT rota.allow_run_as(%s, 'pg_monitor')", [role])
-    migrate.migrate(database_url, "rota")
-    (caller,) = functions.rows(
-        "SELECT pg_get_userbyid(proowner) AS owner, prosecdef, prosrc FROM pg_proc"
-        " WHERE oid = rota.find_run_as(%s)",
-        role,
-    )
-    assert (caller["owner"], caller["prosecdef"]) == (role, True)
-    assert "CLOSE ALL" in caller["prosrc"]
-    may = "SELECT has_function_privilege(%s, rota.find_run_as(%s), 'EXECUTE')"
-    assert functions.one(may, "pg_monitor", role)
-    assert not functions.one(may, "pg_signal_backend", role)
 
 
 def test_not_everybody_may_allow_it(

@@ -16,6 +16,7 @@ from tests.plans.plans import Watch
 pytestmark = [pytest.mark.plans, pytest.mark.slow, pytest.mark.xdist_group("many schedules")]
 
 DUE = 100
+TAKE = "SELECT r.* FROM rota.hold_due(500, 5) h CROSS JOIN LATERAL rota.read_due(h.ids) r"
 MANY = """
 INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at)
 SELECT 's' || i, 'work', 60,
@@ -52,7 +53,7 @@ def engine(crowded: psycopg.Connection[Any], request: pytest.FixtureRequest) -> 
 
 def test_taking_what_is_due_reads_what_is_due(engine: Engine) -> None:
     seen = Watch(engine.conn)
-    rows = engine.rows("SELECT * FROM rota.take_due_schedules(500, 5)")
+    rows = engine.rows(TAKE)
     assert len(rows) == DUE
     assert seen.indexes("schedules") <= {"schedules_due", "schedules_parked", "schedules_pkey"}
     assert "schedules_due" in seen.indexes("schedules")
@@ -84,7 +85,7 @@ def test_places_are_given_by_reading_what_is_due(engine: Engine) -> None:
 
 
 def test_asking_for_the_next_time_reads_a_few_rows(engine: Engine) -> None:
-    engine.rows("SELECT rota.take_due_schedules(500, 5)")
+    engine.rows(TAKE)
     seen = Watch(engine.conn)
     assert 0 < engine.one("SELECT rota.next_schedule_seconds()") <= 5
     assert seen.indexes("schedules") == {"schedules_due", "schedules_parked"}

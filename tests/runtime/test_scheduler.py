@@ -142,7 +142,7 @@ async def test_what_another_ticker_holds_is_not_asked_for_again_and_again(
     schedules: Schedules,
 ) -> None:
     schedules.add()
-    schedules.engine.rows("SELECT rota.take_due_schedules(10, 14)")
+    schedules.engine.rows("SELECT rota.hold_due(10, 14)")
     assert 1 < await schedules.ticker.run_once() <= 14
 
 

@@ -107,7 +107,7 @@ async def test_cores_are_what_was_used_since_the_beat_before(app: rota.App, engi
     assert 1 < second.cpu_cores <= 1.5
     engine.conn.execute(beat, [worker, 7.0])
     assert (await app.workers.get(worker)).cpu_cores is None, "not known"
-    engine.conn.execute("SELECT rota.beat(%s)", [worker])  # the release before
+    engine.conn.execute("SELECT rota.beat(%s)", [worker])  # one that measures nothing
     assert (await app.workers.get(worker)).memory_bytes is None
 
 

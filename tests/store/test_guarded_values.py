@@ -1,4 +1,4 @@
-"""What plain SQL may write into Rota's tables, and what becomes of odd rows of before."""
+"""What plain SQL may write into Rota's tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rota.store.migrate import known, migrate
-from tests.database import Server
 from tests.odd_values import columns, odd_writes
 
 GUARDED = [
@@ -34,10 +32,6 @@ _IS_KEPT = """
 SELECT coalesce(bool_and(c.convalidated), false) FROM pg_constraint c
 WHERE c.conrelid = %s::regclass AND c.conname = %s
 """
-
-
-def _number() -> int:
-    return next(one.number for one in known() if "guarded_values" in str(one))
 
 
 @pytest.mark.parametrize("table", GUARDED)
@@ -107,37 +101,3 @@ def test_the_clock_is_not_set_to_no_instant(conn: psycopg.Connection[Any]) -> No
         with pytest.raises(psycopg.Error, match="the clock cannot be set to") as caught:
             conn.execute("SELECT rota.set_clock(%s)", [at])
         assert caught.value.sqlstate == "RO002"
-
-
-def test_odd_rows_of_before_are_mended_by_the_migration(server: Server) -> None:
-    with server.fresh_database("template1") as url:
-        migrate(url, "rota", upto=_number() - 1)
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute(_ROWS)
-            conn.execute("SET session_replication_role = replica")
-            written = 0
-            for column in columns(conn, *GUARDED):
-                for write in odd_writes(column):
-                    # The first that the older rules let pass.
-                    if column.kind not in ("text", "int2", "int4", "int8") and _written(
-                        conn, write
-                    ):
-                        written += 1
-                        break
-            assert written > 30
-        migrate(url, "rota")
-        with psycopg.connect(url, autocommit=True) as conn:
-            found = conn.execute(
-                "SELECT count(*) FROM rota.schedules WHERE NOT is_system"
-            ).fetchone()
-            assert found == (2,)
-            assert conn.execute("SELECT rota.is_instant(run_at) FROM rota.open_runs").fetchone()
-            assert conn.execute("SELECT rota.enqueue('work')").fetchone()
-
-
-def _written(conn: psycopg.Connection[Any], write: sql.Composed) -> bool:
-    try:
-        conn.execute(write)
-    except psycopg.Error:
-        return False
-    return True

@@ -14,6 +14,7 @@ from rota.cli.output import remark
 from rota.cli.psql import conninfo
 from rota.cli.session import closing, session
 from rota.cli.worker import AppOption, run_worker
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.api.serve import ApiServer
@@ -102,7 +103,8 @@ def _database(app: App, applied: list[Migration]) -> str:
     home = app.embedded_home
     place = f"embedded Postgres in {_short(home)}" if home else "as configured"
     schema = f'schema "{app.config.schema}"'
-    return f"{place}, {schema}{f', {len(applied)} migrations applied' if applied else ''}"
+    done = f", {plural(len(applied), 'migration')} applied" if applied else ""
+    return f"{place}, {schema}{done}"
 
 
 def _psql(app: App) -> str:

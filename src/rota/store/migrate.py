@@ -3,6 +3,9 @@
 A file may carry a line `-- oldest-code: N`: from it on, releases that know no file above N - 1
 can no longer work with the schema. Without the line a file only adds, and the releases before
 it run on.
+
+The first file is the schema of 0.1.0. What the schema is now can be read in `schema/`, one topic a
+file; a test holds that and the files here together.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ class Installed:
 
     version: int
     oldest_code: int
+    is_other: bool = False  # its first file is none of ours: no file of ours fits on it
 
 
 @cache
@@ -78,9 +82,17 @@ def installed(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> Inst
     row = conn.execute("SELECT to_regclass(%s)", [table.as_string()]).fetchone()
     if row is None or row[0] is None:
         return None
-    query = sql.SQL("SELECT coalesce(max(number), 0), coalesce(max(oldest_code), 0) FROM {}")
-    version, oldest = conn.execute(query.format(table)).fetchone() or (0, 0)
-    return Installed(int(str(version)), int(str(oldest)))
+    query = sql.SQL(
+        "SELECT coalesce(max(number), 0), coalesce(max(oldest_code), 0),"
+        " bool_or(number = %s AND name <> %s) IS TRUE FROM {}"
+    )
+    first = known()[0]
+    found = conn.execute(query.format(table), [first.number, first.name]).fetchone() or (
+        0,
+        0,
+        False,
+    )
+    return Installed(int(str(found[0])), int(str(found[1])), bool(found[2]))
 
 
 def shadowing_role(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> str | None:
@@ -98,6 +110,7 @@ def check(found: Installed | None, schema: str) -> None:
             f"the database has no schema {schema!r}: Rota is not installed there",
             hint="run `rota migrate`",
         )
+    _refuse_other(found, schema)
     if found.version < latest():
         raise SchemaError(
             f"schema {schema!r} is at migration {found.version}; this release needs {latest()}",
@@ -111,8 +124,19 @@ def check(found: Installed | None, schema: str) -> None:
         )
 
 
+def _refuse_other(found: Installed, schema: str) -> None:
+    if found.is_other:
+        raise SchemaError(
+            f"schema {schema!r} was made by a version from before 0.1.0, which no release upgrades",
+            hint=f'drop it with all it holds (DROP SCHEMA "{schema}" CASCADE), or set `schema` to'
+            " another name, then run `rota migrate`",
+        )
+
+
 def pending(conn: psycopg.Connection[tuple[object, ...]], schema: str) -> list[Migration]:
     found = installed(conn, schema)
+    if found is not None:
+        _refuse_other(found, schema)
     version = found.version if found else 0
     return [one for one in known() if one.number > version]
 

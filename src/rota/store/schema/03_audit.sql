@@ -1,0 +1,90 @@
+-- Who did what, to what, and why: `audit`, one row for each change, written in the transaction of the change by
+-- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `answers`
+-- keeps what the API answered to a request with an idempotency key.
+
+-- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
+-- otherwise.
+CREATE TABLE rota.audit (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at          timestamptz NOT NULL DEFAULT rota.now(),
+    actor       text NOT NULL,
+    db_user     text NOT NULL DEFAULT session_user,
+    action      text NOT NULL,
+    object_type text NOT NULL,
+    object_id   text NOT NULL,
+    tenant      text NOT NULL DEFAULT '',
+    before      jsonb,
+    after       jsonb,
+    reason      text
+);
+CREATE INDEX audit_at ON rota.audit (at);
+CREATE INDEX audit_actor ON rota.audit (actor, id);
+-- The audit is kept for ever, and people look for what is rare in it: each of its filters finds the last entries by
+-- itself.
+CREATE INDEX audit_action ON rota.audit (action, id);
+CREATE INDEX audit_noun ON rota.audit (object_type, id);
+CREATE INDEX audit_name ON rota.audit (object_id, id);
+
+-- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
+-- it. NULL changes nothing.
+-- Called by: many.
+CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
+$$;
+
+-- Who acts in this transaction: the name that was given by act_as, else the role of the session.
+-- Called by: drop_schedule, follow_limit, follow_limits, note_edits, set_limit.
+CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
+$$;
+
+-- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
+-- put it back.
+-- Called by: forget_tenant, pause_tenant, remove_tenant, resume_tenant, set_tenant, tend_pauses.
+CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    was text := coalesce(current_setting('rota' || '.reason', true), '');
+BEGIN
+    PERFORM rota.act_as(actor);
+    PERFORM set_config('rota' || '.reason', coalesce(reason, was), true);
+    RETURN was;
+END $$;
+
+-- Writes one entry of the audit, in the transaction of what it tells about. Actor and reason are those given, else
+-- what the transaction has said (act_as, say_why), else the role of the session.
+-- Called by: many.
+CREATE FUNCTION rota.write_audit(
+    actor text, action text, object_type text, object_id text,
+    before jsonb DEFAULT NULL, after jsonb DEFAULT NULL, reason text DEFAULT NULL, tenant text DEFAULT ''
+) RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
+    INSERT INTO rota.audit (actor, action, object_type, object_id, before, after, reason, tenant)
+    VALUES (coalesce(write_audit.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user),
+            write_audit.action, write_audit.object_type, write_audit.object_id, write_audit.before, write_audit.after,
+            coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
+$$;
+
+-- Who last did one of these actions to an object, when and why; only its latest 200 entries are looked at.
+-- Called by: why_ended_run, why_job_off, why_schedule.
+CREATE FUNCTION rota.last_audit(of_type text, of_id text, of_tenant text, of_actions text[], OUT at timestamptz,
+    OUT actor text, OUT reason text)
+LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
+    SELECT a.at, a.actor, a.reason
+    FROM (SELECT * FROM rota.audit l WHERE l.object_type = of_type AND l.object_id = of_id ORDER BY l.id DESC
+        LIMIT 200) a
+    WHERE a.action = ANY (of_actions) AND a.tenant = of_tenant ORDER BY a.id DESC LIMIT 1
+$$;
+
+-- What the API answered to a request with an idempotency key: the same key gets the same answer.
+CREATE TABLE rota.answers (
+    key_hash     bytea PRIMARY KEY,  -- of the caller and the key
+    request_hash bytea NOT NULL,     -- of method, path and body
+    claim        uuid NOT NULL,      -- who carries it out: only that one writes here
+    claimed_at   timestamptz NOT NULL DEFAULT rota.now(),
+    expires_at   timestamptz NOT NULL,
+    status       smallint CHECK (status BETWEEN 200 AND 299),
+    headers      jsonb CHECK (jsonb_typeof(headers) = 'object'),
+    body         bytea,
+    CHECK (num_nulls(status, headers, body) IN (0, 3))
+);
+CREATE INDEX answers_expired ON rota.answers (expires_at);
+COMMENT ON TABLE rota.answers IS 'Answers of the API by idempotency key, kept for a day.';

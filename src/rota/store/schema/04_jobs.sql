@@ -1,0 +1,282 @@
+-- `jobs`: one row for each job that some process has declared, or that somebody inserted. Triggers check what is
+-- written, note what a person has edited, and write the audit. Verbs: `set_job_enabled`, `delete_job`. What code
+-- says of jobs comes by 18_definitions.
+
+-- One row for each job. What code declares comes by register_jobs; `code` is what it said, `edited` what a person
+-- changed since.
+CREATE TABLE rota.jobs (
+    name                 text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 200),
+    description          text NOT NULL DEFAULT '',
+    queue                text COLLATE "C" NOT NULL DEFAULT 'default' CHECK (queue <> '' AND length(queue) <= 100),
+    priority             smallint NOT NULL DEFAULT 5 CHECK (priority BETWEEN 0 AND 9),
+    max_attempts         smallint NOT NULL DEFAULT 3 CHECK (max_attempts BETWEEN 1 AND 100),
+    timeout_seconds      real CHECK (timeout_seconds > 0),
+    backoff              jsonb CHECK (jsonb_typeof(backoff) = 'object'),
+    executor             text NOT NULL DEFAULT 'async',
+    payload_schema       jsonb NOT NULL DEFAULT '{}',
+    tags                 text[] NOT NULL DEFAULT '{}',
+    metadata             jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
+    source               text NOT NULL DEFAULT '',
+    is_enabled           boolean NOT NULL DEFAULT true,         -- false: its runs wait
+    created_at           timestamptz NOT NULL DEFAULT rota.now(),
+    updated_at           timestamptz NOT NULL DEFAULT rota.now(),
+    default_payload      jsonb CHECK (jsonb_typeof(default_payload) = 'object'),
+    application          text COLLATE "C" NOT NULL DEFAULT '',  -- whose code it follows
+    definition_hash      text,
+    code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
+    edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
+    deleted_from_code_at timestamptz,
+    kind                 text COLLATE "C" NOT NULL DEFAULT 'python' CHECK (kind IN ('python', 'sql', 'flow')),
+    function_name        text,
+    run_as               text,
+    transaction_mode     text COLLATE "C" NOT NULL DEFAULT 'whole' CHECK (transaction_mode IN ('whole', 'none')),
+    is_system            boolean NOT NULL DEFAULT false,
+    version              bigint NOT NULL DEFAULT 1,
+    events               text[] NOT NULL DEFAULT '{}' CHECK (array_position(events, NULL) IS NULL),
+    -- The least level that is stored of a job's lines; NULL: as the worker's configuration says. It follows the code by
+    -- a trigger of its own.
+    log_level            text
+        CONSTRAINT jobs_log_level CHECK (log_level IN ('debug', 'info', 'warning', 'error', 'critical')),
+    -- {"days", "count", "failed_days", "failed_count", "log_days", "log_count", "failed_log_days"}; NULL: as the
+    -- configuration says.
+    retention            jsonb CONSTRAINT jobs_retention CHECK (jsonb_typeof(retention) = 'object'),
+    event_filters        jsonb NOT NULL DEFAULT '{}'
+        CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
+    limits               jsonb,                                 -- what the code declares; rota.limits is what holds
+    CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
+    CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
+    -- A function that runs as another role cannot commit.
+    CONSTRAINT jobs_run_as CHECK (run_as IS NULL OR transaction_mode = 'whole')
+);
+CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
+CREATE INDEX jobs_sql ON rota.jobs (name) WHERE kind = 'sql';
+COMMENT ON TABLE rota.jobs IS 'Every job that some process has declared.';
+-- Their names come last: they see what the other triggers made of the row.
+CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
+EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
+
+-- Refuses a job (RO002), in words that name it.
+-- Called by: check_event_filters, check_job, check_retention, check_sql_job, find_job_function, sql_job_call,
+-- write_definitions.
+CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    IF hint IS NULL THEN
+        RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002';
+    END IF;
+    RAISE EXCEPTION 'job "%": %', name, what USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- Trigger: says in words what the constraints would refuse, and what they cannot see.
+CREATE FUNCTION rota.check_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    part record;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        NULL;  -- the constraints do
+    ELSIF NEW.name <> OLD.name THEN
+        PERFORM rota.bad_job(OLD.name, 'a job cannot be renamed',
+            'Declare it under its new name; the old one is marked deleted.');
+    ELSIF NEW.priority NOT BETWEEN 0 AND 9 THEN
+        PERFORM rota.bad_job(NEW.name, format('priority %s is not between 0 (first) and 9 (last)', NEW.priority));
+    ELSIF NEW.max_attempts NOT BETWEEN 1 AND 100 THEN
+        PERFORM rota.bad_job(NEW.name, format('max_attempts %s is not between 1 and 100', NEW.max_attempts));
+    ELSIF jsonb_typeof(NEW.backoff) <> 'object' THEN
+        PERFORM rota.bad_job(NEW.name, 'backoff is not a JSON object');
+    END IF;
+    -- One from before this rule may be edited otherwise.
+    IF NEW.timeout_seconds < real '0.001' AND (TG_OP = 'INSERT'
+        OR NEW.timeout_seconds IS DISTINCT FROM OLD.timeout_seconds) THEN
+        PERFORM rota.bad_job(NEW.name, format('timeout_seconds %s is less than 0.001 (a millisecond)',
+            NEW.timeout_seconds));
+    END IF;
+    IF coalesce(NEW.backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
+        PERFORM rota.bad_job(NEW.name, format('backoff kind "%s" is none of exponential, linear, fixed',
+            NEW.backoff ->> 'kind'));
+    END IF;
+    FOR part IN SELECT * FROM jsonb_each(CASE WHEN jsonb_typeof(NEW.backoff) = 'object'
+        THEN NEW.backoff - 'kind' END) LOOP
+        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
+            OR jsonb_typeof(part.value) <> 'number'
+           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
+            PERFORM rota.bad_job(NEW.name, format('backoff says "%s": %s', part.key, part.value),
+                'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).');
+        END IF;
+    END LOOP;
+    PERFORM rota.check_event(e) FROM unnest(NEW.events) e;
+    NEW.updated_at := CASE WHEN TG_OP = 'UPDATE' THEN rota.now() ELSE NEW.updated_at END;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_job();
+
+-- Whether this transaction writes what code declares (register_jobs), and not what a person says.
+-- Called by: audit_job, check_event_filters, check_retention, drop_schedule, follow_log_level, note_edits,
+-- note_limits.
+CREATE FUNCTION rota.is_syncing() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce(current_setting('rota' || '.syncing', true) = 'on', false)
+$$;
+
+-- Trigger: notes who touched which field of what code declares. A field set back to what the code says follows the
+-- code again.
+CREATE FUNCTION rota.note_edits() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    was   jsonb := to_jsonb(OLD);
+    given jsonb := to_jsonb(NEW);
+    field text;
+BEGIN
+    IF rota.is_syncing() OR NEW.code IS NULL THEN
+        RETURN NEW;
+    END IF;
+    FOR field IN SELECT jsonb_object_keys(NEW.code) LOOP
+        IF given -> field IS DISTINCT FROM was -> field THEN
+            NEW.edited := CASE WHEN given -> field = NEW.code -> field THEN NEW.edited - field
+                ELSE NEW.edited || jsonb_build_object(field, jsonb_build_object('by', rota.who(), 'at', rota.now()))
+                    END;
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER jobs_edits BEFORE UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.note_edits();
+
+-- Trigger: writes to the audit what an edit or a delete changed of a job, without the columns that only code writes.
+CREATE FUNCTION rota.audit_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    hidden constant text[] :=
+        '{version,updated_at,created_at,code,edited,definition_hash,source,payload_schema,executor,application}';
+    was    jsonb := to_jsonb(OLD) - hidden;
+    given  jsonb := CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(NEW) - hidden ELSE '{}' END;
+    before jsonb := (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(was) o
+        WHERE o.value IS DISTINCT FROM given -> o.key);
+    after  jsonb := (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(given) n
+        WHERE n.value IS DISTINCT FROM was -> n.key);
+BEGIN
+    IF TG_OP = 'DELETE' OR before IS NOT NULL THEN
+        PERFORM rota.write_audit(NULL, CASE
+            WHEN TG_OP = 'DELETE' THEN 'job.deleted'
+            WHEN OLD.deleted_from_code_at IS NULL AND NEW.deleted_from_code_at IS NOT NULL THEN 'job.deleted_from_code'
+            WHEN OLD.deleted_from_code_at IS NOT NULL AND NEW.deleted_from_code_at IS NULL THEN 'job.revived'
+            WHEN rota.is_syncing() THEN 'job.synced'
+            WHEN before = '{"is_enabled": true}' THEN 'job.disabled'
+            WHEN before = '{"is_enabled": false}' THEN 'job.enabled'
+            ELSE 'job.updated' END,
+            'job', OLD.name, before, after, nullif(current_setting('rota' || '.reason', true), ''));
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        DELETE FROM rota.job_applications a WHERE a.job = OLD.name;
+        RETURN NULL;
+    ELSIF NEW.is_enabled AND NOT OLD.is_enabled THEN
+        PERFORM rota.wake(ARRAY[NEW.queue]);
+    END IF;
+    IF NEW.edited <> OLD.edited OR (NEW.edited <> '{}' AND before IS NOT NULL) THEN
+        PERFORM pg_notify('rota', 'jobs');              -- workers look at what was changed
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_audit AFTER UPDATE OR DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.audit_job();
+
+-- Trigger: a job with schedules or open runs is not deleted. A run that is over does not keep its job.
+CREATE FUNCTION rota.keep_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found bigint;
+BEGIN
+    IF OLD.is_system THEN
+        RAISE EXCEPTION 'job "%" belongs to Rota and cannot be deleted', OLD.name
+            USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
+    END IF;
+    SELECT count(*) INTO found FROM rota.schedules s WHERE s.job = OLD.name;
+    IF found > 0 THEN
+        RAISE EXCEPTION 'job "%" has schedules: %', OLD.name, found
+            USING ERRCODE = 'RO005', HINT = 'Delete its schedules first, or with it: delete_job(…, cascade => true).';
+    END IF;
+    SELECT count(*) INTO found FROM rota.open_runs o
+    WHERE o.job = OLD.name AND NOT rota.is_over(o.state, o.expires_at)
+      AND current_setting('rota' || '.deleting_job', true) IS DISTINCT FROM OLD.name;
+    IF found > 0 THEN
+        RAISE EXCEPTION 'job "%" has runs that have not ended: %', OLD.name, found
+            USING ERRCODE = 'RO005', HINT = 'Let them end, or cancel them with it: delete_job(…, cancel_open => true).';
+    END IF;
+    RETURN OLD;
+END $$;
+CREATE TRIGGER jobs_keep BEFORE DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.keep_job();
+
+-- Trigger: what belongs to Rota can be disabled, and not deleted.
+CREATE FUNCTION rota.keep_system() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    RAISE EXCEPTION '% "%" belongs to Rota and cannot be deleted', rtrim(TG_TABLE_NAME, 's'), OLD.name
+        USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
+END $$;
+CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (OLD.is_system)
+    EXECUTE FUNCTION rota.keep_system();
+
+-- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
+-- writes the audit.
+-- Called by: sql/jobs/set_enabled.sql, users.
+CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.act_as(set_job_enabled.actor);
+    PERFORM set_config('rota' || '.reason', coalesce(set_job_enabled.reason, ''), true);
+    UPDATE rota.jobs j SET is_enabled = enabled WHERE j.name = set_job_enabled.job AND j.is_enabled <> enabled;
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
+        PERFORM rota.unknown_job(set_job_enabled.job);
+    END IF;
+    PERFORM set_config('rota' || '.reason', '', true);
+END $$;
+
+-- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
+-- ones asked to stop. Answers how many that were. What it did stays in history, ledger and audit.
+-- Called by: sql/jobs/delete.sql, users.
+-- Locks: rows.
+CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel_open boolean DEFAULT false,
+    reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found     rota.jobs;
+    cancelled integer := 0;
+    stopped   integer := 0;
+BEGIN
+    SELECT j.* INTO found FROM rota.jobs j WHERE j.name = delete_job.name FOR UPDATE;
+    IF found.name IS NULL THEN
+        PERFORM rota.unknown_job(delete_job.name);
+    END IF;
+    PERFORM rota.act_as(delete_job.actor), set_config('rota' || '.reason', coalesce(delete_job.reason, ''), true);
+    PERFORM rota.delete_schedule(s.name, tenant => s.tenant) FROM rota.schedules s
+    WHERE s.job = found.name AND delete_job.cascade;
+    IF delete_job.cancel_open AND NOT found.is_system THEN
+        SELECT count(*) INTO cancelled FROM rota.end_waiting_runs(
+            ARRAY(SELECT o.id FROM rota.open_runs o WHERE o.job = found.name AND o.state <> 'running'), 'cancelled',
+            'its job was deleted');
+        SELECT count(rota.cancel_run(o.id, 'its job was deleted')) INTO stopped
+        FROM rota.open_runs o WHERE o.job = found.name;
+        PERFORM set_config('rota' || '.deleting_job', found.name, true);
+    END IF;
+    DELETE FROM rota.jobs j WHERE j.name = found.name;
+    PERFORM set_config('rota' || '.deleting_job', '', true), set_config('rota' || '.reason', '', true);
+    RETURN cancelled + stopped;
+END $$;
+
+-- Refuses a job that nobody has declared (RO001).
+-- Called by: many.
+CREATE FUNCTION rota.unknown_job(job text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    RAISE EXCEPTION 'no job is named "%"', job
+        USING ERRCODE = 'RO001',
+            HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
+END $$;
+
+-- Locks a job and the schedules that it declares, if nobody holds one of them; answers whether it did.
+-- Called by: register_jobs.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.lock_definition(job text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    locked integer;
+BEGIN
+    PERFORM FROM rota.jobs j WHERE j.name = lock_definition.job FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM rota.jobs j WHERE j.name = lock_definition.job) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM rota.schedules s WHERE s.job = lock_definition.job AND s.origin = 'definition' FOR UPDATE SKIP LOCKED;
+    GET DIAGNOSTICS locked = ROW_COUNT;
+    RETURN locked = (SELECT count(*) FROM rota.schedules s
+        WHERE s.job = lock_definition.job AND s.origin = 'definition');
+END $$;

@@ -1,0 +1,783 @@
+-- How a run comes into being, always in the caller's transaction: `enqueue` for people, `enqueue_plain`,
+-- `enqueue_run`, `enqueue_batch` and `enqueue_many` for programs. Then how whoever waits hears of it: `wake` calls
+-- workers, who answer by `answer_calls` and `pass_on`; `waits` and `tell_waiting` are for those who wait for the end
+-- of a run.
+
+-- Duplicates by a sequence: it counts those too that end in an error and are rolled back.
+CREATE SEQUENCE rota.duplicates;
+
+-- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
+-- ctx.transaction(), its run.
+-- Called by: emit.
+CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN current_setting('application_name') LIKE 'rota run %'
+        AND split_part(current_setting('application_name'), ' ', 3) ~ '^[0-9]{1,18}$'
+                THEN jsonb_build_object('type', 'sql', 'run',
+                    split_part(current_setting('application_name'), ' ', 3)::bigint)
+                ELSE jsonb '{"type": "sql"}' END
+$$;
+
+-- enqueue_run for people and triggers: the same options, and the id alone as the answer.
+-- Called by: users.
+CREATE FUNCTION rota.enqueue(
+    job text,
+    payload jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    key text DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL,
+    on_conflict text DEFAULT 'return',
+    tenant text DEFAULT '',
+    max_attempts integer DEFAULT NULL,
+    timeout_seconds double precision DEFAULT NULL,
+    backoff jsonb DEFAULT NULL,
+    tags text[] DEFAULT NULL,
+    metadata jsonb DEFAULT NULL
+) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT r.run_id FROM rota.enqueue_run(
+        enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
+        enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
+        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
+$$;
+COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
+
+-- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
+-- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
+-- its admission. Takes the caller's transaction: rolled back, the run never was.
+-- Called by: many.
+-- Locks: rows that nobody else has locked, rows.
+CREATE FUNCTION rota.enqueue_run(
+    job text,
+    payload jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    key text DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL,
+    on_conflict text DEFAULT 'return',
+    tenant text DEFAULT '',
+    max_attempts integer DEFAULT NULL,
+    timeout_seconds double precision DEFAULT NULL,
+    backoff jsonb DEFAULT NULL,
+    tags text[] DEFAULT NULL,
+    metadata jsonb DEFAULT NULL,
+    triggered_by jsonb DEFAULT rota.sql_trigger(),
+    validated_by integer DEFAULT NULL,
+    OUT run_id bigint,
+    OUT is_duplicate boolean
+) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    def    record;
+    at     timestamptz;
+    holder bigint;
+    keys   text[];
+    freed  text[];
+    o_found boolean;
+    is_burst boolean := false;
+    latest timestamptz;
+BEGIN
+    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
+        s.has_limits INTO def
+    FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
+    IF NOT FOUND THEN
+        PERFORM rota.unknown_job(enqueue_run.job);
+    END IF;
+    -- Most enqueues have no options, and a small payload or one that was looked at. Each expression costs about a
+    -- microsecond in each transaction, so that they are asked for in one.
+    IF num_nonnulls(enqueue_run.queue, enqueue_run.priority, enqueue_run.run_at, enqueue_run.delay,
+            enqueue_run.expires_at, enqueue_run.key_seconds, enqueue_run.max_attempts, enqueue_run.timeout_seconds,
+            enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata) > 0
+       OR (enqueue_run.on_conflict = 'return' AND enqueue_run.tenant = ''
+           AND jsonb_typeof(enqueue_run.payload) = 'object'
+           AND pg_column_size(enqueue_run.payload) <= def.payload_bytes
+           AND (enqueue_run.validated_by IS NOT NULL OR octet_length(enqueue_run.payload::text) <= 200)) IS NOT TRUE
+    THEN
+        PERFORM rota.check_options(enqueue_run.job, enqueue_run.payload, def.payload_bytes, enqueue_run.priority,
+            enqueue_run.max_attempts, enqueue_run.timeout_seconds, enqueue_run.queue, enqueue_run.metadata,
+            enqueue_run.backoff, enqueue_run.run_at, enqueue_run.delay, enqueue_run.expires_at, enqueue_run.key_seconds,
+            enqueue_run.tags, enqueue_run.tenant, enqueue_run.validated_by IS NOT NULL);
+        IF enqueue_run.run_at IS NOT NULL AND enqueue_run.delay IS NOT NULL THEN
+            RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+        ELSIF enqueue_run.on_conflict NOT IN ('return', 'raise', 'replace', 'debounce', 'throttle') THEN
+            RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace, debounce, throttle',
+                enqueue_run.on_conflict USING ERRCODE = 'RO002';
+        ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN
+            RAISE EXCEPTION 'debounce needs a key, and a delay: the quiet time' USING ERRCODE = 'RO002';
+        ELSIF enqueue_run.on_conflict = 'throttle' AND (enqueue_run.key IS NULL OR enqueue_run.key_seconds IS NULL) THEN
+            RAISE EXCEPTION 'throttle needs a key, and key_seconds: the period' USING ERRCODE = 'RO002';
+        END IF;
+        is_burst := enqueue_run.on_conflict IN ('debounce', 'throttle');
+    END IF;
+    at := coalesce(enqueue_run.run_at, def.clock + enqueue_run.delay, def.clock);
+    enqueue_run.queue := coalesce(enqueue_run.queue, def.queue);
+    IF def.has_limits THEN
+        keys := rota.limit_keys_of(enqueue_run.job, enqueue_run.queue, enqueue_run.tenant, NULL, enqueue_run.payload);
+    END IF;
+    run_id := nextval('rota.run_ids');
+    is_duplicate := false;
+
+    IF enqueue_run.key IS NOT NULL THEN
+        holder := rota.take_key(enqueue_run.tenant, enqueue_run.job, enqueue_run.key, run_id);
+        IF enqueue_run.on_conflict = 'debounce' THEN
+            -- Whoever else is of the burst waits here. Nobody waits longer than the longest wait after the first.
+            SELECT k.run_id INTO holder FROM rota.keys k
+            WHERE k.tenant = enqueue_run.tenant AND k.job = enqueue_run.job AND k.key = enqueue_run.key FOR UPDATE;
+            latest := rota.after(coalesce((SELECT o.created_at FROM rota.open_runs o
+                WHERE o.id = holder AND o.state = 'scheduled'), def.clock),
+                                 coalesce(enqueue_run.key_seconds, 3153600000));
+            at := least(at, latest);
+        END IF;
+        IF holder <> run_id THEN
+            IF enqueue_run.on_conflict = 'raise' THEN
+                RAISE EXCEPTION 'key "%" of job "%" is held by run %', enqueue_run.key, enqueue_run.job, holder
+                    USING ERRCODE = 'RO003', DETAIL = holder::text;
+            ELSIF enqueue_run.on_conflict IN ('replace', 'debounce') THEN
+                -- SKIP LOCKED: a row that a worker is taking right now counts as running.
+                UPDATE rota.open_runs o
+                SET payload = enqueue_run.payload, validated_by = enqueue_run.validated_by, queue = enqueue_run.queue,
+                    priority = coalesce(enqueue_run.priority, def.priority), run_at = at,
+                    state = CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
+                    held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, limit_keys = keys,
+                    limit_key = keys[1], slots = NULL,
+                    seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(), expires_at = enqueue_run.expires_at,
+                    max_attempts = greatest(coalesce(enqueue_run.max_attempts, def.max_attempts), o.attempts_used + 1),
+                    timeout_seconds = enqueue_run.timeout_seconds, backoff = enqueue_run.backoff,
+                    tags = enqueue_run.tags, metadata = enqueue_run.metadata, key_seconds = CASE WHEN NOT is_burst
+                        THEN enqueue_run.key_seconds END
+                FROM (SELECT w.id, w.slots FROM rota.open_runs w
+                      WHERE w.id = holder AND (w.state = 'scheduled' AND (w.attempt = 0 OR NOT is_burst)
+                          OR w.state = 'queued' AND NOT is_burst) AND NOT w.is_suspect
+                      FOR UPDATE SKIP LOCKED) AS was
+                WHERE o.id = was.id
+                RETURNING was.slots INTO freed;
+                o_found := FOUND;
+                IF freed IS NOT NULL THEN
+                    PERFORM rota.release_slots(freed);
+                END IF;
+                IF o_found AND at > def.clock THEN
+                    PERFORM rota.wake_later(at - def.clock);
+                ELSIF o_found AND keys IS NOT NULL THEN
+                    PERFORM rota.wake_admission();
+                ELSIF o_found THEN
+                    PERFORM rota.wake(ARRAY[enqueue_run.queue]);
+                END IF;
+            END IF;
+            IF enqueue_run.on_conflict <> 'debounce' OR o_found THEN
+                run_id := holder;
+                is_duplicate := true;
+                RETURN;
+            END IF;
+            -- The last burst has its run already: this one begins another.
+            at := least(def.clock + enqueue_run.delay,
+                rota.after(def.clock, coalesce(enqueue_run.key_seconds, 3153600000)));
+        END IF;
+        IF is_burst THEN
+            -- The key is the burst's, and not the run's: it holds for its time, whenever the run ends.
+            UPDATE rota.keys k SET run_id = enqueue_run.run_id,
+                expires_at = CASE WHEN enqueue_run.on_conflict = 'throttle'
+                    THEN rota.after(def.clock, enqueue_run.key_seconds) ELSE at + interval '1 day' END
+            WHERE k.tenant = enqueue_run.tenant AND k.job = enqueue_run.job AND k.key = enqueue_run.key;
+            enqueue_run.key := NULL;
+            enqueue_run.key_seconds := NULL;
+        END IF;
+    END IF;
+
+    IF enqueue_run.tenant <> '' THEN
+        PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(enqueue_run.payload::text));
+    END IF;
+    -- clock_timestamp(): the caller's transaction may be minutes old.
+    INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
+        max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
+        validated_by, limit_keys, limit_key, held_by)
+    VALUES (run_id, run_id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled'
+        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, enqueue_run.payload,
+        coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
+        enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
+        enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
+        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
+        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END);
+
+    IF at > def.clock THEN
+        PERFORM rota.wake_later(at - def.clock);
+    ELSIF keys IS NOT NULL THEN
+        PERFORM rota.wake_admission();
+    ELSE
+        PERFORM rota.wake(ARRAY[enqueue_run.queue]);
+    END IF;
+END $$;
+
+-- Gets or creates the holder of a key, never locking one that exists: the batch that ends its run would wait for the
+-- caller's whole transaction. A new snapshot for every statement makes the loop see a holder that ended in between.
+-- A run that is over holds its key no longer than one that ended.
+-- Called by: enqueue_run, retry_run.
+CREATE FUNCTION rota.take_key(for_tenant text, for_job text, wanted text, taker bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    holder record;
+BEGIN
+    IF wanted = '' OR length(wanted) > 400 THEN
+        RAISE EXCEPTION 'the key of job "%" needs 1 to 400 characters', for_job USING ERRCODE = 'RO002';
+    END IF;
+    LOOP
+        INSERT INTO rota.keys (tenant, job, key, run_id) VALUES (for_tenant, for_job, wanted, taker)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN taker;
+        END IF;
+        SELECT k.run_id, k.expires_at INTO holder FROM rota.keys k
+        WHERE k.tenant = for_tenant AND k.job = for_job AND k.key = wanted;
+        IF holder.expires_at <= rota.now() THEN
+            DELETE FROM rota.keys k
+            WHERE k.tenant = for_tenant AND k.job = for_job AND k.key = wanted AND k.run_id = holder.run_id;
+        ELSIF holder.run_id IS NOT NULL AND NOT rota.settle_expired(holder.run_id) THEN
+            PERFORM nextval('rota.duplicates');
+            RETURN holder.run_id;
+        END IF;
+    END LOOP;
+END $$;
+
+-- One enqueue without options, or with a queue or a priority only: what enqueue_run does for it, in fewer
+-- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits among it,
+-- is left to enqueue_run.
+-- Called by: sql/runs/enqueue_plain.sql.
+CREATE FUNCTION rota.enqueue_plain(
+    job text, payload jsonb, queue text DEFAULT NULL, priority integer DEFAULT NULL, triggered_by jsonb DEFAULT NULL,
+    validated_by integer DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    made record;
+BEGIN
+    SELECT nextval('rota.run_ids') AS id, statement_timestamp() + s.clock_offset AS clock,
+        coalesce(enqueue_plain.queue, j.queue) AS queue, coalesce(enqueue_plain.priority, j.priority) AS priority,
+        j.max_attempts INTO made
+    FROM rota.jobs j, rota.settings s
+    WHERE j.name = enqueue_plain.job AND jsonb_typeof(enqueue_plain.payload) = 'object'
+      AND pg_column_size(enqueue_plain.payload) <= s.payload_bytes
+      AND (enqueue_plain.validated_by IS NOT NULL OR octet_length(enqueue_plain.payload::text) <= 200)
+      AND NOT (s.has_limits AND EXISTS (SELECT FROM rota.limits l
+          WHERE l.jobs IS NULL OR enqueue_plain.job = ANY (l.jobs)))
+      AND (enqueue_plain.priority BETWEEN 0 AND 9) IS NOT FALSE
+      AND (length(enqueue_plain.queue) BETWEEN 1 AND 100) IS NOT FALSE;
+    IF NOT FOUND THEN
+        RETURN (SELECT r.run_id FROM rota.enqueue_run(enqueue_plain.job, enqueue_plain.payload, enqueue_plain.queue,
+            enqueue_plain.priority, triggered_by => enqueue_plain.triggered_by,
+            validated_by => enqueue_plain.validated_by) r);
+    END IF;
+    -- clock_timestamp(): the caller's transaction may be minutes old.
+    INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, payload, priority,
+        max_attempts, triggered_by, validated_by)
+    VALUES (made.id, made.id, made.clock, clock_timestamp(), made.clock, 'queued', made.queue, enqueue_plain.job,
+        enqueue_plain.payload, made.priority, made.max_attempts, enqueue_plain.triggered_by,
+        enqueue_plain.validated_by);
+    -- Where nobody waits there is nobody to choose from.
+    IF EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting)
+        OR current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM rota.wake(ARRAY[made.queue]);
+    END IF;
+    RETURN made.id;
+END $$;
+
+-- Many runs of one job with one set of options: what bulk callers nearly always want. One look at the job and one
+-- check of the options serve all of them, so that a row costs little more than its insert. Runs under limits wait
+-- for their admission. Keys are enqueue_many's: each of them is a get-or-create of its own.
+-- Called by: sql/runs/enqueue_batch.sql, users.
+CREATE FUNCTION rota.enqueue_batch(
+    job text,
+    payloads jsonb,
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    tenant text DEFAULT '',
+    max_attempts integer DEFAULT NULL,
+    timeout_seconds double precision DEFAULT NULL,
+    backoff jsonb DEFAULT NULL,
+    tags text[] DEFAULT NULL,
+    metadata jsonb DEFAULT NULL,
+    triggered_by jsonb DEFAULT rota.sql_trigger(),
+    validated_by integer DEFAULT NULL
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    def   record;
+    at    timestamptz;
+    ids   bigint[];
+    lane  text;
+BEGIN
+    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
+        s.has_limits AND EXISTS (SELECT FROM rota.limits l
+            WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
+    FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
+    IF NOT FOUND THEN
+        PERFORM rota.unknown_job(coalesce(enqueue_batch.job, '(NULL)'));
+    ELSIF jsonb_typeof(payloads) IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'the payloads of job "%" must be a JSON array of objects', job USING ERRCODE = 'RO002';
+    ELSIF enqueue_batch.run_at IS NOT NULL AND enqueue_batch.delay IS NOT NULL THEN
+        RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+    END IF;
+    PERFORM rota.check_options(enqueue_batch.job, '{}', def.payload_bytes, enqueue_batch.priority,
+        enqueue_batch.max_attempts, enqueue_batch.timeout_seconds, enqueue_batch.queue, enqueue_batch.metadata,
+        enqueue_batch.backoff, enqueue_batch.run_at, enqueue_batch.delay, enqueue_batch.expires_at, NULL,
+        enqueue_batch.tags, enqueue_batch.tenant);
+    at := coalesce(enqueue_batch.run_at, def.clock + enqueue_batch.delay, def.clock);
+    lane := coalesce(enqueue_batch.queue, def.queue);
+    IF enqueue_batch.tenant <> '' THEN
+        PERFORM rota.check_quota(enqueue_batch.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
+    END IF;
+
+    WITH inserted AS (
+        INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
+            priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
+            limit_keys, limit_key, held_by)
+        SELECT id, id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
+            lane, enqueue_batch.job, coalesce(enqueue_batch.tenant, ''), payload,
+            coalesce(enqueue_batch.priority, def.priority), coalesce(enqueue_batch.max_attempts, def.max_attempts),
+            enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, enqueue_batch.tags,
+            enqueue_batch.metadata, enqueue_batch.triggered_by, enqueue_batch.validated_by,
+            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END
+        FROM (SELECT w.*, CASE WHEN def.has_limits
+            THEN rota.limit_keys_of(enqueue_batch.job, lane, coalesce(enqueue_batch.tenant, ''), NULL,
+            w.payload) END AS keys FROM (
+            SELECT nextval('rota.run_ids') AS id,
+                   CASE WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
+                             AND (enqueue_batch.validated_by IS NOT NULL OR rota.is_plain_json(p.value)) THEN p.value
+                        ELSE rota.refuse_payload(enqueue_batch.job, p.value, def.payload_bytes) END AS payload
+            FROM jsonb_array_elements(payloads) AS p (value)
+        ) w) wanted
+        RETURNING id
+    )
+    SELECT coalesce(array_agg(id), '{}') INTO ids FROM inserted;
+
+    IF ids = '{}' THEN
+        RETURN ids;
+    ELSIF at > def.clock THEN
+        PERFORM rota.wake_later(at - def.clock);
+    ELSE
+        IF def.has_limits THEN
+            PERFORM rota.wake_admission();
+        END IF;
+        PERFORM rota.wake(ARRAY[lane]);
+    END IF;
+    RETURN ids;
+END $$;
+COMMENT ON FUNCTION rota.enqueue_batch
+    IS 'Enqueues many runs of one job, one for each payload, and returns their ids in that order.';
+
+-- Many runs at once: one statement for those without a key; those with one take the long way in the order of their
+-- keys, as the finish does, so that two bulk callers cannot deadlock. Runs under limits wait for their admission. An
+-- array that is NULL or too short means the default. jobs of length 1 holds for all.
+-- Called by: emit_many, sql/runs/enqueue_many.sql, users.
+CREATE FUNCTION rota.enqueue_many(
+    jobs text[],
+    payloads jsonb[],
+    queues text[] DEFAULT NULL,
+    priorities integer[] DEFAULT NULL,
+    run_ats timestamptz[] DEFAULT NULL,
+    delays interval[] DEFAULT NULL,
+    expires_ats timestamptz[] DEFAULT NULL,
+    keys text[] DEFAULT NULL,
+    key_seconds double precision[] DEFAULT NULL,
+    on_conflicts text[] DEFAULT NULL,
+    tenants text[] DEFAULT NULL,
+    max_attempts integer[] DEFAULT NULL,
+    timeouts double precision[] DEFAULT NULL,
+    backoffs jsonb[] DEFAULT NULL,
+    tags jsonb[] DEFAULT NULL,
+    metadatas jsonb[] DEFAULT NULL,
+    triggered_by jsonb DEFAULT rota.sql_trigger(),
+    validated_by integer[] DEFAULT NULL
+) RETURNS TABLE (run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    wanted  record;
+    made    record;
+    touched text[];
+    soonest timestamptz;
+    clock   timestamptz := rota.now();
+    limited boolean := (SELECT s.has_limits FROM rota.settings s);
+    ids     bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
+    twins   boolean[] := array_fill(false, ARRAY[cardinality(payloads)]);
+BEGIN
+    IF EXISTS (SELECT FROM unnest(run_ats, delays) AS w (run_at, delay)
+        WHERE w.run_at IS NOT NULL AND w.delay IS NOT NULL) THEN
+        RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+    END IF;
+    FOR wanted IN
+        SELECT w.* FROM unnest(keys, tenants, payloads) WITH ORDINALITY AS w (key, tenant, payload, n)
+        WHERE w.key IS NOT NULL ORDER BY coalesce(w.tenant, ''), jobs[least(w.n, cardinality(jobs))], w.key COLLATE "C",
+            w.n
+    LOOP
+        SELECT * INTO made FROM rota.enqueue_run(
+            job => jobs[least(wanted.n, cardinality(jobs))], payload => wanted.payload, queue => queues[wanted.n],
+            priority => priorities[wanted.n], run_at => run_ats[wanted.n], delay => delays[wanted.n],
+            expires_at => expires_ats[wanted.n], key => wanted.key, key_seconds => key_seconds[wanted.n],
+            on_conflict => coalesce(on_conflicts[wanted.n], 'return'), tenant => coalesce(wanted.tenant, ''),
+            max_attempts => max_attempts[wanted.n], timeout_seconds => timeouts[wanted.n],
+            backoff => backoffs[wanted.n], tags => CASE WHEN tags[wanted.n] IS NOT NULL
+                THEN ARRAY(SELECT jsonb_array_elements_text(tags[wanted.n])) END, metadata => metadatas[wanted.n],
+            triggered_by => enqueue_many.triggered_by, validated_by => validated_by[wanted.n]);
+        ids[wanted.n] := made.run_id;
+        twins[wanted.n] := made.is_duplicate;
+    END LOOP;
+
+    IF tenants IS NOT NULL THEN
+        PERFORM rota.check_quota(q.tenant, q.runs, q.bytes)
+        FROM (SELECT w.tenant, count(*) AS runs, sum(octet_length(w.payload::text)) AS bytes
+            FROM unnest(tenants, payloads, keys) AS w (tenant, payload, key)
+              WHERE w.tenant <> '' AND w.key IS NULL AND w.payload IS NOT NULL GROUP BY w.tenant ORDER BY w.tenant) q;
+    END IF;
+    WITH wanted AS MATERIALIZED (
+        SELECT w.*, t.tag_list, coalesce(w.job, jobs[1]) AS job_name, nextval('rota.run_ids') AS id,
+               j.queue AS job_queue, j.priority AS job_priority, j.max_attempts AS job_max_attempts,
+               CASE WHEN j.name IS NULL THEN rota.unknown_job(coalesce(w.job, jobs[1], '(NULL)')) END,
+               rota.check_options(j.name, w.payload, s.payload_bytes, w.priority, w.max_attempts, w.timeout, w.queue,
+                   w.metadata, w.backoff,
+                                  w.run_at, w.delay, w.expires_at, NULL, t.tag_list, w.tenant,
+                                  w.validated_by IS NOT NULL),
+               coalesce(w.run_at, clock + w.delay, clock) AS at
+        FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, queues, priorities, run_ats, delays,
+            expires_ats,
+                    keys, tenants, enqueue_many.max_attempts, timeouts, backoffs, enqueue_many.tags, metadatas,
+                    enqueue_many.validated_by)
+             WITH ORDINALITY AS w (payload, job, queue, priority, run_at, delay, expires_at, key, tenant, max_attempts,
+                                   timeout, backoff, tags, metadata, validated_by, n)
+        CROSS JOIN rota.settings s
+        CROSS JOIN LATERAL (SELECT CASE WHEN w.tags IS NOT NULL
+            THEN ARRAY(SELECT jsonb_array_elements_text(w.tags)) END AS tag_list) t
+        LEFT JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1])
+        WHERE w.key IS NULL ORDER BY w.n
+    ), inserted AS (
+        INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
+            priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
+            limit_keys, limit_key, held_by)
+        SELECT id, id, clock, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
+            coalesce(queue, job_queue), job_name, coalesce(tenant, ''), payload, coalesce(priority, job_priority),
+            coalesce(max_attempts, job_max_attempts), expires_at, timeout, backoff,
+            tag_list, metadata,
+            enqueue_many.triggered_by, validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
+                THEN 'limit' END
+        FROM (SELECT w.*, CASE WHEN limited THEN rota.limit_keys_of(w.job_name, coalesce(w.queue, w.job_queue),
+            coalesce(w.tenant, ''), NULL, w.payload) END AS keys
+              FROM wanted w) w ORDER BY n
+        RETURNING queue, state, run_at
+    )
+    SELECT CASE WHEN keys IS NULL THEN (SELECT array_agg(id ORDER BY n) FROM wanted)
+                ELSE (SELECT array_agg(coalesce(w.id, k.id) ORDER BY k.n)
+                      FROM unnest(ids) WITH ORDINALITY AS k (id, n) LEFT JOIN wanted w ON w.n = k.n) END,
+           (SELECT array_agg(DISTINCT queue) FROM inserted WHERE state = 'queued'),
+           (SELECT min(run_at) FROM inserted WHERE state = 'scheduled')
+    INTO ids, touched, soonest;
+
+    IF touched IS NOT NULL THEN
+        IF limited THEN
+            PERFORM rota.wake_admission();
+        END IF;
+        PERFORM rota.wake(touched);
+    END IF;
+    IF soonest IS NOT NULL THEN
+        PERFORM rota.wake_later(soonest - clock);
+    END IF;
+    RETURN QUERY SELECT * FROM unnest(ids, twins);
+END $$;
+
+-- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
+-- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
+-- millisecond: it would only ever time out.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
+CREATE FUNCTION rota.check_options(
+    job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
+    timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
+    run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
+    is_checked boolean DEFAULT false
+) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    fault text;
+    hint  text := '';
+BEGIN
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
+            coalesce(jsonb_typeof(payload), 'NULL'));
+        hint := 'Write for example {"user_id": 7}.';
+    ELSIF pg_column_size(payload) > payload_bytes THEN
+        fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
+            payload_bytes);
+        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+    ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
+        OR NOT rota.is_plain_json(backoff) THEN
+        fault := format(
+            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
+            CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
+                WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
+        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+    ELSIF priority NOT BETWEEN 0 AND 9 THEN
+        fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
+    ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
+        fault := format('max_attempts %s of job "%s" is not between 1 and 100', max_attempts, job);
+    ELSIF timeout_seconds < 0.001 THEN
+        fault := format('timeout_seconds %s of job "%s" is less than 0.001 (a millisecond)', timeout_seconds, job);
+    ELSIF timeout_seconds > 31536000 THEN
+        fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
+    ELSIF queue = '' OR length(queue) > 100 THEN
+        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
+    ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
+        fault := format('metadata and backoff of job "%s" must be JSON objects', job);
+    ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
+        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
+        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
+    ELSIF NOT rota.is_instant(run_at) THEN
+        fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
+            job);
+    ELSIF NOT rota.is_instant(expires_at) THEN
+        fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
+            expires_at, job);
+        hint := 'Leave it out for a run that never expires.';
+    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
+        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
+    ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
+        fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
+        hint := 'infinity keeps the key for ever.';
+    ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
+        WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
+        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
+    ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
+        fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
+        hint := 'An id or a short name of your customer will do: acme, customer-17.';
+    ELSE
+        RETURN;
+    END IF;
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- What is wrong with a backoff; NULL: nothing.
+-- Called by: check_options.
+CREATE FUNCTION rota.backoff_fault(backoff jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    part record;
+BEGIN
+    IF jsonb_typeof(backoff) <> 'object' THEN
+        RETURN 'backoff is not a JSON object';
+    ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
+        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
+    END IF;
+    FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
+        IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
+            OR jsonb_typeof(part.value) <> 'number'
+           OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
+            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Says what is wrong with a payload that a cheap look found wrong. It returns the type of a payload and stands in
+-- its place, so that no planner leaves it out.
+-- Called by: enqueue_batch.
+CREATE FUNCTION rota.refuse_payload(job text, payload jsonb, payload_bytes integer) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    PERFORM rota.check_options(job, payload, payload_bytes, NULL, NULL, NULL, NULL, NULL, NULL);
+    RETURN payload;
+END $$;
+
+-- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
+-- would keep a run from ending, and with it all that end in the same statement.
+-- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
+CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN seconds IS NULL THEN NULL
+                WHEN seconds = 'infinity' THEN 'infinity'
+                WHEN seconds = 'NaN' THEN at
+                ELSE at + make_interval(secs => greatest(-3153600000, least(seconds, 3153600000))) END
+$$;
+
+-- Calls whoever waits for work in these queues: one of each kind (workers of the same jobs), and one more that
+-- watches. Under READ COMMITTED a worker that is not waiting yet will look again by itself (see claim_runs); above
+-- it, the caller's view of the flag is as old as its snapshot, so it calls everybody. Nothing is written, and the
+-- index is used also where the server knows nothing of the table.
+-- Called by: many.
+CREATE FUNCTION rota.wake(queues text[], most integer DEFAULT 1) RETURNS void LANGUAGE plpgsql VOLATILE
+SET jit = off SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+    called text;
+    one    record;
+    kind   bigint;
+    met    integer;   -- workers of this kind
+    seen   integer;   -- rows of one look
+BEGIN
+    FOREACH called IN ARRAY queues LOOP
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            PERFORM pg_notify('rota', 'queue ' || called);
+            CONTINUE;
+        END IF;
+        kind := -9223372036854775808;
+        met := 0;
+        LOOP
+            seen := 0;
+            FOR one IN
+                SELECT w.job_set, w.channel, w.is_looking FROM rota.workers w
+                WHERE w.is_waiting AND w.job_set >= kind AND (met = 0 OR w.job_set > kind)
+                  AND (w.queues = '{}' OR called = ANY (w.queues))
+                  AND w.drain_requested_at IS NULL AND w.lease_expires_at > clock_timestamp()
+                ORDER BY w.job_set, w.is_looking DESC, w.id LIMIT most + 2
+            LOOP
+                seen := seen + 1;
+                IF seen = 1 THEN
+                    kind := one.job_set;
+                    met := 0;
+                ELSIF one.job_set <> kind THEN
+                    seen := most + 2;   -- there are more kinds
+                    EXIT;
+                END IF;
+                met := met + 1;
+                EXIT WHEN one.is_looking OR met > most + 1;
+                IF one.channel IS NULL THEN
+                    PERFORM pg_notify('rota', 'queue ' || called);
+                ELSE
+                    PERFORM pg_notify(one.channel, CASE WHEN met <= most THEN 'queue ' ELSE 'watch ' END || called);
+                END IF;
+            END LOOP;
+            EXIT WHEN seen < most + 2 AND NOT coalesce(one.is_looking, false);
+            EXIT WHEN seen = 0;
+        END LOOP;
+    END LOOP;
+END $$;
+
+-- Calls the promoters for a run that is due soon. Later than a minute needs no call: they look
+-- at least that often. A moment ahead always calls: a busy worker does not say that it waits.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, free_held_runs, pause_queue, requeue_runs, retry_run,
+-- write_ticks.
+CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF until_due <= interval '2 seconds'
+       OR until_due <= interval '1 minute' AND EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting) THEN
+        PERFORM pg_notify('rota', 'due');
+    END IF;
+END $$;
+
+-- A worker says whether it waits for calls (is_waiting), whether it looks by itself (is_looking), and where it hears
+-- them (channel). This is the state of the hand-shake that loses no wake-up: a worker sets its flag, commits, notes
+-- the next transaction id, and claims again until every transaction before it has ended.
+-- Called by: sql/workers/answer_calls.sql.
+CREATE FUNCTION rota.answer_calls(for_worker bigint, waiting boolean, polling boolean, own_channel text) RETURNS void
+LANGUAGE sql VOLATILE SET jit = off SET lock_timeout = '100ms' AS $$
+    UPDATE rota.workers SET is_waiting = waiting, is_looking = waiting AND polling, channel = own_channel
+    WHERE id = for_worker AND state IN ('live', 'stopping')
+      AND (is_waiting, is_looking, channel) IS DISTINCT FROM (waiting, waiting AND polling, own_channel)
+$$;
+
+-- Trigger: a worker that stops waiting stops looking too, whichever statement says so.
+CREATE FUNCTION rota.end_looking() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    NEW.is_looking := false;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER end_looking BEFORE UPDATE OF is_waiting ON rota.workers
+    FOR EACH ROW WHEN (OLD.is_looking AND NOT NEW.is_waiting AND NEW.is_looking) EXECUTE FUNCTION rota.end_looking();
+
+-- A worker has more than it can do: others are called in its place, two of them, so that a fleet is awake in a few
+-- steps. Whether there is more is looked up in each queue, and not read from all that is open; what is held waits
+-- for nobody who could be called.
+-- Called by: sql/workers/pass_on.sql.
+CREATE FUNCTION rota.pass_on(for_worker bigint, queues text[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET lock_timeout = '100ms'
+SET jit = off AS $$
+BEGIN
+    UPDATE rota.workers SET is_waiting = false WHERE id = for_worker AND is_waiting;
+    PERFORM rota.wake(ARRAY(
+        SELECT q.name FROM unnest(pass_on.queues) AS q (name)
+        WHERE (SELECT o.id FROM rota.open_runs o WHERE o.is_ready AND o.queue = q.name AND o.state = 'queued'
+               ORDER BY o.queue, o.tenant, o.priority, o.seq LIMIT 1) IS NOT NULL), 2);
+END $$;
+
+-- Tells those workers who would have been called before this one, and did not take what it has found. Whoever hears
+-- it waits again when it has nothing to do. One that is stopped, or whose connection is half open, hears nothing and
+-- is called no more.
+-- Called by: sql/workers/pass_over.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.pass_over_silent(for_worker bigint, in_queues text[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET jit = off AS $$
+DECLARE
+    one text;
+BEGIN
+    FOR one IN
+        UPDATE rota.workers SET is_waiting = false WHERE id IN (
+            SELECT w.id FROM rota.workers w JOIN rota.workers own ON own.id = for_worker
+            WHERE w.is_waiting AND w.job_set = own.job_set AND w.id <> own.id
+              AND (w.queues = '{}' OR w.queues && in_queues) AND (w.is_looking OR w.id < own.id OR NOT own.is_waiting)
+            FOR UPDATE OF w SKIP LOCKED)
+        RETURNING channel
+    LOOP
+        PERFORM pg_notify(one, 'passed') WHERE one IS NOT NULL;
+    END LOOP;
+END $$;
+
+-- Who waits for a run says so here and listens on a channel of its own; the end of such a run calls it. Ends of other
+-- runs look at one row in each statement. Not logged: after a crash the waiting ask, and say it again.
+CREATE UNLOGGED TABLE rota.waits (
+    run_id  bigint NOT NULL,
+    channel text COLLATE "C" NOT NULL,
+    until   timestamptz NOT NULL,
+    PRIMARY KEY (run_id, channel)
+);
+
+-- Whether anybody waits at all: until when somebody may. A row of its own, because a table that is filled and emptied
+-- all the time takes long to be found empty while an old snapshot is held.
+CREATE UNLOGGED TABLE rota.wait_marks (
+    until timestamptz NOT NULL
+);
+
+-- Says that somebody waits for these runs, until a time; said again before that is over. Answers which of them are
+-- not open: those need not be waited for.
+-- Called by: sql/waits/await.sql.
+CREATE FUNCTION rota.await_runs(channel text, ids bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock timestamptz := clock_timestamp();
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.wait_marks m WHERE m.until > clock + interval '1 minute') THEN
+        UPDATE rota.wait_marks m SET until = clock + interval '2 minutes' WHERE m.until < clock + interval '1 minute';
+        INSERT INTO rota.wait_marks (until) SELECT clock + interval '2 minutes'
+        WHERE NOT EXISTS (SELECT FROM rota.wait_marks);
+        -- Of those who went without a word.
+        DELETE FROM rota.waits w WHERE w.until < clock;
+    END IF;
+    INSERT INTO rota.waits AS w (run_id, channel, until)
+    SELECT DISTINCT i.id, await_runs.channel, clock + interval '2 minutes' FROM unnest(await_runs.ids) i (id)
+    ORDER BY i.id
+    ON CONFLICT (run_id, channel) DO UPDATE SET until = excluded.until;
+    RETURN QUERY
+    SELECT i.id FROM unnest(await_runs.ids) i (id)
+    WHERE NOT EXISTS (SELECT FROM rota.open_runs o
+                      WHERE o.id = i.id AND (o.expires_at IS NULL OR o.expires_at > rota.now()
+                          OR (o.state = 'running' AND o.started_at < o.expires_at)));
+END $$;
+
+-- Calls those who wait for these runs, which have ended, or most of them: with what became of a run and, in a second
+-- line, its result; with its id alone where that is too long for a call, or unknown: then they look. Asked after the
+-- ends were written, with a snapshot of its own.
+-- Called by: end_waiting_runs, finish_runs, finish_span.
+CREATE FUNCTION rota.tell_waiting(ids bigint[], ended_at timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    PERFORM pg_notify(w.channel, CASE WHEN octet_length(e.words) < 7900 THEN e.words ELSE w.run_id::text END)
+    FROM unnest(tell_waiting.ids) i (id)
+    JOIN rota.waits w ON w.run_id = i.id
+    LEFT JOIN LATERAL (
+        SELECT json_build_object('id', r.id, 'state', r.state, 'end_reason', r.end_reason, 'last_error', r.error)
+            || coalesce(E'\n' || r.result::text, '') AS words
+        FROM rota.ended_runs r
+        WHERE r.id = i.id AND r.finished_at = tell_waiting.ended_at AND coalesce(pg_column_size(r.result), 0) < 7900
+    ) e ON true
+    WHERE e.words IS NOT NULL OR NOT EXISTS (SELECT FROM rota.open_runs o WHERE o.id = i.id);
+END $$;

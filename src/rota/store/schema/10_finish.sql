@@ -1,0 +1,299 @@
+-- How an attempt ends. `finish_runs` and `finish_span` move the run to the history, `requeue_runs` lets it go on (a
+-- retry, a snooze, a shutdown), `end_waiting_runs` ends what never started. Every statement names run, attempt and
+-- worker: a worker that was declared lost changes nothing.
+
+-- Which of these runs nobody has locked; takes their locks until the transaction ends.
+-- Called by: sql/runs/lock.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.lock_runs(ids bigint[]) RETURNS SETOF bigint LANGUAGE sql VOLATILE SET jit = off AS $$
+    SELECT o.id FROM rota.open_runs o WHERE o.id = ANY (ids) FOR UPDATE SKIP LOCKED
+$$;
+
+-- Writes how far runs have come. Only rows of this worker and this attempt are touched.
+-- Called by: sql/runs/progress.sql.
+CREATE FUNCTION rota.report_progress(for_worker bigint, ids bigint[], attempts integer[], fractions real[],
+    messages text[])
+RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
+    UPDATE rota.open_runs o SET progress = f.fraction, message = coalesce(f.message, o.message)
+    FROM unnest(ids, attempts, fractions, messages) AS f (id, attempt, fraction, message)
+    WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
+$$;
+
+-- What finish_runs does for runs that succeeded, with neither key nor schedule, all in the same attempt, whose ids
+-- lie close together: one walk over the ids instead of a lookup for each, nothing to be sorted, no keys to be freed.
+-- Each id from the first on has its place in durations_us; below 0: it has not ended. Limits get their slots back.
+-- Answers how many were ended.
+-- Called by: sql/runs/finish_span.sql.
+CREATE FUNCTION rota.finish_span(for_worker bigint, first_id bigint, of_attempt integer, durations_us bigint[],
+    results jsonb[] DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET lock_timeout = '100ms'
+SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock     timestamptz := rota.now();
+    has_rules boolean := EXISTS (SELECT FROM rota.keep_rules);
+    moved     bigint;
+BEGIN
+    WITH ended AS (
+        DELETE FROM rota.open_runs o
+        WHERE o.id BETWEEN first_id AND first_id + cardinality(durations_us) - 1
+          AND o.worker = for_worker AND o.attempt = of_attempt AND durations_us[o.id - first_id + 1] >= 0
+          AND o.key IS NULL AND o.schedule_id IS NULL
+        RETURNING o.id, o.created_at, o.run_at, o.started_at, durations_us[o.id - first_id + 1] AS us, o.attempts_used,
+            o.max_attempts, o.priority, o.is_suspect, o.queue, o.job, o.tenant, o.payload, o.expires_at,
+            o.timeout_seconds, o.backoff, o.tags, o.metadata, o.triggered_by, o.schedule, o.scheduled_for, o.progress,
+            o.message, o.slots
+    ), released AS (
+        INSERT INTO rota.limit_releases (key, amount, run_id, ended_as)
+        SELECT k, count(*), CASE WHEN k LIKE 's%' THEN e.id END, CASE WHEN k LIKE 's%' THEN 'succeeded' END
+        FROM ended e CROSS JOIN LATERAL unnest(e.slots) k WHERE e.slots IS NOT NULL GROUP BY 1, 3
+    )
+    INSERT INTO rota.ended_runs (id, created_at, run_at, started_at, finished_at, worker, attempt, duration_ms,
+        attempts_used, max_attempts, priority, is_redelivery, state, attempt_state, queue, job, tenant, payload, result,
+        expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for, progress, message,
+        keep_class)
+    SELECT id, created_at, run_at, greatest(started_at, clock - us * interval '1 microsecond'), clock, for_worker,
+        of_attempt, us / real '1000', attempts_used + 1, max_attempts, priority, is_suspect, 'succeeded', 'succeeded',
+        queue, job, tenant, payload, results[id - first_id + 1], expires_at, timeout_seconds, backoff, tags, metadata,
+        triggered_by, schedule, scheduled_for, progress, message,
+        CASE WHEN has_rules THEN coalesce((SELECT k.keep_class FROM rota.keep_rules k
+            WHERE k.job = ended.job AND k.state = 'succeeded'),
+            (SELECT k.keep_class FROM rota.keep_rules k WHERE k.job = '' AND k.state = 'succeeded'), 'standard')
+                ELSE 'standard' END
+    FROM ended;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    IF EXISTS (SELECT FROM rota.wait_marks m WHERE m.until > clock_timestamp()) THEN
+        PERFORM rota.tell_waiting(ARRAY(SELECT w.run_id FROM rota.waits w
+            WHERE w.run_id BETWEEN first_id AND first_id + cardinality(durations_us) - 1), clock);
+    END IF;
+    RETURN moved;
+END $$;
+
+-- The runs are over: each moves to the history with its last attempt. Arrays left NULL mean success. Only rows of
+-- this worker and this attempt are touched, in the order of their ids; the answer names them. Keys are freed or kept
+-- for their period, limits get their slots back, and whoever waits for a run is told.
+-- Called by: requeue_runs, rescue_runs, sql/runs/end.sql, sql/runs/finish.sql, sql/runs/time_out.sql.
+CREATE FUNCTION rota.finish_runs(
+    for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
+    results jsonb[] DEFAULT NULL, states text[] DEFAULT NULL, attempt_states text[] DEFAULT NULL,
+    end_reasons text[] DEFAULT NULL, messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL,
+    errors text[] DEFAULT NULL, tracebacks text[] DEFAULT NULL, details jsonb[] DEFAULT NULL
+) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '100ms' SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock     timestamptz := rota.now();
+    has_rules boolean := EXISTS (SELECT FROM rota.keep_rules);
+BEGIN
+    RETURN QUERY
+    WITH ended AS (
+        DELETE FROM rota.open_runs o
+        USING unnest(ids, attempts, durations_ms, results, states, attempt_states, end_reasons, messages, error_types,
+            errors, tracebacks, details)
+              AS f (id, attempt, duration_ms, result, state, attempt_state, end_reason, message, error_type, error,
+                  traceback, detail)
+        WHERE o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
+        RETURNING o.id, o.created_at, o.run_at, greatest(o.started_at, clock - f.duration_ms * interval '1 millisecond')
+            AS started_at, o.attempt, f.duration_ms,
+            o.attempts_used + (coalesce(f.attempt_state, 'succeeded') <> 'cancelled')::integer AS attempts_used,
+            o.max_attempts, o.priority, o.is_suspect, coalesce(f.state, 'succeeded') AS state,
+            coalesce(f.attempt_state, 'succeeded') AS attempt_state,
+            o.queue, o.job, o.tenant, o.payload, f.result, o.expires_at, o.timeout_seconds, o.key, o.key_seconds,
+            o.backoff, o.tags, o.metadata, o.triggered_by, o.schedule, o.scheduled_for, o.schedule_id, o.slots,
+            o.progress, coalesce(f.message, o.message) AS message, f.error_type, f.error, f.traceback, f.end_reason,
+            f.detail
+    ), moved AS (
+        INSERT INTO rota.ended_runs (id, created_at, run_at, started_at, finished_at, worker, attempt, duration_ms,
+            attempts_used, max_attempts, priority, is_redelivery, state, attempt_state, queue, job, tenant, payload,
+            result, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule,
+            scheduled_for, schedule_id, progress, message, error_type, error, traceback, end_reason, details,
+            keep_class)
+        SELECT id, created_at, run_at, started_at, clock, for_worker, attempt, duration_ms, attempts_used,
+            max_attempts, priority, is_suspect, state, attempt_state, queue, job, tenant, payload, result, expires_at,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for,
+            schedule_id, progress, message, error_type, error, traceback, end_reason, detail,
+            CASE WHEN has_rules THEN coalesce((SELECT k.keep_class FROM rota.keep_rules k
+                WHERE k.job = ended.job AND k.state = ended.state),
+                (SELECT k.keep_class FROM rota.keep_rules k WHERE k.job = '' AND k.state = ended.state), 'standard')
+                    ELSE 'standard' END
+        FROM ended ORDER BY schedule_id -- the order in which the ends of scheduled runs lock their schedules
+    ), freed AS (
+        DELETE FROM rota.keys k
+        USING (SELECT tenant, job, key, id FROM ended WHERE key IS NOT NULL AND key_seconds IS NULL
+            ORDER BY tenant, job, key COLLATE "C") e
+        WHERE k.tenant = e.tenant AND k.job = e.job AND k.key = e.key AND k.run_id = e.id
+    ), kept AS (
+        UPDATE rota.keys k SET expires_at = rota.after(clock, e.key_seconds)
+        FROM (SELECT tenant, job, key, id, key_seconds FROM ended WHERE key_seconds IS NOT NULL
+            ORDER BY tenant, job, key COLLATE "C") e
+        WHERE k.tenant = e.tenant AND k.job = e.job AND k.key = e.key AND k.run_id = e.id
+    ), released AS (
+        INSERT INTO rota.limit_releases (key, amount, run_id, ended_as)
+        SELECT k, count(*), CASE WHEN k LIKE 's%' THEN e.id END, CASE WHEN k LIKE 's%' THEN e.state END
+        FROM ended e CROSS JOIN LATERAL unnest(e.slots) k WHERE e.slots IS NOT NULL GROUP BY 1, 3, 4
+    )
+    SELECT id FROM ended;
+    IF EXISTS (SELECT FROM rota.wait_marks m WHERE m.until > clock_timestamp()) THEN
+        PERFORM rota.tell_waiting(ids, clock);
+    END IF;
+END $$;
+
+-- The run goes on: a retry, a snooze, or a body that was cut off by a shutdown. The attempt becomes a row of its
+-- own, and its error gets its group. A delay of NULL keeps the run's place in the line; one that adds up to no
+-- instant is cut. A run that somebody asked to cancel meanwhile ends here. A run that took its own process with it
+-- (lost), or that a shutdown cut off while it was isolated, is isolated again; any other end says that it is
+-- harmless. One that is put off gives its slots back, but keeps its turn in a sequence; a rate counts every start.
+-- Called by: sql/runs/requeue.sql, sql/runs/time_out.sql.
+-- Locks: rows.
+CREATE FUNCTION rota.requeue_runs(
+    for_worker bigint, ids bigint[], attempts integer[], durations_ms real[],
+    attempt_states text[], delays double precision[], spent boolean[],
+    messages text[] DEFAULT NULL, error_types text[] DEFAULT NULL, errors text[] DEFAULT NULL,
+    tracebacks text[] DEFAULT NULL, details jsonb[] DEFAULT NULL
+) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET lock_timeout = '100ms' SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock   timestamptz := rota.now();
+    done    bigint[];
+    touched text[];
+    soonest timestamptz;
+BEGIN
+    WITH input AS MATERIALIZED (
+        SELECT f.* FROM unnest(ids, attempts, durations_ms, attempt_states, delays, spent, messages, error_types,
+            errors, tracebacks, details)
+            AS f (id, attempt, duration_ms, state, delay, is_spent, message, error_type, error, traceback, detail)
+        WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c WHERE c.run_id = f.id AND c.attempt = f.attempt)
+    ), owned AS MATERIALIZED (
+        SELECT f.*, o.started_at, o.is_suspect, o.job, o.queue, o.tenant, o.limit_keys, o.slots FROM input f
+        JOIN rota.open_runs o
+            ON o.id = ANY (ARRAY[f.id]) AND o.attempt = f.attempt AND o.worker = for_worker
+        FOR UPDATE OF o
+    ), was AS MATERIALIZED (
+        SELECT w.*, g.id AS error_group, g.file, g.line, g.function
+        FROM owned w CROSS JOIN LATERAL rota.group_error(w.job, w.error_type, w.error, w.traceback) g
+    ), again AS (
+        UPDATE rota.open_runs o
+        SET state = CASE WHEN w.delay > 0 THEN 'scheduled' ELSE 'queued' END,
+            run_at = CASE WHEN w.delay > 0 THEN rota.after(clock, least(w.delay, 3153600000)) ELSE o.run_at END,
+            seq = CASE WHEN w.delay IS NULL THEN o.seq ELSE nextval('rota.run_ids') END,
+            enqueued_at = clock_timestamp(), worker = NULL, started_at = NULL, claim_batch = NULL,
+            is_suspect = w.state = 'lost' OR w.state = 'cancelled' AND o.is_suspect,
+            held_by = CASE WHEN w.state = 'lost' OR w.state = 'cancelled' AND w.is_suspect AND rota.is_isolated(o)
+                THEN 'suspect'
+                           WHEN w.limit_keys IS NOT NULL AND coalesce(w.delay, 0) <= 0 AND (w.is_spent OR w.delay = 0)
+                                AND EXISTS (SELECT FROM unnest(w.limit_keys) k WHERE k LIKE 'r%') THEN 'limit' END,
+            slots = CASE WHEN w.slots IS NOT NULL AND w.delay > 0
+                THEN nullif(ARRAY(SELECT k FROM unnest(w.slots) k WHERE k LIKE 's%'), '{}') ELSE o.slots END,
+            limit_key = CASE WHEN w.limit_keys IS NOT NULL THEN (rota.missing_keys(w.limit_keys, CASE WHEN w.delay > 0
+                THEN ARRAY(SELECT k FROM unnest(w.slots) k WHERE k LIKE 's%') ELSE w.slots END))[1] END,
+            attempts_used = o.attempts_used + w.is_spent::integer, last_error = coalesce(w.error, o.last_error),
+            error_group = coalesce(w.error_group, o.error_group), message = coalesce(w.message, o.message),
+            progress = NULL
+        FROM was w WHERE o.id = ANY (ARRAY[w.id])
+        RETURNING o.id, o.queue, o.state, o.run_at, w.slots, w.delay
+    ), released AS (
+        INSERT INTO rota.limit_releases (key, amount)
+        SELECT k, count(*) FROM again a CROSS JOIN LATERAL unnest(a.slots) k
+        WHERE a.slots IS NOT NULL AND a.delay > 0 AND k NOT LIKE 's%' GROUP BY k
+    ), recorded AS (
+        INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at, duration_ms,
+            is_redelivery, is_spent, job, tenant, message, error_type, error, traceback, details)
+        SELECT w.id, w.attempt, w.state, for_worker,
+            greatest(w.started_at, clock - w.duration_ms * interval '1 millisecond'), clock,
+            w.duration_ms, w.is_suspect, w.is_spent, w.job, w.tenant, w.message, w.error_type, w.error, w.traceback,
+            w.detail
+        FROM was w JOIN again a ON a.id = w.id
+    ), noted AS (
+        INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, is_end, error_type, error, file, line,
+            function)
+        SELECT w.error_group, w.job, w.queue, w.id, clock, false, left(w.error_type, 200),
+            left(coalesce(w.error, ''), 1000), w.file, w.line, w.function
+        FROM was w JOIN again a ON a.id = w.id WHERE w.error_group IS NOT NULL
+    )
+    SELECT array_agg(id), array_agg(DISTINCT queue) FILTER (WHERE state = 'queued'),
+        min(run_at) FILTER (WHERE state = 'scheduled')
+    INTO done, touched, soonest FROM again;
+    PERFORM rota.wake(coalesce(touched, '{}'));
+    PERFORM rota.wake_later(soonest - clock) WHERE soonest IS NOT NULL;
+    RETURN QUERY SELECT unnest(done);
+
+    RETURN QUERY
+    SELECT e.* FROM (
+        SELECT array_agg(f.id) AS ids, array_agg(f.attempt) AS attempts, array_agg(f.duration_ms) AS durations,
+               array_agg('cancelled'::text) AS states, array_agg(f.state) AS attempt_states,
+               array_agg('cancelled by ' || c.requested_by || coalesce(': ' || c.reason, '')) AS reasons,
+               array_agg(f.message) AS messages, array_agg(f.error_type) AS error_types, array_agg(f.error) AS errors,
+               array_agg(f.traceback) AS tracebacks, array_agg(f.detail) AS details
+        FROM unnest(ids, attempts, durations_ms, attempt_states, messages, error_types, errors, tracebacks, details)
+                AS f (id, attempt, duration_ms, state, message, error_type, error, traceback, detail)
+        JOIN rota.cancel_requests c ON c.run_id = f.id AND c.attempt = f.attempt
+    ) b, rota.finish_runs(for_worker, b.ids, b.attempts, b.durations, NULL, b.states,
+                          (SELECT array_agg(CASE s WHEN 'snoozed' THEN 'cancelled' ELSE s END)
+                          FROM unnest(b.attempt_states) s), b.reasons, b.messages, b.error_types, b.errors,
+                              b.tracebacks, b.details) AS e
+    WHERE b.ids IS NOT NULL;
+END $$;
+
+-- Ends waiting runs that nobody has locked: cancelled, expired in place, or never run. What has expired ends as
+-- that, at the time it did, whoever ends it for whatever reason. In an earlier week there may be no partition, and
+-- making one locks the history until the caller commits: then it ends now. Limits get back the slots of what was
+-- ready.
+-- Called by: many.
+CREATE FUNCTION rota.end_waiting_runs(ids bigint[], new_state text, reason text, failure_type text DEFAULT NULL,
+    failure text DEFAULT NULL)
+RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    clock timestamptz := rota.now();
+    week  timestamptz := date_trunc('week', clock AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
+BEGIN
+    PERFORM rota.ensure_partitions(clock, clock)
+    WHERE to_regclass('rota.ended_runs_standard_' || to_char(date_trunc('week', clock AT TIME ZONE 'UTC'), 'YYYYMMDD'))
+        IS NULL;
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM rota.open_runs o WHERE o.id = ANY (ids) AND o.state <> 'running'
+        RETURNING o.*, coalesce(o.expires_at <= clock, false) AS is_expired
+    ), ended AS (
+        SELECT g.*, CASE WHEN is_expired AND least(greatest(expires_at, created_at), clock) >= week
+                         THEN least(greatest(expires_at, created_at), clock) ELSE clock END AS ended_at,
+               CASE WHEN is_expired THEN 'cancelled' ELSE new_state END AS ended_as
+        FROM gone g
+    ), moved AS (
+        INSERT INTO rota.ended_runs (id, created_at, run_at, finished_at, attempt, attempts_used,
+            max_attempts, priority, is_redelivery, state, queue, job, tenant, payload, expires_at,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for,
+            schedule_id, message, error_type, error, end_reason, keep_class)
+        SELECT id, created_at, run_at, ended_at, attempt, attempts_used,
+            max_attempts, priority, is_suspect, ended_as, queue, job, tenant, payload, expires_at,
+            timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by, schedule, scheduled_for,
+            schedule_id, message,
+            CASE WHEN NOT is_expired THEN failure_type END,
+            coalesce(CASE WHEN NOT is_expired THEN failure END, last_error),
+            CASE WHEN is_expired THEN 'expired' ELSE reason END, rota.keep_class_of(job, ended_as)
+        FROM ended ORDER BY schedule_id
+    ), freed AS (
+        DELETE FROM rota.keys k
+        USING (SELECT tenant, job, key, id FROM ended WHERE key IS NOT NULL AND key_seconds IS NULL
+            ORDER BY tenant, job, key COLLATE "C") e
+        WHERE k.tenant = e.tenant AND k.job = e.job AND k.key = e.key AND k.run_id = e.id
+    ), kept AS (
+        UPDATE rota.keys k SET expires_at = rota.after(e.ended_at, e.key_seconds)
+        FROM (SELECT tenant, job, key, id, key_seconds, ended_at FROM ended WHERE key_seconds IS NOT NULL
+            ORDER BY tenant, job, key COLLATE "C") e
+        WHERE k.tenant = e.tenant AND k.job = e.job AND k.key = e.key AND k.run_id = e.id
+    ), released AS (
+        INSERT INTO rota.limit_releases (key, amount, run_id, ended_as)
+        SELECT k, count(*), CASE WHEN k LIKE 's%' THEN e.id END, CASE WHEN k LIKE 's%' THEN e.ended_as END
+        FROM ended e CROSS JOIN LATERAL unnest(e.slots) k WHERE e.slots IS NOT NULL GROUP BY 1, 3, 4
+    )
+    SELECT id FROM ended;
+    IF EXISTS (SELECT FROM rota.wait_marks m WHERE m.until > clock_timestamp()) THEN
+        PERFORM rota.tell_waiting(ids, clock);
+    END IF;
+END $$;

@@ -1,0 +1,452 @@
+-- What people do with schedules: `put_schedule`, `enable_schedule`, `disable_schedule`, `pause_schedule`,
+-- `resume_schedule`, `reschedule`, `trigger_schedule`, `backfill_schedule`, `delete_schedule`. `schedule_days`
+-- counts by day, the view `schedule_status` says how each stands.
+
+-- The schedule of this name, or RO007.
+-- Called by: many.
+CREATE FUNCTION rota.find_schedule(name text, tenant text) RETURNS rota.schedules LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+DECLARE
+    found rota.schedules;
+BEGIN
+    SELECT s.* INTO found FROM rota.schedules s WHERE s.tenant = find_schedule.tenant AND s.name = find_schedule.name;
+    IF found.id IS NULL THEN
+        RAISE EXCEPTION 'no schedule is named "%"', find_schedule.name
+            USING ERRCODE = 'RO007', HINT = 'rota.schedules lists them.';
+    END IF;
+    RETURN found;
+END $$;
+
+-- Before an edit in the same transaction: the row is still as it was when somebody looked (else RO008), and stays
+-- locked until the edit. Jobs, queues, schedules, calendars, templates and tenants have versions.
+-- Called by: sql/versions/expect.sql, users.
+-- Locks: rows.
+CREATE FUNCTION rota.expect_version(kind text, name text, version bigint, tenant text DEFAULT '') RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    stored bigint;
+BEGIN
+    CASE kind
+        WHEN 'schedule' THEN
+            PERFORM rota.find_schedule(expect_version.name, expect_version.tenant);
+            SELECT s.edit_version INTO stored FROM rota.schedules s
+            WHERE s.tenant = expect_version.tenant AND s.name = expect_version.name FOR UPDATE;
+        WHEN 'job' THEN
+            SELECT j.version INTO stored FROM rota.jobs j WHERE j.name = expect_version.name FOR UPDATE;
+            IF stored IS NULL THEN
+                PERFORM rota.unknown_job(expect_version.name);
+            END IF;
+        WHEN 'calendar' THEN
+            SELECT c.version INTO stored FROM rota.calendars c WHERE c.name = expect_version.name FOR UPDATE;
+        WHEN 'template' THEN
+            SELECT t.version INTO stored FROM rota.schedule_templates t WHERE t.name = expect_version.name FOR UPDATE;
+        WHEN 'queue' THEN
+            SELECT q.version INTO stored FROM rota.queues q WHERE q.name = expect_version.name FOR UPDATE;
+            stored := coalesce(stored, 1);              -- nobody has said anything about it
+        WHEN 'tenant' THEN
+            SELECT t.version INTO stored FROM rota.tenants t WHERE t.name = expect_version.name FOR UPDATE;
+            stored := coalesce(stored, 1);
+        ELSE
+            RAISE EXCEPTION 'kind is "%"; it is one of schedule, job, calendar, template, queue, tenant', kind
+                USING ERRCODE = 'RO002';
+    END CASE;
+    IF stored IS NULL THEN
+        RAISE EXCEPTION 'no % is named "%"', kind, expect_version.name USING ERRCODE = 'RO002';
+    ELSIF stored <> expect_version.version THEN
+        RAISE EXCEPTION '% "%" has changed: it is at version %, not %', kind, expect_version.name, stored,
+            expect_version.version
+            USING ERRCODE = 'RO008', DETAIL = stored::text, HINT = 'Look at it again, then decide.';
+    END IF;
+END $$;
+
+-- What code says about a schedule (`app.schedule`), again and again: makes it, brings the fields that no operator has
+-- touched up to what is said, and writes nothing when the same was said before. A field that is not said stays. Answers
+-- whether it wrote.
+-- Called by: sql/schedules/put.sql.
+-- Locks: rows.
+CREATE FUNCTION rota.put_schedule(name text, declared jsonb, tenant text DEFAULT '', actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    wanted rota.schedules := jsonb_populate_record(NULL::rota.schedules, declared);
+    said   jsonb := rota.pick(to_jsonb(wanted), declared - 'job');
+    stored rota.schedules;
+BEGIN
+    PERFORM rota.act_as(put_schedule.actor);
+    LOOP
+        SELECT s.* INTO stored FROM rota.schedules s
+        WHERE s.tenant = put_schedule.tenant AND s.name = put_schedule.name FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
+            description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
+            every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
+            catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
+            delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
+        VALUES (put_schedule.tenant, put_schedule.name, wanted.job, 'code', said, coalesce(wanted.is_enabled, true),
+            wanted.description, wanted.tags, wanted.metadata, wanted.cron, wanted.interval_seconds, wanted.run_at,
+            wanted.init, wanted.has_seconds, wanted.timezone, wanted.gap, wanted.fold, wanted.every_from,
+            wanted.start_at, wanted.end_at, wanted.max_runs, wanted.jitter_seconds, wanted.calendar, wanted.on_closed,
+            wanted.catch_up, wanted.catch_up_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
+            wanted.max_concurrent_runs, wanted.pause_after_failures, wanted.requires, wanted.is_shadow,
+            wanted.delete_when_finished, wanted.payload, wanted.queue, wanted.priority,
+            wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    IF stored.origin = 'definition' THEN
+        RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', stored.name, stored.job
+            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+    ELSIF stored.code IS NOT DISTINCT FROM said AND stored.job = wanted.job THEN
+        RETURN false;
+    END IF;
+    -- Said by code: no edit of an operator.
+    PERFORM set_config('rota' || '.syncing', 'on', true);
+    UPDATE rota.schedules s SET job = wanted.job, origin = 'code', code = said,
+        edited = rota.still_edited(to_jsonb(s), s.edited, said), (is_enabled,
+            description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
+            every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
+            catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
+            delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
+        SELECT r.is_enabled,
+            r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
+            r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
+            r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs,
+            r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload, r.queue, r.priority,
+            r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        FROM jsonb_populate_record(s, said - rota.kept_fields(s.edited)) r)
+    WHERE s.id = stored.id;
+    PERFORM set_config('rota' || '.syncing', '', true);
+    RETURN true;
+END $$;
+
+-- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
+-- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
+-- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
+-- Called by: sql/schedules/put_many.sql.
+-- Locks: rows.
+CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
+    actor text DEFAULT NULL)
+RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    declared jsonb[] := ARRAY(SELECT d.doc::jsonb FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
+    said     jsonb[] := ARRAY(SELECT rota.pick(to_jsonb(jsonb_populate_record(NULL::rota.schedules, d.doc)),
+        d.doc - 'job')
+                              FROM unnest(declared) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
+    taken    record;
+    made     integer;
+    changed  integer;
+BEGIN
+    PERFORM rota.act_as(put_schedules.actor);
+    -- By tenant and name, so that two starting processes cannot deadlock.
+    INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
+        description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
+        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
+        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished,
+        payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
+    SELECT w.tenant, w.name, r.job, 'code', said[w.place], coalesce(r.is_enabled, true),
+        r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
+        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
+        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload,
+        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+    FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, declared[w.place]) r
+    WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = w.tenant AND s.name = w.name)
+    ORDER BY w.tenant COLLATE "C", w.name COLLATE "C"
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS made = ROW_COUNT;
+    SELECT s.name, s.job INTO taken FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
+    JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name WHERE s.origin = 'definition' LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', taken.name, taken.job
+            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+    END IF;
+    PERFORM FROM (SELECT s.id FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
+                  JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name
+                  WHERE s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job'
+                  ORDER BY s.tenant COLLATE "C", s.name COLLATE "C" FOR UPDATE OF s) held;
+    -- Said by code: no edit of an operator.
+    PERFORM set_config('rota' || '.syncing', 'on', true);
+    UPDATE rota.schedules s SET job = declared[w.place] ->> 'job', origin = 'code', code = said[w.place],
+        edited = rota.still_edited(to_jsonb(s), s.edited, said[w.place]), (is_enabled,
+        description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
+        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
+        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished,
+        payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
+        SELECT r.is_enabled,
+        r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
+        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
+        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload,
+        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        FROM jsonb_populate_record(s, said[w.place] - rota.kept_fields(s.edited)) r)
+    FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
+    WHERE s.tenant = w.tenant AND s.name = w.name
+      AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    PERFORM set_config('rota' || '.syncing', '', true);
+    RETURN made + changed;
+END $$;
+
+-- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
+-- Called by: sql/schedules/reschedule.sql, users.
+CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(reschedule.name, reschedule.tenant);
+BEGIN
+    IF reschedule.at IS NULL THEN
+        PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
+    END IF;
+    PERFORM rota.act_as(reschedule.actor);
+    UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
+END $$;
+
+-- Moves the next time of a schedule to this instant, for reschedule and plain UPDATEs: regular times before it are
+-- superseded, the timing goes on after it.
+-- Called by: check_next_run, check_schedule.
+CREATE FUNCTION rota.move_schedule(s rota.schedules, at timestamptz) RETURNS rota.schedules
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF s.init IS NOT NULL THEN
+        PERFORM rota.bad_schedule(s.name, 'an init schedule has no time to move');
+    ELSIF NOT rota.is_instant(at) THEN
+        PERFORM rota.bad_schedule(s.name, format('its next time must be an instant, not %s', at),
+            'rota.pause_schedule and rota.disable_schedule keep it from running; next_run_at = NULL computes its next time anew.');
+    ELSIF at < rota.now() - interval '1 minute' THEN
+        PERFORM rota.bad_schedule(s.name, format('its next time must be in the future, not %s', at),
+            'next_run_at = NULL computes it anew; rota.trigger_schedule runs it now.');
+    END IF;
+    s.moved_to := greatest(at, s.cursor_at + interval '1 microsecond');
+    s.next_run_at := s.moved_to;
+    s.finished_at := NULL;
+    s.parked_at := NULL;
+    s.error := NULL;
+    s.parked_times := 0;
+    s.retry_at := NULL;
+    RETURN s;
+END $$;
+
+-- What enable_schedule and disable_schedule do. The trigger of edits writes the audit.
+-- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
+CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(set_schedule_enabled.name, set_schedule_enabled.tenant);
+BEGIN
+    PERFORM rota.act_as(set_schedule_enabled.actor);
+    UPDATE rota.schedules s SET is_enabled = enabled WHERE s.id = found.id AND s.is_enabled <> enabled;
+END $$;
+
+-- It goes on with its next time.
+-- Called by: users.
+CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.actor)
+$$;
+
+-- Its times are skipped and recorded until it is enabled.
+-- Called by: users.
+CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
+$$;
+
+-- Its times are skipped and recorded until it is resumed, or until that time.
+-- Called by: sql/schedules/pause.sql, users.
+CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
+    tenant text DEFAULT '', actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(pause_schedule.name, pause_schedule.tenant);
+BEGIN
+    IF pause_schedule.until <= rota.now() THEN
+        PERFORM rota.bad_schedule(found.name, 'a pause ends in the future');
+    END IF;
+    PERFORM rota.act_as(pause_schedule.actor);
+    UPDATE rota.schedules s
+    SET paused_at = coalesce(s.paused_at, rota.now()), pause_reason = pause_schedule.reason,
+        paused_until = pause_schedule.until,
+        paused_by = coalesce(pause_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user)
+    WHERE s.id = found.id;
+END $$;
+
+-- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
+-- decides.
+-- Called by: sql/schedules/resume.sql, users.
+CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
+    actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(resume_schedule.name, resume_schedule.tenant);
+BEGIN
+    IF found.paused_at IS NULL THEN
+        RAISE EXCEPTION 'schedule "%" is not paused', found.name USING ERRCODE = 'RO005';
+    END IF;
+    PERFORM rota.act_as(resume_schedule.actor);
+    UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL,
+        failures_in_a_row = 0
+    WHERE s.id = found.id;
+    IF resume_schedule.catch_up THEN
+        -- The trigger has noted the stretch of the pause as skipped; it is owed after all.
+        UPDATE rota.schedules s SET segments = s.segments - -1
+        WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
+    END IF;
+END $$;
+
+-- Runs a schedule now, whatever its state; the cursor stays where it is. The run belongs to its schedule: lists,
+-- status, requirements, overlap and limits count it. It takes no nominal time.
+-- Called by: sql/schedules/trigger.sql, users.
+CREATE FUNCTION rota.trigger_schedule(
+    name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL, metadata jsonb DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
+    who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    made  bigint;
+BEGIN
+    SELECT r.run_id INTO made FROM rota.enqueue_run(
+        job => found.job,
+        payload => coalesce(trigger_schedule.payload, found.payload, (SELECT j.default_payload FROM rota.jobs j
+        WHERE j.name = found.job), '{}'), queue => found.queue, priority => found.priority::integer,
+            tenant => found.tenant, max_attempts => found.max_attempts::integer,
+        timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
+        metadata => coalesce(trigger_schedule.metadata || found.run_metadata, trigger_schedule.metadata,
+        found.run_metadata), triggered_by => jsonb_build_object('type', 'manual', 'actor', who, 'schedule',
+        found.name)) r;
+    UPDATE rota.open_runs o SET schedule = found.name, schedule_id = found.id WHERE o.id = made;
+    PERFORM rota.limit_run(made);
+    PERFORM rota.write_audit(who, 'schedule.triggered', 'schedule', found.name, NULL,
+        jsonb_build_object('run_id', made), NULL, found.tenant);
+    RETURN jsonb_build_object('success', true, 'run_id', made, 'job', found.job, 'job_name', found.job, 'schedule',
+        found.name);
+END $$;
+
+-- Runs for nominal times of the past, which Python has listed. The decisions taken about them stay as they are: a
+-- backfill has rows of its own. Its runs are not the schedule's (no overlap is counted, no last success is moved),
+-- but they are under its limits.
+-- Called by: sql/schedules/backfill.sql.
+CREATE FUNCTION rota.backfill_schedule(
+    name text, times timestamptz[], since timestamptz[], starts timestamptz[], from_at timestamptz,
+    until_at timestamptz, priority integer DEFAULT NULL, reason text DEFAULT NULL, tenant text DEFAULT '',
+    actor text DEFAULT NULL, backfill bigint DEFAULT NULL, total integer DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found rota.schedules := rota.find_schedule(backfill_schedule.name, backfill_schedule.tenant);
+    who   text := coalesce(backfill_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''),
+        session_user);
+    made  bigint := backfill_schedule.backfill;
+    runs  bigint[];
+BEGIN
+    IF made IS NULL THEN
+        INSERT INTO rota.backfills (schedule_id, from_at, until_at, created_by, reason)
+        VALUES (found.id, backfill_schedule.from_at, backfill_schedule.until_at, who, backfill_schedule.reason)
+        RETURNING id INTO made;
+        PERFORM rota.write_audit(who, 'schedule.backfilled', 'schedule', found.name, NULL,
+            jsonb_build_object('backfill', made, 'from', backfill_schedule.from_at, 'until', backfill_schedule.until_at,
+                               'runs', coalesce(total, cardinality(times), 0)), backfill_schedule.reason, found.tenant);
+    END IF;
+    WITH wanted AS MATERIALIZED (
+        SELECT t.nominal_at, t.since, t.start_at, r.run_id
+        FROM unnest(times, backfill_schedule.since, starts) WITH ORDINALITY AS t (nominal_at, since, start_at, n)
+        CROSS JOIN LATERAL rota.enqueue_run(
+            job => found.job,
+            payload => coalesce(found.payload, (SELECT j.default_payload FROM rota.jobs j WHERE j.name = found.job),
+            '{}'), queue => found.queue, priority => coalesce(backfill_schedule.priority, found.priority::integer),
+            run_at => t.start_at, tenant => found.tenant, max_attempts => found.max_attempts::integer,
+            timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
+            metadata => found.run_metadata, triggered_by => jsonb_build_object('type', 'backfill', 'actor', who,
+                'schedule', found.name, 'backfill', made, 'since', t.since)) r
+        ORDER BY t.n
+    ), noted AS (
+        INSERT INTO rota.backfill_times (backfill_id, schedule_id, nominal_at, run_id)
+        SELECT made, found.id, w.nominal_at, w.run_id FROM wanted w
+    )
+    SELECT array_agg(w.run_id ORDER BY w.nominal_at) INTO runs FROM wanted w;
+    UPDATE rota.open_runs o SET schedule = found.name, scheduled_for = b.nominal_at
+    FROM rota.backfill_times b WHERE b.backfill_id = made AND b.run_id = ANY (runs) AND o.id = b.run_id;
+    PERFORM rota.limit_run(r) FROM unnest(runs) r;
+    RETURN jsonb_build_object('backfill_id', made, 'run_ids', to_jsonb(coalesce(runs, '{}')));
+END $$;
+
+-- Deletes a schedule, and on request cancels its runs that wait; answers how many. What ran stays in history and
+-- ledger.
+-- Called by: delete_job, sql/schedules/delete.sql, users.
+CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '',
+    actor text DEFAULT NULL)
+RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found     rota.schedules := rota.find_schedule(delete_schedule.name, delete_schedule.tenant);
+    cancelled integer := 0;
+BEGIN
+    IF found.is_system THEN
+        RAISE EXCEPTION 'schedule "%" belongs to Rota and cannot be deleted', found.name
+            USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
+    END IF;
+    PERFORM rota.act_as(delete_schedule.actor);
+    DELETE FROM rota.schedules s WHERE s.id = found.id;
+    IF cancel_waiting THEN
+        SELECT count(*) INTO cancelled FROM rota.end_waiting_runs(
+            ARRAY(SELECT o.id FROM rota.open_runs o WHERE o.schedule_id = found.id AND o.state <> 'running'),
+            'cancelled', 'its schedule was deleted');
+    END IF;
+    RETURN cancelled;
+END $$;
+
+-- Trigger: a calendar that can be read again brings back the schedules that it parked. Whatever they missed
+-- meanwhile, their catch-up decides.
+CREATE FUNCTION rota.revive_schedules() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    UPDATE rota.schedules s SET parked_at = NULL, error = NULL, parked_times = 0, retry_at = NULL,
+        version = s.version + 1
+    WHERE s.calendar = NEW.name AND s.parked_at IS NOT NULL;
+    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER calendars_revive AFTER INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
+    EXECUTE FUNCTION rota.revive_schedules();
+
+-- Counts are kept, not counted: the ends of a schedule's runs by day. The ledger may be cut, these stay.
+CREATE TABLE rota.schedule_days (
+    schedule_id bigint NOT NULL,
+    day         date NOT NULL,              -- in UTC
+    succeeded   bigint NOT NULL,
+    failed      bigint NOT NULL,
+    cancelled   bigint NOT NULL,
+    timed       bigint NOT NULL,            -- those that have a duration
+    duration_ms double precision NOT NULL,  -- their sum
+    longest_ms  real NOT NULL,
+    PRIMARY KEY (schedule_id, day)
+) WITH (fillfactor = 70);
+
+-- What lists show of each schedule.
+CREATE VIEW rota.schedule_status AS
+SELECT s.name, s.tenant, s.job,
+       CASE WHEN s.parked_at IS NOT NULL THEN 'parked'
+            WHEN s.finished_at IS NOT NULL THEN 'finished'
+            WHEN NOT s.is_enabled THEN 'disabled'
+            WHEN s.paused_at IS NOT NULL AND coalesce(s.paused_until, 'infinity') > rota.now() THEN 'paused'
+            WHEN s.init IS NULL AND s.next_run_at IS NULL THEN 'pending'
+            ELSE 'active' END AS state,
+       s.is_enabled AS enabled, s.paused_until, s.pause_reason,
+       s.last_run_at, s.last_run_success, s.last_success_at, s.last_enqueued_at,
+       -- One that counts from the end of its run has no next time while that runs.
+       CASE WHEN s.is_ticking THEN nullif(greatest(s.next_run_at, s.paused_until), 'infinity') END AS next_run_at,
+       coalesce(d.runs, 0) AS total_runs,
+       round(100.0 * d.succeeded / nullif(d.succeeded + d.failed, 0), 1)::double precision AS success_rate_percent,
+       d.duration_ms / nullif(d.timed, 0) AS avg_duration_ms,
+       d.longest_ms AS max_duration_ms, d.longest_ms_7d AS max_duration_ms_7d,
+       s.error, s.is_system, s.id AS schedule_id
+FROM rota.schedules s
+LEFT JOIN LATERAL (
+    SELECT sum(c.succeeded + c.failed + c.cancelled)::bigint AS runs, sum(c.succeeded) AS succeeded,
+           sum(c.failed) AS failed, sum(c.timed) AS timed, sum(c.duration_ms) AS duration_ms,
+           max(c.longest_ms) FILTER (WHERE c.timed > 0) AS longest_ms,
+           max(c.longest_ms) FILTER (WHERE c.timed > 0 AND c.day > (rota.now() AT TIME ZONE 'UTC')::date - 7)
+           AS longest_ms_7d
+    FROM rota.schedule_days c WHERE c.schedule_id = s.id
+) d ON true;
+COMMENT ON VIEW rota.schedule_status
+    IS 'How each schedule stands: its last runs, its next time, how long its runs take.';

@@ -1,0 +1,337 @@
+-- Jobs whose body is a function of the database. `find_job_function` says what can be one, `sql_job_call` what a
+-- worker executes; `allow_run_as` lets jobs run as another role. The second half is one such job, `cleanup`, which
+-- removes expired rows of users' tables by rules.
+
+-- The function behind a job, looked up in the catalogue; the name itself never becomes SQL. full_name is qualified, so
+-- that a worker with another search_path finds the same one. is_answering: it returns what it did.
+-- Called by: check_sql_job, sql_job_call.
+CREATE FUNCTION rota.find_job_function(job text, function_name text, transaction_mode text,
+    OUT id oid, OUT full_name text, OUT call text, OUT is_answering boolean) LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    given  text := btrim(function_name);
+    wanted "char" := CASE transaction_mode WHEN 'none' THEN 'p' ELSE 'f' END;
+    kind   text := CASE transaction_mode WHEN 'none' THEN 'procedure' ELSE 'function' END;
+    found  record;
+BEGIN
+    BEGIN
+        id := CASE WHEN given ~ '\)$' THEN to_regprocedure(given)
+                   ELSE coalesce(to_regprocedure(given || '(jsonb)'), to_regprocedure(given || '()')) END;
+    EXCEPTION WHEN OTHERS THEN
+        PERFORM rota.bad_job(job, format('"%s" is not the name of a function: %s', given, SQLERRM));
+    END;
+    IF id IS NULL THEN
+        PERFORM rota.bad_job(job, format('there is no %s "%s" that takes nothing or one jsonb', kind, given),
+            format('CREATE %s %s(payload jsonb) … first; name its schema.', upper(kind), given));
+    END IF;
+    SELECT n.nspname, p.*, format_type(p.prorettype, NULL) AS returns INTO found
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = id;
+    IF found.prokind <> wanted THEN
+        PERFORM rota.bad_job(job, format('"%s" is not a %s', given, kind),
+            'A function runs in one transaction with the end of the run; a procedure that commits by itself needs transaction_mode ''none''.');
+    ELSIF found.pronargs > 1 OR (found.pronargs = 1 AND found.proargtypes[0] <> 'jsonb'::regtype) THEN
+        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb', kind, given));
+    ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
+        PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
+            CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
+            'Return jsonb_build_object(''success'', true, ''message'', ''…'').');
+    END IF;
+    full_name := format('%I.%I', found.nspname, found.proname) || coalesce(substring(given FROM '\(.*\)$'), '');
+    call := format('%s %I.%I(%s)', CASE wanted WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, found.nspname, found.proname,
+                   CASE found.pronargs WHEN 1 THEN '$1::jsonb' ELSE '' END);
+    is_answering := wanted = 'f' OR coalesce('b' = ANY (found.proargmodes), false);
+END $$;
+
+-- The function that calls others as this role; NULL where nobody has made it.
+-- Called by: allow_run_as, check_sql_job, sql_job_call.
+CREATE FUNCTION rota.find_run_as(role_name text) RETURNS oid LANGUAGE sql STABLE AS $$
+    SELECT to_regprocedure(format('rota.%I(regprocedure,jsonb)', 'run_as_' || role_name))::oid
+$$;
+
+-- Trigger: a job of kind sql names a function that exists and takes what jobs give, and a role that jobs may run as.
+CREATE FUNCTION rota.check_sql_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF NEW.function_name IS NULL THEN
+        PERFORM rota.bad_job(NEW.name, 'a job of kind sql needs a function_name');
+    END IF;
+    SELECT f.full_name INTO NEW.function_name
+    FROM rota.find_job_function(NEW.name, NEW.function_name, NEW.transaction_mode) f;
+    IF NEW.run_as IS NOT NULL AND rota.find_run_as(NEW.run_as) IS NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('jobs may not run as role "%s"', NEW.run_as),
+            format('Somebody who may act for that role calls allow_run_as(%L) in this schema.', NEW.run_as));
+    END IF;
+    NEW.executor := 'sql';
+    RETURN NEW;
+END $$;
+CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode ON rota.jobs
+FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
+
+-- Trigger: calls out a change of a SQL job, as workers know the SQL jobs of the database.
+CREATE FUNCTION rota.call_sql_jobs() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF (TG_OP <> 'INSERT' AND OLD.kind = 'sql') OR (TG_OP <> 'DELETE' AND NEW.kind = 'sql') THEN
+        PERFORM pg_notify('rota', 'jobs');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_call AFTER INSERT OR DELETE OR UPDATE OF kind, function_name, run_as, transaction_mode,
+    timeout_seconds, backoff ON rota.jobs
+FOR EACH ROW EXECUTE FUNCTION rota.call_sql_jobs();
+
+-- Nothing stays in it. The command number (cmin) of an insert that is taken back tells whether anything was written
+-- since the last one.
+CREATE UNLOGGED TABLE rota.command_marks ();
+
+-- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, with no rights for
+-- anybody until allow_run_as grants them. It refuses to work when it is no wall any more, and names everything
+-- inside by its schema.
+-- Called by: allow_run_as.
+CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    place    regnamespace := (SELECT c.relnamespace FROM pg_class c WHERE c.oid = 'rota.jobs'::regclass);
+    caller   text := 'run_as_' || role_name;
+    is_given boolean := NOT has_schema_privilege(role_name, place::oid, 'CREATE');
+BEGIN
+    EXECUTE format($make$
+        CREATE FUNCTION rota.%1$I(function regprocedure, payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $caller$
+        DECLARE
+            call    pg_catalog.text;
+            answer  pg_catalog.jsonb;
+            is_wall pg_catalog.bool := false;
+        BEGIN
+            BEGIN
+                PERFORM pg_catalog.set_config('role', 'none', true);
+            EXCEPTION WHEN insufficient_privilege THEN
+                is_wall := true;
+            END;
+            IF NOT is_wall OR current_user OPERATOR(pg_catalog.<>) %2$L::pg_catalog.name THEN
+                RAISE EXCEPTION 'the caller of role "%%" is no wall any more', %2$L
+                    USING ERRCODE = 'RO002', HINT = 'Drop it, ask who changed it, and call allow_run_as again.';
+            END IF;
+            IF function IS NOT NULL THEN
+                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.pronargs OPERATOR(pg_catalog.>) 0 THEN '$1' ELSE '' END)
+                INTO call FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+                WHERE p.oid OPERATOR(pg_catalog.=) function::pg_catalog.oid;
+                EXECUTE call INTO answer USING payload;
+            END IF;
+            SET CONSTRAINTS ALL IMMEDIATE;
+            EXECUTE 'CLOSE ALL';
+            EXECUTE 'DEALLOCATE ALL';
+            RETURN answer;
+        END $caller$ $make$, caller, role_name);
+    EXECUTE format('REVOKE ALL ON FUNCTION rota.%I(regprocedure, jsonb) FROM PUBLIC', caller);
+    -- The owner of a function needs CREATE on its schema, for as long as it becomes the owner.
+    IF is_given THEN
+        EXECUTE format('GRANT CREATE ON SCHEMA %s TO %I', place, role_name);
+    END IF;
+    EXECUTE format('ALTER FUNCTION rota.%I(regprocedure, jsonb) OWNER TO %I', caller, role_name);
+    IF is_given THEN
+        EXECUTE format('REVOKE CREATE ON SCHEMA %s FROM %I', place, role_name);
+    END IF;
+END $$;
+
+-- Lets workers that connect as worker_role run SQL jobs as role_name. SET ROLE would be no wall, because the function
+-- says RESET ROLE and is the worker; inside a SECURITY DEFINER function that is refused.
+-- Called by: users.
+CREATE FUNCTION rota.allow_run_as(role_name text, worker_role text DEFAULT current_user) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    caller text := 'run_as_' || role_name;
+BEGIN
+    IF to_regrole(quote_ident(role_name)) IS NULL THEN
+        RAISE EXCEPTION 'there is no role "%"', role_name USING ERRCODE = 'RO002';
+    ELSIF to_regrole(quote_ident(worker_role)) IS NULL THEN
+        RAISE EXCEPTION 'there is no role "%"', worker_role USING ERRCODE = 'RO002';
+    ELSIF octet_length(caller) > 63 THEN
+        RAISE EXCEPTION 'the name of role "%" is too long: % bytes at most', role_name, 63 - length('run_as_')
+            USING ERRCODE = 'RO002';
+    END IF;
+    IF rota.find_run_as(role_name) IS NULL THEN
+        PERFORM rota.make_run_as(role_name);
+    END IF;
+    EXECUTE format('GRANT EXECUTE ON FUNCTION rota.%I(regprocedure, jsonb) TO %I', caller, worker_role);
+    PERFORM rota.write_audit(NULL, 'run_as.allowed', 'role', role_name, NULL,
+        jsonb_build_object('worker_role', worker_role));
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE EXCEPTION 'role "%" may not let jobs run as role "%": %', current_user, role_name, SQLERRM
+        USING ERRCODE = 'RO002',
+            HINT = 'Call this as a superuser, or as the owner of the schema who is a member of the role.';
+END $$;
+
+-- What a worker executes for this job, read afresh for every attempt: $1 is the payload.
+-- Called by: sql/jobs/sql_call.sql.
+CREATE FUNCTION rota.sql_job_call(job text, OUT call text, OUT transaction_mode text, OUT is_answering boolean,
+    OUT settle text)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    known  rota.jobs;
+    found  record;
+    caller oid;
+BEGIN
+    SELECT j.* INTO known FROM rota.jobs j WHERE j.name = job AND j.kind = 'sql';
+    IF known.name IS NULL THEN
+        PERFORM rota.unknown_job(job);
+    END IF;
+    SELECT f.* INTO found FROM rota.find_job_function(job, known.function_name, known.transaction_mode) f;
+    call := found.call;
+    transaction_mode := known.transaction_mode;
+    is_answering := found.is_answering;
+    IF known.run_as IS NOT NULL THEN
+        caller := rota.find_run_as(known.run_as);
+        IF caller IS NULL OR NOT has_function_privilege(caller, 'EXECUTE') THEN
+            PERFORM rota.bad_job(job, format('role "%s" may not run jobs as role "%s"', current_user, known.run_as),
+                format('Somebody who may act for that role calls allow_run_as(%L, %L) in this schema.', known.run_as,
+                    current_user));
+        END IF;
+        call := format('SELECT rota.%I(%s::oid::regprocedure, $1::jsonb)', 'run_as_' || known.run_as, found.id);
+        settle := format('SELECT rota.%I(NULL, NULL)', 'run_as_' || known.run_as);
+    END IF;
+END $$;
+
+-- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
+-- from a fixed grammar: a rule is data and cannot say anything else.
+-- Called by: apply_rule, rule_age, rule_column, rule_condition, rule_filter.
+CREATE FUNCTION rota.bad_rule(rule integer, what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+END $$;
+
+-- The column that a rule of cleanup names; refuses one that the table has not.
+-- Called by: rule_condition, rule_filter.
+CREATE FUNCTION rota.rule_column(rule integer, relation regclass, name text) RETURNS pg_attribute
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    found pg_attribute;
+BEGIN
+    SELECT a.* INTO found FROM pg_attribute a
+    WHERE a.attrelid = relation AND a.attname = rule_column.name AND a.attnum > 0 AND NOT a.attisdropped;
+    IF found.attname IS NULL THEN
+        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name));
+    END IF;
+    RETURN found;
+END $$;
+
+-- A condition of a rule, {"column", "op", "value"}, as SQL.
+-- Called by: rule_filter.
+CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition jsonb) RETURNS text
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    found pg_attribute := rota.rule_column(rule, relation, condition ->> 'column');
+    op    text := lower(condition ->> 'op');
+BEGIN
+    IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
+        RETURN format('%I %s', found.attname, upper(op));
+    ELSIF op IN ('=', '<>', '<', '>') AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
+        RETURN format('%I %s %L::%s', found.attname, op, condition ->> 'value',
+            format_type(found.atttypid, found.atttypmod));
+    END IF;
+    PERFORM rota.bad_rule(rule,
+        format('condition %s: op is one of =, <>, <, > with a value, or is null, is not null without', condition));
+END $$;
+
+-- The age that a rule of cleanup names, as an interval; refuses what is none.
+-- Called by: rule_filter.
+CREATE FUNCTION rota.rule_age(rule integer, older_than jsonb) RETURNS interval LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+DECLARE
+    age interval;
+BEGIN
+    age := CASE jsonb_typeof(older_than) WHEN 'number'
+        THEN make_interval(secs => (older_than #>> '{}')::double precision)
+                                         WHEN 'string' THEN (older_than #>> '{}')::interval END;
+    IF age IS NULL OR age < '0' THEN
+        PERFORM rota.bad_rule(rule, format('older_than must be an interval or a number of seconds, not %s',
+            coalesce(older_than::text, 'missing')));
+    END IF;
+    RETURN age;
+EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
+    PERFORM rota.bad_rule(rule, format('older_than %s is not an interval', older_than));
+END $$;
+
+-- The rows of the table that one rule is about, as SQL.
+-- Called by: apply_rule.
+CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    cutoff timestamptz := rota.now() - rota.rule_age(rule, said -> 'older_than');
+    found  pg_attribute := rota.rule_column(rule, relation, said ->> 'column');
+    wheres jsonb := coalesce(said -> 'where', '[]');
+    parts  text[];
+BEGIN
+    -- A time without a zone is taken as UTC, whatever the zone of the session is.
+    parts := ARRAY[format('%I < %L::%s', found.attname, CASE WHEN found.atttypid = 'timestamptz'::regtype
+        THEN cutoff::text ELSE (cutoff AT TIME ZONE 'UTC')::text END,
+                          format_type(found.atttypid, NULL))];
+    IF found.atttypid NOT IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype) THEN
+        PERFORM rota.bad_rule(rule, format('column "%s" of %s is %s, not a time', found.attname, relation,
+            format_type(found.atttypid, NULL)));
+    END IF;
+    IF jsonb_typeof(wheres) = 'object' THEN
+        wheres := jsonb_build_array(wheres);
+    ELSIF jsonb_typeof(wheres) <> 'array' THEN
+        PERFORM rota.bad_rule(rule, format('where must be a condition or a list of them, not %s', wheres));
+    END IF;
+    RETURN array_to_string(parts || ARRAY(SELECT rota.rule_condition(rule, relation, w)
+        FROM jsonb_array_elements(wheres) w), ' AND ');
+END $$;
+
+-- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
+-- it removed, and whether it stopped at its limit.
+-- Called by: cleanup.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    relation regclass := to_regclass(said ->> 'table');
+    size     integer := coalesce((said ->> 'batch_size')::integer, 1000);
+    batches  integer := coalesce((said ->> 'max_batches')::integer, 100);
+    filter   text;
+    leaf     regclass;
+    gone     integer;
+    removed  bigint := 0;
+BEGIN
+    IF relation IS NULL THEN
+        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'));
+    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
+                  AND (c.relkind NOT IN ('r', 'p') OR c.relnamespace = own.relnamespace)) THEN
+        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation));
+    ELSIF size < 1 OR batches < 1 THEN
+        PERFORM rota.bad_rule(rule, 'batch_size and max_batches are at least 1');
+    END IF;
+    filter := rota.rule_filter(rule, relation, said);
+    -- Leaf by leaf, because a place in a table is unique in that table only.
+    FOR leaf IN SELECT relation WHERE NOT EXISTS (SELECT FROM pg_partition_tree(relation) t WHERE NOT t.isleaf)
+                UNION SELECT t.relid FROM pg_partition_tree(relation) t WHERE t.isleaf LOOP
+        LOOP
+            EXIT WHEN batches = 0;
+            EXECUTE format(
+                'DELETE FROM ONLY %1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM ONLY %1$s WHERE %2$s LIMIT %3$s FOR UPDATE SKIP LOCKED))',
+                           leaf, filter, size);
+            GET DIAGNOSTICS gone = ROW_COUNT;
+            removed := removed + gone;
+            batches := batches - 1;
+            EXIT WHEN gone < size;
+        END LOOP;
+    END LOOP;
+    RETURN jsonb_build_object('table', relation::text, 'removed', removed, 'has_more', batches = 0);
+END $$;
+
+-- The SQL job `rota.cleanup`: applies each rule of its payload once, and says how many rows went.
+-- Called by: users.
+CREATE FUNCTION rota.cleanup(payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    done  jsonb;
+    total bigint;
+BEGIN
+    IF jsonb_typeof(payload -> 'rules') IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', payload
+            USING ERRCODE = 'RO002';
+    END IF;
+    SELECT coalesce(jsonb_agg(a.applied ORDER BY a.n), '[]'),
+        coalesce(sum((a.applied ->> 'removed')::bigint), 0) INTO done, total
+    FROM (SELECT r.n, rota.apply_rule(r.n::integer, r.rule) AS applied
+          FROM jsonb_array_elements(payload -> 'rules') WITH ORDINALITY AS r (rule, n) OFFSET 0) a;
+    RETURN jsonb_build_object('success', true, 'message', format('%s expired rows removed', total), 'details',
+        jsonb_build_object('rules', done));
+END $$;

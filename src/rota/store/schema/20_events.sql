@@ -1,0 +1,636 @@
+-- `events`: what was emitted, in partitions by day; `event_keys` make one happen once; `event_bindings` are the
+-- jobs' events and filters, made ready for `emit`. Verbs: `emit`, `emit_many`, `replay_events`. `hook_refusals`
+-- counts calls of webhooks that were refused.
+
+-- Numbers of events, in the order in which they came.
+CREATE SEQUENCE rota.event_ids;
+-- How many runs events have started: counted without a row, as duplicates are.
+CREATE SEQUENCE rota.event_starts;
+
+-- One row is written for an event and nothing else where no job is bound, so it has few indexes: one by name, one by
+-- number.
+CREATE TABLE rota.events (
+    tenant       text COLLATE "C" NOT NULL DEFAULT '',
+    name         text COLLATE "C" NOT NULL,
+    id           bigint NOT NULL,
+    at           timestamptz NOT NULL,
+    payload      jsonb NOT NULL,
+    key          text COLLATE "C",
+    actor        text,    -- the application's user, if it said so: SET rota.actor
+    role         text,    -- of the database
+    source       jsonb,   -- hook, run, table, operation, trigger, webhook
+    metadata     jsonb,
+    duplicate_of bigint,  -- the event with this key that came first
+    deliveries   jsonb,   -- one for each job that is bound to it; NULL: none was
+    PRIMARY KEY (tenant, name, id, at)
+) PARTITION BY RANGE (at);
+CREATE INDEX events_id ON rota.events (id);
+
+INSERT INTO rota.partitioned VALUES ('events', 1);
+SELECT rota.ensure_partitions(rota.now() - interval '1 day', rota.now() + interval '7 days');
+
+-- Keys of events that have a period of their own.
+CREATE TABLE rota.event_keys (
+    tenant     text COLLATE "C" NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    event_id   bigint NOT NULL,
+    event_at   timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, name, key)
+);
+CREATE INDEX event_keys_expired ON rota.event_keys (expires_at);
+
+-- Bindings: what rota.jobs says, so that an event finds it by one look.
+CREATE TABLE rota.event_bindings (
+    pattern      text COLLATE "C" NOT NULL,  -- a name, or with * for any characters
+    job          text COLLATE "C" NOT NULL,
+    is_pattern   boolean NOT NULL,
+    like_pattern text COLLATE "C" NOT NULL,
+    filter       jsonb,
+    has_values   jsonb,
+    test         jsonpath,
+    PRIMARY KEY (pattern, job)
+);
+CREATE INDEX event_bindings_patterns ON rota.event_bindings (like_pattern) WHERE is_pattern;
+
+-- An event's pattern as one of LIKE: * stands for any characters.
+-- Called by: follow_bindings, replay_events, sql/events/list.sql, sql/events/list_oldest.sql.
+CREATE FUNCTION rota.like_event(pattern text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT replace(replace(replace(replace(pattern, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+$$;
+
+-- Jobs that are bound to the event, and whether they get this one: by one of their bindings, if several match.
+-- Called by: deliver, emit_many.
+CREATE FUNCTION rota.bound_jobs(event text, payload jsonb) RETURNS TABLE (job text, fits boolean, is_enabled boolean)
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT b.job, bool_or((b.has_values IS NULL OR bound_jobs.payload @> b.has_values)
+        AND (b.test IS NULL OR coalesce(bound_jobs.payload @@ b.test, false))),
+           j.is_enabled
+    FROM (SELECT e.job, e.has_values, e.test FROM rota.event_bindings e
+        WHERE e.pattern = bound_jobs.event AND NOT e.is_pattern
+          UNION ALL
+          SELECT p.job, p.has_values, p.test FROM rota.event_bindings p
+          WHERE p.is_pattern AND bound_jobs.event LIKE p.like_pattern) b
+    JOIN rota.jobs j ON j.name = b.job
+    GROUP BY b.job, j.is_enabled ORDER BY b.job
+$$;
+
+-- Trigger: rota.event_bindings holds what the jobs say in events and event_filters, made ready for emit.
+CREATE FUNCTION rota.follow_bindings() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        DELETE FROM rota.event_bindings b WHERE b.job = OLD.name
+            AND (TG_OP = 'DELETE' OR NEW.deleted_from_code_at IS NOT NULL
+            OR b.pattern <> ALL (NEW.events));
+    END IF;
+    IF TG_OP <> 'DELETE' AND NEW.deleted_from_code_at IS NULL THEN
+        INSERT INTO rota.event_bindings AS b (pattern, job, is_pattern, like_pattern, filter, has_values, test)
+        SELECT e.name, NEW.name, strpos(e.name, '*') > 0, rota.like_event(e.name), f.filter,
+               nullif(rota.filter_values(f.filter), '{}'), rota.filter_test(f.filter)::jsonpath
+        FROM (SELECT DISTINCT n FROM unnest(NEW.events) AS n) AS e (name)
+        CROSS JOIN LATERAL (SELECT nullif(NEW.event_filters -> e.name, '{}') AS filter) f
+        ON CONFLICT (pattern, job) DO UPDATE SET filter = excluded.filter, has_values = excluded.has_values,
+            test = excluded.test
+        WHERE b.filter IS DISTINCT FROM excluded.filter;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_bindings AFTER INSERT OR DELETE OR UPDATE OF events, event_filters, deleted_from_code_at, code
+    ON rota.jobs
+    FOR EACH ROW EXECUTE FUNCTION rota.follow_bindings();
+
+-- Refuses what cannot be the name of an event.
+-- Called by: check_job, refuse_event.
+CREATE FUNCTION rota.check_event(event text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    IF event !~ '^\S{1,200}$' IS NOT FALSE THEN
+        RAISE EXCEPTION 'an event''s name has 1 to 200 characters and no spaces, not %',
+            coalesce(quote_literal(event), 'NULL')
+            USING ERRCODE = 'RO002', HINT = 'Write for example order.paid.';
+    END IF;
+END $$;
+
+-- Refuses a filter of events (RO002).
+-- Called by: filter_test.
+CREATE FUNCTION rota.bad_filter(what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+BEGIN
+    RAISE EXCEPTION 'a filter %', what USING ERRCODE = 'RO002',
+        HINT = 'Write for example {"status": "paid", "total": {">=": 100}}. There are =, !=, <, <=, >, >=, in, not_in, exists.';
+END $$;
+
+-- Whether a value of a filter is an object of operators, and not a value to be equal to.
+-- Called by: filter_test, filter_values.
+CREATE FUNCTION rota.is_comparison(value jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE WHEN jsonb_typeof(value) = 'object'
+                THEN EXISTS (SELECT FROM jsonb_object_keys(value) k
+                    WHERE k IN ('=', '!=', '<', '<=', '>', '>=', 'in', 'not_in', 'exists'))
+                ELSE false END
+$$;
+
+-- The part of a filter that compares, as the text of a jsonpath; NULL: none.
+-- Called by: check_event_filters, fits, follow_bindings.
+CREATE FUNCTION rota.filter_test(filter jsonb, place text DEFAULT '$') RETURNS text LANGUAGE plpgsql IMMUTABLE
+SET jit = off AS $$
+DECLARE
+    one   record;
+    test  record;
+    here  text;
+    parts text[] := '{}';
+BEGIN
+    FOR one IN SELECT * FROM jsonb_each(filter) LOOP
+        here := place || '.' || to_json(one.key)::text;
+        IF NOT rota.is_comparison(one.value) THEN
+            IF jsonb_typeof(one.value) = 'object' THEN
+                parts := parts || rota.filter_test(one.value, here);
+            END IF;
+            CONTINUE;
+        END IF;
+        FOR test IN SELECT * FROM jsonb_each(one.value) LOOP
+            IF test.key IN ('in', 'not_in') THEN
+                IF jsonb_typeof(test.value) <> 'array' OR test.value = '[]'
+                   OR jsonb_path_exists(test.value, 'strict $[*] ? (@.type() == "object" || @.type() == "array")') THEN
+                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is no list of plain values',
+                        one.key, test.key, test.value));
+                END IF;
+                parts := parts || (CASE test.key WHEN 'in' THEN '(' ELSE '!(' END
+                    || (SELECT string_agg(format('%s == %s', here, v.value), ' || ')
+                        FROM jsonb_array_elements(test.value) v) || ')');
+            ELSIF test.key = 'exists' THEN
+                IF jsonb_typeof(test.value) <> 'boolean' THEN
+                    PERFORM rota.bad_filter(format('says exists of "%s", which is true or false, not %s', one.key,
+                        test.value));
+                END IF;
+                parts := parts || (CASE WHEN test.value = 'true' THEN '' ELSE '!' END || format('exists(%s)', here));
+            ELSIF test.key IN ('=', '!=', '<', '<=', '>', '>=') THEN
+                IF jsonb_typeof(test.value) IN ('object', 'array') THEN
+                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is no plain value', one.key,
+                        test.key, test.value));
+                END IF;
+                parts := parts || CASE test.key WHEN '!=' THEN format('!(%s == %s)', here, test.value)
+                    ELSE format('(%s %s %s)', here, CASE test.key WHEN '=' THEN '==' ELSE test.key END, test.value) END;
+            ELSE
+                PERFORM rota.bad_filter(format('compares "%s" by "%s", which there is not', one.key, test.key));
+            END IF;
+        END LOOP;
+    END LOOP;
+    RETURN nullif(array_to_string(array_remove(parts, NULL), ' && '), '');
+END $$;
+
+-- The part of a filter that says what must be there, for @>.
+-- Called by: fits, follow_bindings.
+CREATE FUNCTION rota.filter_values(filter jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    one   record;
+    found jsonb := '{}';
+    inner_part jsonb;
+BEGIN
+    FOR one IN SELECT * FROM jsonb_each(filter) LOOP
+        CONTINUE WHEN rota.is_comparison(one.value);
+        IF jsonb_typeof(one.value) = 'object' AND one.value <> '{}' THEN
+            inner_part := rota.filter_values(one.value);
+            CONTINUE WHEN inner_part = '{}';
+        ELSE
+            inner_part := one.value;
+        END IF;
+        found := found || jsonb_build_object(one.key, inner_part);
+    END LOOP;
+    RETURN found;
+END $$;
+
+-- Whether a payload fits a filter; for psql and replays. What an event starts is decided by what event_bindings has
+-- made ready.
+-- Called by: users.
+CREATE FUNCTION rota.fits(payload jsonb, filter jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT payload @> rota.filter_values(coalesce(filter, '{}'))
+        AND coalesce(payload @@ rota.filter_test(coalesce(filter, '{}'))::jsonpath,
+            rota.filter_test(coalesce(filter, '{}')) IS NULL)
+$$;
+
+-- Trigger: filters follow the code until somebody touches them.
+CREATE FUNCTION rota.check_event_filters() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    one record;
+BEGIN
+    IF rota.is_syncing() AND NEW.code ? 'event_filters' AND NOT NEW.edited ? 'event_filters' THEN
+        NEW.event_filters := NEW.code -> 'event_filters';
+    END IF;
+    IF jsonb_typeof(NEW.event_filters) IS DISTINCT FROM 'object' THEN
+        PERFORM rota.bad_job(NEW.name, 'event_filters is not a JSON object',
+            'It maps events to filters: {"order.*": {"status": "paid"}}.');
+    END IF;
+    FOR one IN SELECT * FROM jsonb_each(NEW.event_filters) LOOP
+        IF jsonb_typeof(one.value) <> 'object' THEN
+            PERFORM rota.bad_job(NEW.name, format('the filter of event "%s" is not a JSON object', one.key));
+        END IF;
+        PERFORM rota.filter_test(one.value)::jsonpath;
+    END LOOP;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER jobs_event_filters BEFORE INSERT OR UPDATE OF code, event_filters ON rota.jobs
+    FOR EACH ROW EXECUTE FUNCTION rota.check_event_filters();
+
+-- Says in words what emit has found wrong.
+-- Called by: emit, emit_many.
+CREATE FUNCTION rota.refuse_event(event text, payload jsonb, tenant text, key text, metadata jsonb,
+    key_seconds double precision, period_seconds double precision, most_bytes bigint) RETURNS void
+        LANGUAGE plpgsql STABLE SET jit = off AS $$
+BEGIN
+    PERFORM rota.check_event(refuse_event.event);
+    IF strpos(event, '*') > 0 THEN
+        RAISE EXCEPTION 'event "%" has a *, which stands for any characters in what jobs are bound to', event
+            USING ERRCODE = 'RO002', HINT = 'Emit the name itself, such as order.paid.';
+    ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        RAISE EXCEPTION 'the payload of event "%" must be a JSON object, not %', event,
+            coalesce(jsonb_typeof(payload), 'NULL')
+            USING ERRCODE = 'RO002', HINT = 'Write for example {"order_id": 7}.';
+    ELSIF pg_column_size(payload) > most_bytes THEN
+        RAISE EXCEPTION 'the payload of event "%" has % bytes; at most % are allowed', event, pg_column_size(payload),
+            most_bytes
+            USING ERRCODE = 'RO002', HINT = 'Store it elsewhere, and send where.';
+    ELSIF tenant IS NULL OR length(tenant) > 200 THEN
+        RAISE EXCEPTION 'the tenant of event "%" has at most 200 characters', event USING ERRCODE = 'RO002';
+    ELSIF key = '' OR length(key) > 400 THEN
+        RAISE EXCEPTION 'the key of event "%" needs 1 to 400 characters', event USING ERRCODE = 'RO002';
+    ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
+        RAISE EXCEPTION '% of event "%" says what becomes of a key, but there is no key',
+            CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event USING ERRCODE = 'RO002';
+    ELSIF num_nonnulls(key_seconds, period_seconds) > 1 THEN
+        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" exclude each other', event USING ERRCODE = 'RO002',
+            HINT = 'period_seconds counts from the event, key_seconds from the end of each run.';
+    ELSIF (key_seconds BETWEEN 0 AND 'infinity') IS FALSE OR key_seconds = 'NaN'
+        OR (key_seconds > 3153600000 AND key_seconds < 'infinity') THEN
+        RAISE EXCEPTION 'key_seconds % of event "%" is not between 0 and 3153600000, or infinity', key_seconds, event
+            USING ERRCODE = 'RO002';
+    ELSIF period_seconds NOT BETWEEN 0.001 AND 3153600000 OR period_seconds = 'NaN' THEN
+        RAISE EXCEPTION 'period_seconds % of event "%" is not between 0.001 and 3153600000', period_seconds, event
+            USING ERRCODE = 'RO002';
+    ELSIF jsonb_typeof(metadata) <> 'object' THEN
+        RAISE EXCEPTION 'the metadata of event "%" must be a JSON object, not %', event, jsonb_typeof(metadata)
+            USING ERRCODE = 'RO002';
+    END IF;
+    RAISE EXCEPTION 'the hook of event "%" has at most 200 characters, and its source is a JSON object', event
+        USING ERRCODE = 'RO002';
+END $$;
+
+-- Whether the day of an event has a partition; it has, unless no worker has run for a week.
+-- Called by: emit, emit_many.
+CREATE FUNCTION rota.has_event_room(at timestamptz) RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT to_regclass('rota.events_' || to_char(at AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL
+$$;
+
+-- What triggered_by says of the runs of an event.
+-- Called by: emit, emit_many, replay_events.
+CREATE FUNCTION rota.event_trigger(event text, event_id bigint, actor text, role text, source jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', event, 'event_id', event_id, 'actor', actor,
+        'role', role))
+        || coalesce(source, '{}')
+$$;
+
+-- Keeps an event, and starts one run, in the caller's transaction, of each enabled job that is bound to it and whose
+-- filter it fits. A key makes it happen once for each of them, as with enqueue.
+-- Called by: sql/events/emit.sql, users, watch_row.
+CREATE FUNCTION rota.emit(
+    event text, payload jsonb DEFAULT '{}', tenant text DEFAULT '', key text DEFAULT NULL, metadata jsonb DEFAULT NULL,
+    key_seconds double precision DEFAULT NULL, parent_run_id bigint DEFAULT NULL, hook text DEFAULT NULL,
+    period_seconds double precision DEFAULT NULL, source jsonb DEFAULT NULL
+) RETURNS TABLE (job text, run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    made  record;
+    first record;
+    told  jsonb;
+BEGIN
+    -- The event that nobody listens to is one statement: each expression more is made ready anew in each transaction.
+    INSERT INTO rota.events (tenant, name, id, at, payload, key, source, actor, role)
+    SELECT emit.tenant, emit.event, nextval('rota.event_ids'), statement_timestamp() + s.clock_offset, emit.payload,
+        emit.key, emit.source, nullif(current_setting('rota' || '.actor', true), ''),
+        CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END
+    FROM rota.settings s
+    WHERE length(emit.event) BETWEEN 1 AND 200 AND emit.event !~ '[\s*]' AND jsonb_typeof(emit.payload) = 'object'
+      AND pg_column_size(emit.payload) <= s.payload_bytes AND length(emit.tenant) <= 200
+      AND (length(emit.key) BETWEEN 1 AND 400) IS NOT FALSE
+      AND num_nonnulls(emit.metadata, emit.key_seconds, emit.parent_run_id, emit.hook, emit.period_seconds) = 0
+      AND (jsonb_typeof(emit.source) = 'object') IS NOT FALSE
+      AND current_setting('application_name') NOT LIKE 'rota run %'
+      AND NOT EXISTS (SELECT FROM rota.event_bindings e WHERE e.pattern = emit.event)
+      AND NOT EXISTS (SELECT FROM rota.event_bindings p WHERE p.is_pattern AND emit.event LIKE p.like_pattern)
+      AND to_regclass('rota.events_' || to_char((statement_timestamp() + s.clock_offset) AT TIME ZONE 'UTC',
+          'YYYYMMDD')) IS NOT NULL;
+    IF FOUND THEN
+        RETURN;
+    END IF;
+    SELECT nextval('rota.event_ids') AS id, statement_timestamp() + s.clock_offset AS clock, s.payload_bytes,
+        nullif(current_setting('rota' || '.actor', true), '') AS actor,
+        CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END AS role,
+        nullif(jsonb_strip_nulls(jsonb_build_object('hook', emit.hook,
+            'run', coalesce(emit.parent_run_id, (rota.sql_trigger() ->> 'run')::bigint))) || coalesce(emit.source,
+                '{}'), '{}') AS source,
+        rota.has_event_room(statement_timestamp() + s.clock_offset) AS has_room
+    INTO made FROM rota.settings s;
+    IF (length(emit.event) BETWEEN 1 AND 200 AND emit.event !~ '[\s*]' AND jsonb_typeof(emit.payload) = 'object'
+        AND pg_column_size(emit.payload) <= made.payload_bytes AND length(emit.tenant) <= 200
+        AND (emit.key IS NULL OR length(emit.key) BETWEEN 1 AND 400)
+        AND (emit.key IS NOT NULL OR num_nonnulls(emit.key_seconds, emit.period_seconds) = 0)
+        AND num_nonnulls(emit.key_seconds, emit.period_seconds) < 2
+        AND (emit.key_seconds IS NULL OR emit.key_seconds BETWEEN 0 AND 3153600000 OR emit.key_seconds = 'infinity')
+        AND (emit.period_seconds IS NULL OR emit.period_seconds BETWEEN 0.001 AND 3153600000)
+        AND (emit.metadata IS NULL OR jsonb_typeof(emit.metadata) = 'object')
+        AND (emit.source IS NULL OR jsonb_typeof(emit.source) = 'object')
+        AND (length(emit.hook) <= 200) IS NOT FALSE) IS NOT TRUE THEN
+        PERFORM rota.refuse_event(emit.event, emit.payload, emit.tenant, emit.key, emit.metadata, emit.key_seconds,
+            emit.period_seconds, made.payload_bytes);
+    END IF;
+    IF NOT made.has_room THEN
+        PERFORM rota.ensure_partitions(made.clock, made.clock);
+    END IF;
+    IF emit.period_seconds IS NOT NULL THEN
+        INSERT INTO rota.event_keys AS k (tenant, name, key, event_id, event_at, expires_at)
+        VALUES (emit.tenant, emit.event, emit.key, made.id, made.clock, rota.after(made.clock, emit.period_seconds))
+        ON CONFLICT (tenant, name, key) DO UPDATE SET event_id = excluded.event_id, event_at = excluded.event_at,
+            expires_at = excluded.expires_at
+        WHERE k.expires_at <= made.clock;
+        IF NOT FOUND THEN
+            PERFORM nextval('rota.duplicates');
+            SELECT k.event_id, e.deliveries INTO first
+            FROM rota.event_keys k LEFT JOIN rota.events e ON e.tenant = k.tenant AND e.name = k.name
+                AND e.id = k.event_id AND e.at = k.event_at
+            WHERE k.tenant = emit.tenant AND k.name = emit.event AND k.key = emit.key;
+            INSERT INTO rota.events (tenant, name, id, at, payload, key, actor, role, source, metadata, duplicate_of)
+            VALUES (emit.tenant, emit.event, made.id, made.clock, emit.payload, emit.key, made.actor, made.role,
+                made.source, emit.metadata, first.event_id);
+            RETURN QUERY
+            SELECT d.value ->> 'job', (d.value ->> 'run')::bigint, true
+            FROM jsonb_array_elements(coalesce(first.deliveries, '[]')) d
+            WHERE d.value ? 'run';
+            RETURN;
+        END IF;
+    END IF;
+    told := rota.deliver(emit.event, made.id, emit.payload, emit.tenant, CASE WHEN emit.period_seconds IS NULL
+        THEN emit.key END, emit.key_seconds, emit.metadata,
+            rota.event_trigger(emit.event, made.id, made.actor, made.role, made.source));
+    INSERT INTO rota.events (tenant, name, id, at, payload, key, actor, role, source, metadata, deliveries)
+    VALUES (emit.tenant, emit.event, made.id, made.clock, emit.payload, emit.key, made.actor, made.role, made.source,
+        emit.metadata, told);
+    IF told IS NOT NULL THEN
+        RETURN QUERY
+        SELECT d.value ->> 'job', (d.value ->> 'run')::bigint, d.value ? 'is_duplicate'
+        FROM jsonb_array_elements(told) d WHERE d.value ? 'run';
+    END IF;
+END $$;
+
+-- Many events of one name in one statement: where nobody listens they are one insert, and else one batch of runs for
+-- each job. Answers how many.
+-- Called by: users, watch_rows.
+CREATE FUNCTION rota.emit_many(event text, payloads jsonb[], tenants text[] DEFAULT NULL, source jsonb DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    made   record;
+    bound  record;
+    fit    record;
+    ids    bigint[];
+    runs   bigint[];
+    places bigint[] := '{}';        -- of what each job got, with the place of the event
+    told   jsonb[] := '{}';
+BEGIN
+    SELECT statement_timestamp() + s.clock_offset AS clock, s.payload_bytes,
+        nullif(current_setting('rota' || '.actor', true), '') AS actor,
+        CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END AS role,
+        (SELECT w.n FROM unnest(payloads, tenants) WITH ORDINALITY AS w (payload, tenant, n)
+         WHERE jsonb_typeof(w.payload) IS DISTINCT FROM 'object' OR pg_column_size(w.payload) > s.payload_bytes
+           OR length(w.tenant) > 200
+         ORDER BY w.n LIMIT 1) AS wrong
+    INTO made FROM rota.settings s;
+    IF (length(emit_many.event) BETWEEN 1 AND 200 AND emit_many.event !~ '[\s*]' AND made.wrong IS NULL) IS NOT TRUE
+        THEN
+        PERFORM rota.refuse_event(emit_many.event, payloads[coalesce(made.wrong, 1)], coalesce(tenants[made.wrong], ''),
+            NULL, NULL, NULL, NULL, made.payload_bytes);
+    END IF;
+    IF NOT rota.has_event_room(made.clock) THEN
+        PERFORM rota.ensure_partitions(made.clock, made.clock);
+    END IF;
+    ids := ARRAY(SELECT nextval('rota.event_ids') FROM generate_series(1, cardinality(payloads)));
+    FOR bound IN SELECT b.job, b.is_enabled FROM rota.bound_jobs(emit_many.event, '{}') b LOOP
+        SELECT coalesce(array_agg(w.payload ORDER BY w.n) FILTER (WHERE w.fits), '{}') AS payloads,
+               array_agg(coalesce(w.tenant, '') ORDER BY w.n) FILTER (WHERE w.fits) AS tenants,
+               array_agg(w.id ORDER BY w.n) FILTER (WHERE w.fits) AS ids, array_agg(w.n ORDER BY w.n)
+               FILTER (WHERE w.fits) AS places, coalesce(array_agg(w.n ORDER BY w.n) FILTER (WHERE NOT w.fits),
+                   '{}') AS others
+        INTO fit
+        FROM (SELECT u.*, EXISTS (
+                  SELECT FROM rota.event_bindings b
+                  WHERE b.job = bound.job AND (b.pattern = emit_many.event
+                      OR (b.is_pattern AND emit_many.event LIKE b.like_pattern))
+                    AND (b.has_values IS NULL OR u.payload @> b.has_values)
+                    AND (b.test IS NULL OR coalesce(u.payload @@ b.test, false))) AS fits
+              FROM unnest(payloads, tenants, ids) WITH ORDINALITY AS u (payload, tenant, id, n)) w;
+        places := places || fit.others;
+        told := told || ARRAY(SELECT jsonb_build_object('job', bound.job, 'skipped', 'filter') FROM unnest(fit.others));
+        CONTINUE WHEN fit.payloads = '{}';
+        runs := ARRAY(SELECT r.run_id FROM rota.enqueue_many(jobs => ARRAY[bound.job], payloads => fit.payloads,
+            tenants => fit.tenants, triggered_by => rota.event_trigger(emit_many.event, NULL, made.actor, made.role,
+                emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n)
+            ORDER BY r.n);
+        PERFORM rota.name_events(runs, fit.ids);
+        places := places || fit.places;
+        told := told || ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id)
+                                     || CASE WHEN bound.is_enabled THEN jsonb '{}' ELSE '{"is_disabled": true}' END
+                              FROM unnest(runs) WITH ORDINALITY AS r (run_id, n) ORDER BY r.n);
+    END LOOP;
+    INSERT INTO rota.events (tenant, name, id, at, payload, actor, role, source, deliveries)
+    SELECT coalesce(w.tenant, ''), emit_many.event, w.id, made.clock, w.payload, made.actor, made.role,
+        emit_many.source, d.deliveries
+    FROM unnest(payloads, tenants, ids) WITH ORDINALITY AS w (payload, tenant, id, n)
+    LEFT JOIN (SELECT t.place, jsonb_agg(t.told ORDER BY t.i) AS deliveries
+        FROM unnest(places, told) WITH ORDINALITY AS t (place, told, i) GROUP BY t.place) d
+        ON d.place = w.n
+    ORDER BY w.n;
+    RETURN cardinality(payloads);
+END $$;
+
+-- Starts what is bound to an event that has its number, and answers the deliveries.
+-- Called by: emit.
+CREATE FUNCTION rota.deliver(event text, event_id bigint, payload jsonb, tenant text, key text,
+    key_seconds double precision, metadata jsonb, triggered_by jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE
+        SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    one  record;
+    run  record;
+    made jsonb[] := '{}';
+BEGIN
+    FOR one IN SELECT * FROM rota.bound_jobs(deliver.event, deliver.payload) LOOP
+        IF NOT one.fits THEN
+            made := made || jsonb_build_object('job', one.job, 'skipped', 'filter');
+            CONTINUE;
+        END IF;
+        SELECT r.run_id, r.is_duplicate INTO run
+        FROM rota.enqueue_run(job => one.job, payload => deliver.payload, key => deliver.key,
+            key_seconds => deliver.key_seconds, tenant => deliver.tenant, metadata => deliver.metadata,
+            triggered_by => deliver.triggered_by) r;
+        IF NOT run.is_duplicate THEN
+            PERFORM nextval('rota.event_starts');
+        END IF;
+        made := made || (jsonb_build_object('job', one.job, 'run', run.run_id)
+            || CASE WHEN run.is_duplicate THEN jsonb '{"is_duplicate": true}' ELSE '{}' END
+            || CASE WHEN one.is_enabled THEN jsonb '{}' ELSE '{"is_disabled": true}' END);
+    END LOOP;
+    RETURN nullif(to_jsonb(made), '[]');
+END $$;
+
+-- What became of an event, in a word.
+-- Called by: sql/events/list.sql, sql/events/list_oldest.sql.
+CREATE FUNCTION rota.event_outcome(deliveries jsonb, duplicate_of bigint) RETURNS text LANGUAGE sql IMMUTABLE
+SET jit = off AS $$
+    SELECT CASE WHEN duplicate_of IS NOT NULL THEN 'duplicate'
+                WHEN jsonb_typeof(deliveries) IS DISTINCT FROM 'array' OR deliveries = '[]' THEN 'unbound'
+                WHEN jsonb_path_exists(deliveries, '$[*] ? (exists(@.run) && !(@.is_duplicate == true))') THEN 'started'
+                WHEN jsonb_path_exists(deliveries, '$[*] ? (exists(@.run))') THEN 'duplicate'
+                ELSE 'filtered' END
+$$;
+
+-- Delivers events that are kept to a job as if it had been bound to them. None goes to the same job twice, unless
+-- `again` says so. Where the job is bound to the event, its filters hold. Those that another transaction holds are
+-- left out and counted.
+-- Called by: sql/events/replay.sql, users.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.replay_events(
+    job text, event text DEFAULT NULL, ids bigint[] DEFAULT NULL, since timestamptz DEFAULT NULL,
+    until timestamptz DEFAULT NULL, tenant text DEFAULT NULL, again boolean DEFAULT false,
+    dry_run boolean DEFAULT false, reason text DEFAULT NULL, actor text DEFAULT NULL,
+    OUT events bigint, OUT started bigint, OUT delivered_before bigint, OUT filtered bigint, OUT held bigint
+) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    most  constant integer := 10000;
+    who   constant text := coalesce(replay_events.actor, nullif(current_setting('rota' || '.actor', true), ''),
+        session_user);
+    found bigint[];
+    one   record;
+    fits  boolean;
+    run   record;
+BEGIN
+    started := 0; delivered_before := 0; filtered := 0; held := 0;
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = replay_events.job) THEN
+        PERFORM rota.unknown_job(replay_events.job);
+    ELSIF num_nonnulls(replay_events.event, replay_events.ids) <> 1 THEN
+        RAISE EXCEPTION 'say which events: either by name or by id' USING ERRCODE = 'RO002';
+    END IF;
+    found := ARRAY(
+        SELECT e.id FROM rota.events e
+        WHERE (replay_events.ids IS NULL OR e.id = ANY (replay_events.ids))
+          AND (replay_events.event IS NULL OR e.name = replay_events.event
+               OR (strpos(replay_events.event, '*') > 0 AND e.name LIKE rota.like_event(replay_events.event)))
+          AND (replay_events.since IS NULL OR e.at >= replay_events.since)
+          AND (replay_events.until IS NULL OR e.at < replay_events.until)
+          AND (replay_events.tenant IS NULL OR e.tenant = replay_events.tenant) AND e.duplicate_of IS NULL
+        ORDER BY e.id LIMIT most + 1);
+    events := cardinality(found);
+    IF events > most THEN
+        RAISE EXCEPTION 'more than % events match', most
+            USING ERRCODE = 'RO002', HINT = 'Replay them in parts: narrow since and until.';
+    END IF;
+    held := events;
+    FOR one IN EXECUTE 'SELECT e.* FROM rota.events e WHERE e.id = ANY ($1) ORDER BY e.id' || CASE
+        WHEN replay_events.dry_run THEN '' ELSE ' FOR UPDATE SKIP LOCKED' END
+        USING found
+    LOOP
+        held := held - 1;
+        fits := (SELECT bool_or((b.has_values IS NULL OR one.payload @> b.has_values)
+            AND (b.test IS NULL OR coalesce(one.payload @@ b.test, false)))
+                 FROM rota.event_bindings b
+                 WHERE b.job = replay_events.job AND (b.pattern = one.name
+                     OR (b.is_pattern AND one.name LIKE b.like_pattern)));
+        IF NOT replay_events.again AND jsonb_path_exists(coalesce(one.deliveries, '[]'),
+                '$[*] ? (@.job == $job && exists(@.run))', jsonb_build_object('job', replay_events.job)) THEN
+            delivered_before := delivered_before + 1;
+        ELSIF NOT fits THEN
+            filtered := filtered + 1;
+        ELSE
+            started := started + 1;
+            CONTINUE WHEN replay_events.dry_run;
+            SELECT r.run_id INTO run FROM rota.enqueue_run(job => replay_events.job, payload => one.payload,
+                tenant => one.tenant, metadata => one.metadata,
+                triggered_by => rota.event_trigger(one.name, one.id, one.actor, one.role,
+                one.source) || jsonb_build_object('replayed_by', who)) r;
+            PERFORM nextval('rota.event_starts');
+            UPDATE rota.events e
+            SET deliveries = CASE WHEN jsonb_typeof(e.deliveries) = 'array' THEN e.deliveries ELSE '[]' END
+                || jsonb_build_object('job', replay_events.job, 'run', run.run_id, 'replayed_by', who, 'replayed_at',
+                    rota.now())
+            WHERE e.tenant = one.tenant AND e.name = one.name AND e.id = one.id AND e.at = one.at;
+        END IF;
+    END LOOP;
+    IF NOT replay_events.dry_run THEN
+        PERFORM rota.write_audit(replay_events.actor, 'event.replayed', 'job', replay_events.job, NULL,
+            jsonb_strip_nulls(jsonb_build_object(
+            'event', replay_events.event, 'ids', to_jsonb(replay_events.ids[1:100]), 'since', replay_events.since,
+            'until', replay_events.until, 'again', nullif(replay_events.again, false), 'started', started,
+            'delivered_before', delivered_before, 'filtered', filtered, 'held', held)),
+            replay_events.reason, coalesce(replay_events.tenant, ''));
+    END IF;
+END $$;
+
+-- Removes keys of events that are over, a portion at a time: what retention removes of events beside their
+-- partitions.
+-- Called by: sql/retention/prune_event_keys.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.prune_event_keys(before_at timestamptz, max_rows integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    removed integer;
+BEGIN
+    DELETE FROM rota.event_keys k WHERE k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM rota.event_keys o WHERE o.expires_at < before_at ORDER BY o.expires_at LIMIT max_rows
+        FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;
+
+-- How many ever: counted without a row.
+CREATE SEQUENCE rota.hook_refused;
+
+-- What came to a webhook and was refused, without what it said: how often, by minute, so that a flood has few rows.
+CREATE TABLE rota.hook_refusals (
+    tenant   text COLLATE "C" NOT NULL DEFAULT '',
+    hook     text COLLATE "C" NOT NULL,
+    reason   text COLLATE "C" NOT NULL,
+    address  text COLLATE "C" NOT NULL,
+    minute   timestamptz NOT NULL,
+    refusals bigint NOT NULL DEFAULT 1,
+    last_at  timestamptz NOT NULL,
+    PRIMARY KEY (tenant, hook, minute, reason, address)
+);
+CREATE INDEX hook_refusals_minute ON rota.hook_refusals (minute);
+
+-- Counts a refused call of a webhook, one row for each minute, reason and address.
+-- Called by: sql/events/refuse_hook.sql.
+CREATE FUNCTION rota.refuse_hook(hook text, reason text, address text, tenant text DEFAULT '') RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO rota.hook_refusals AS r (tenant, hook, reason, address, minute, last_at)
+    VALUES (refuse_hook.tenant, left(refuse_hook.hook, 200), refuse_hook.reason, left(refuse_hook.address, 100),
+        date_trunc('minute', rota.now()), rota.now())
+    ON CONFLICT (tenant, hook, minute, reason, address) DO UPDATE
+        SET refusals = r.refusals + 1, last_at = excluded.last_at;
+    PERFORM nextval('rota.hook_refused');
+END $$;
+
+-- Removes old refusals of webhooks, so many at most.
+-- Called by: sql/retention/prune_refusals.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.prune_refusals(before_at timestamptz, max_rows integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    removed integer;
+BEGIN
+    DELETE FROM rota.hook_refusals h WHERE h.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM rota.hook_refusals o WHERE o.minute < before_at ORDER BY o.minute LIMIT max_rows
+        FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;

@@ -1,0 +1,626 @@
+-- Who may start under a limit: `admit_runs`, by one worker at a time (lock "admission"), key by key, in the order of
+-- the line. It counts what was given back, takes slots or tokens, and makes runs ready. `mend_limits` compares the
+-- counters with the runs, and notes what differed in `limit_repairs`.
+
+-- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
+-- waits (NULL: there are no limits).
+-- Called by: sql/limits/admit.sql, users.
+-- Locks: "admission" if it is free.
+CREATE FUNCTION rota.admit_runs(max_runs integer DEFAULT 1000, after_key text DEFAULT '',
+    OUT admitted integer, OUT next_seconds double precision, OUT last_key text, OUT is_waiting boolean)
+LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
+DECLARE
+    most  constant integer := 1000;
+    clock timestamptz := rota.now();
+    waited text[];
+    keys  text[];
+    share integer;
+    is_full boolean := false;
+    one   text;
+    got   record;
+    queues text[] := '{}';
+    ready bigint[] := '{}';
+    adopted integer;
+BEGIN
+    admitted := 0;
+    last_key := '';
+    IF NOT EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
+        RETURN;
+    ELSIF NOT rota.try_lock('admission') THEN
+        next_seconds := 0.1;
+        last_key := after_key;
+        is_waiting := true;
+        RETURN;
+    END IF;
+    adopted := rota.adopt_runs(max_runs);
+    waited := ARRAY(SELECT rota.waited_keys(after_key, most));
+    is_waiting := waited <> '{}' OR after_key <> '';
+    IF cardinality(waited) = most THEN
+        last_key := waited[most];
+        next_seconds := 0.05;
+    END IF;
+    keys := ARRAY(SELECT rota.keys_with_room(waited, clock));
+    -- To each its share, so that a long line leaves something to the others.
+    share := greatest(max_runs / greatest(cardinality(keys), 1), 1);
+    FOREACH one IN ARRAY keys LOOP
+        got := rota.admit_key(one, share);
+        admitted := admitted + got.admitted;
+        queues := queues || got.touched;
+        ready := ready || got.ready;
+        IF got.is_held THEN
+            next_seconds := 0.1;
+        END IF;
+        is_full := is_full OR got.is_more OR got.admitted >= share;
+    END LOOP;
+    IF ready <> '{}' THEN
+        queues := queues || rota.make_ready(ready);
+    END IF;
+    IF admitted > 0 THEN
+        INSERT INTO rota.count_changes (name, amount) VALUES ('runs_admitted', admitted);
+    END IF;
+    IF is_full OR adopted > 0 THEN
+        next_seconds := 0;
+    END IF;
+    next_seconds := least(next_seconds, (SELECT greatest(extract(epoch FROM min(s.wait_until) - clock), 0.01)
+        FROM rota.limit_slots s
+                                         WHERE s.wait_until IS NOT NULL AND s.wait_until < 'infinity'));
+    IF queues <> '{}' THEN
+        PERFORM rota.wake(ARRAY(SELECT DISTINCT q FROM unnest(queues) q));
+    END IF;
+END $$;
+
+-- The keys that somebody waits for, from the next one on.
+-- Called by: admit_runs.
+CREATE FUNCTION rota.waited_keys(after_key text, most integer) RETURNS SETOF text LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    WITH RECURSIVE keys (key, n) AS (
+        (SELECT o.limit_key, 1 FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key > after_key
+            ORDER BY o.limit_key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.limit_key FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key > k.key
+            ORDER BY o.limit_key LIMIT 1), k.n + 1
+        FROM keys k WHERE k.key IS NOT NULL AND k.n < most
+    )
+    SELECT key FROM keys WHERE key IS NOT NULL
+$$;
+
+-- The keys that are worth a look: those of which something was given back, and of those that somebody waits for the
+-- ones with room.
+-- Called by: admit_runs.
+CREATE FUNCTION rota.keys_with_room(waited text[], clock timestamptz) RETURNS SETOF text LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off AS $$
+    SELECT DISTINCT k.key FROM (
+        SELECT r.key FROM (SELECT f.key FROM rota.limit_releases f LIMIT 5000) r
+        UNION ALL
+        SELECT w FROM unnest(waited) w
+        LEFT JOIN rota.limits l ON l.id = substr(split_part(w, ':', 1), 2)::bigint
+        -- LIMIT: by the whole of the key, whatever the planner thinks of tenants.
+        LEFT JOIN LATERAL (SELECT * FROM rota.limit_slots u WHERE u.tenant = l.tenant AND u.key = w LIMIT 1) s ON true
+        WHERE l.id IS NULL OR s.key IS NULL OR l.on_full <> 'wait'
+           OR CASE l.kind WHEN 'rate' THEN s.wait_until IS NULL OR s.wait_until <= clock
+               OR s.version IS DISTINCT FROM l.version ELSE s.in_use < l.cap END
+    ) k ORDER BY 1
+$$;
+
+-- Admits the runs that wait for one key, as many as there is room for.
+-- Called by: admit_runs.
+CREATE FUNCTION rota.admit_key(of_key text, max_runs integer, OUT admitted integer, OUT is_held boolean,
+    OUT is_more boolean, OUT ready bigint[], OUT touched text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    l      rota.limits := rota.limit_of(of_key);
+    clock  timestamptz;
+    s      rota.limit_slots;
+    room   integer;
+    one    record;
+    cost   integer;
+    got    boolean;
+    used   integer := 0;      -- slots or tokens of this key
+    taken  integer := 0;      -- runs that have it
+    asked  integer;
+    seen   integer := 0;
+BEGIN
+    admitted := 0;
+    is_held := false;
+    is_more := false;
+    ready := '{}';
+    IF l.id IS NULL THEN
+        SELECT f.admitted, f.touched INTO admitted, touched FROM rota.forget_key(of_key, max_runs) f;
+        RETURN;
+    END IF;
+    s := rota.take_slots(l, of_key);
+    IF s.key IS NULL THEN
+        is_held := true;
+        RETURN;
+    END IF;
+    -- The moment itself, and not that of the statement: under the lock it only goes on.
+    clock := clock_timestamp() + (SELECT t.clock_offset FROM rota.settings t);
+    room := CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, 1)).room ELSE l.cap - s.in_use END;
+    asked := least(room, max_runs);
+    FOR one IN SELECT w.* FROM rota.line_of(l, of_key, greatest(asked, 0), s.blocked_by) w WHERE asked > 0 LOOP
+        seen := seen + 1;
+        cost := CASE WHEN l.cost IS NULL THEN 1 ELSE rota.cost_of(l, one.payload) END;
+        EXIT WHEN cost > room - used;
+        IF cardinality(one.missing) > 1 THEN
+            IF l.kind = 'sequence' THEN
+                -- It has its turn, and waits for the rest with it: nobody overtakes it.
+                UPDATE rota.open_runs o SET slots = coalesce(o.slots, '{}') || of_key,
+                    limit_key = (array_remove(one.missing, of_key))[1] WHERE o.id = one.id;
+                used := used + 1;
+                taken := taken + 1;
+                is_more := true;
+                CONTINUE;
+            END IF;
+            got := rota.take_others(one.id, one.payload, array_remove(one.missing, of_key), clock);
+            is_held := is_held OR got IS NULL;
+            is_more := is_more OR got IS FALSE;   -- its place in this line is the next one's
+            CONTINUE WHEN got IS NOT TRUE;
+        END IF;
+        ready := ready || one.id;
+        used := used + cost;
+        taken := taken + 1;
+    END LOOP;
+    IF taken > 0 AND l.kind = 'rate' THEN
+        s := rota.spend_tokens(l, s, clock, used);
+    END IF;
+    IF taken > 0 OR l.kind = 'rate' THEN
+        UPDATE rota.limit_slots u
+        SET in_use = CASE WHEN l.kind = 'rate' THEN 0 ELSE s.in_use + used END, admitted = u.admitted + taken,
+            used_at = clock_timestamp(),
+            spent = s.spent, spent_at = s.spent_at, tokens = s.tokens, tokens_at = s.tokens_at,
+            version = l.version, wait_until = CASE WHEN l.kind = 'rate'
+                THEN rota.rate_wait(l, s, of_key, clock, ready) END
+        WHERE u.tenant = s.tenant AND u.key = s.key;
+    END IF;
+    -- The others are made ready together. Of a rate the moment counts, and what does not wait looks at who does.
+    IF ready <> '{}' AND (l.kind = 'rate' OR l.on_full <> 'wait') THEN
+        touched := rota.make_ready(ready, clock - (SELECT t.clock_offset FROM rota.settings t));
+        ready := '{}';
+    END IF;
+    admitted := taken;
+    IF l.on_full <> 'wait' AND room - used < 1 THEN
+        admitted := admitted + rota.settle_full(l, of_key);
+    ELSIF seen < asked AND l.kind = 'sequence' AND EXISTS (SELECT FROM rota.open_runs o
+        WHERE o.held_by = 'limit' AND o.limit_key = of_key) AND s.blocked_by IS NULL THEN
+        is_held := true;
+    END IF;
+END $$;
+
+-- The runs that are next for a key. A sequence goes strictly by age, and waits for the row of its first if somebody
+-- holds it.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.line_of(l rota.limits, of_key text, most integer, only_run bigint)
+RETURNS TABLE (id bigint, missing text[], payload jsonb) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    head bigint := only_run;
+BEGIN
+    IF l.kind <> 'sequence' THEN
+        RETURN QUERY SELECT o.id, CASE WHEN cardinality(o.limit_keys) = 1 THEN o.limit_keys
+            ELSE rota.missing_keys(o.limit_keys, o.slots) END,
+                CASE WHEN l.cost IS NOT NULL OR cardinality(o.limit_keys) > 1 THEN o.payload END
+            FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
+            ORDER BY o.priority, o.seq LIMIT most FOR UPDATE SKIP LOCKED;
+        RETURN;
+    END IF;
+    IF head IS NULL THEN
+        SELECT h.id INTO head FROM generate_series(0, 9) AS p (priority)
+        CROSS JOIN LATERAL (SELECT o.id, o.seq FROM rota.open_runs o
+                            WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.priority = p.priority::smallint
+                            ORDER BY o.seq LIMIT 1) h
+        ORDER BY h.seq LIMIT 1;
+    END IF;
+    RETURN QUERY SELECT o.id, rota.missing_keys(o.limit_keys, o.slots), o.payload
+        FROM rota.open_runs o WHERE o.id = head AND o.held_by = 'limit' AND o.limit_key = of_key FOR UPDATE SKIP LOCKED;
+END $$;
+
+-- Locks the counter of a key, with what was given back taken off; nothing where somebody else holds it.
+-- Called by: admit_key, adopt_runs, take_others.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.take_slots(l rota.limits, of_key text) RETURNS rota.limit_slots LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    taken  rota.limit_slots;
+    freed  integer;
+    failed bigint;
+    ended  bigint[];
+BEGIN
+    SELECT * INTO taken FROM rota.limit_slots s WHERE s.tenant = l.tenant AND s.key = of_key FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        INSERT INTO rota.limit_slots (tenant, key) VALUES (l.tenant, of_key) ON CONFLICT DO NOTHING
+        RETURNING * INTO taken;
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    IF EXISTS (SELECT FROM rota.limit_releases r WHERE r.key = of_key) THEN
+        WITH gone AS (
+            DELETE FROM rota.limit_releases r
+            WHERE r.ctid = ANY (ARRAY(SELECT f.ctid FROM rota.limit_releases f WHERE f.key = of_key
+                FOR UPDATE SKIP LOCKED))
+            RETURNING r.amount, r.run_id, r.ended_as
+        )
+        SELECT sum(amount), max(run_id) FILTER (WHERE ended_as = 'failed'),
+            array_agg(run_id) FILTER (WHERE ended_as <> 'failed')
+        INTO freed, failed, ended FROM gone;
+        taken.in_use := taken.in_use - coalesce(freed, 0);
+        taken.blocked_by := CASE WHEN l.next_after = 'success' AND failed IS NOT NULL THEN failed
+                                 WHEN taken.blocked_by = ANY (ended) OR l.next_after IS DISTINCT FROM 'success'
+                                     THEN NULL
+                                 ELSE taken.blocked_by END;
+        UPDATE rota.limit_slots s SET in_use = taken.in_use, blocked_by = taken.blocked_by
+        WHERE s.tenant = l.tenant AND s.key = of_key;
+    END IF;
+    RETURN taken;
+END $$;
+
+-- Takes one place in the counter.
+-- Called by: take_others.
+CREATE FUNCTION rota.use_slot(l rota.limits, s rota.limit_slots, clock timestamptz, cost integer) RETURNS void
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    IF l.kind = 'rate' THEN
+        s := rota.spend_tokens(l, s, clock, cost);
+        UPDATE rota.limit_slots u SET spent = s.spent, spent_at = s.spent_at, tokens = s.tokens,
+            tokens_at = s.tokens_at, wait_until = NULL,
+            admitted = u.admitted + 1, used_at = clock_timestamp()
+        WHERE u.tenant = s.tenant AND u.key = s.key;
+    ELSE
+        UPDATE rota.limit_slots u SET in_use = u.in_use + 1, admitted = u.admitted + 1, used_at = clock_timestamp()
+        WHERE u.tenant = s.tenant AND u.key = s.key;
+    END IF;
+END $$;
+
+-- Takes the other keys of a run that needs more than the one it waits for: all or nothing, and what is full is where
+-- it waits from now on. Answers whether it has them all: NULL where somebody holds one of the counters.
+-- Called by: admit_key.
+CREATE FUNCTION rota.take_others(of_run bigint, payload jsonb, others text[], clock timestamptz) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    one   text;
+    l     rota.limits;
+    s     rota.limit_slots;
+BEGIN
+    FOREACH one IN ARRAY others LOOP
+        l := rota.limit_of(one);
+        CONTINUE WHEN l.id IS NULL;
+        s := rota.take_slots(l, one);
+        IF s.key IS NULL THEN
+            RETURN NULL;
+        ELSIF NOT rota.has_room(l, s, clock, of_run, rota.cost_of(l, payload)) THEN
+            UPDATE rota.open_runs o SET limit_key = one WHERE o.id = of_run;
+            RETURN false;
+        END IF;
+    END LOOP;
+    FOREACH one IN ARRAY others LOOP
+        l := rota.limit_of(one);
+        CONTINUE WHEN l.id IS NULL;
+        PERFORM rota.use_slot(l, rota.take_slots(l, one), clock, rota.cost_of(l, payload));
+    END LOOP;
+    RETURN true;
+END $$;
+
+-- Makes runs ready that have what they need.
+-- Called by: admit_key, admit_runs, forget_key.
+CREATE FUNCTION rota.make_ready(ids bigint[], at timestamptz DEFAULT clock_timestamp()) RETURNS text[]
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    touched text[];
+BEGIN
+    WITH readied AS (
+        UPDATE rota.open_runs o
+        SET held_by = NULL, held_at = NULL, limit_key = NULL, seq = r.seq, enqueued_at = make_ready.at,
+            slots = CASE WHEN cardinality(o.limit_keys) = 1
+                THEN CASE WHEN o.limit_keys[1] NOT LIKE 'r%' THEN o.limit_keys END
+                         ELSE nullif(ARRAY(SELECT k FROM unnest(o.limit_keys) k WHERE k NOT LIKE 'r%'), '{}') END
+        FROM (SELECT u.id, nextval('rota.run_ids') AS seq FROM unnest(ids) AS u (id)) r
+        WHERE o.id = ANY (ARRAY[r.id])
+        RETURNING o.queue
+    )
+    SELECT array_agg(DISTINCT queue) INTO touched FROM readied;
+    RETURN touched;
+END $$;
+
+-- What one start of a run costs a rate: the number at the limit's path in the payload, at least 1 and at most what
+-- the limit has; 1 without a path.
+-- Called by: admit_key, rate_wait, take_others.
+CREATE FUNCTION rota.cost_of(l rota.limits, payload jsonb) RETURNS integer LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE WHEN l.kind <> 'rate' OR l.cost IS NULL
+        OR jsonb_typeof(payload #> string_to_array(l.cost, '.')) IS DISTINCT FROM 'number' THEN 1
+                ELSE least(greatest(ceil((payload #>> string_to_array(l.cost, '.'))::numeric), 1), greatest(l.cap, 1),
+                    coalesce(l.burst, l.cap, 1))::integer END
+$$;
+
+-- How many tokens a rate has now, and when there will be `wanted`. Never more than cap in any period: what was spent
+-- counts for a whole period after the latest moment at which it may have been (it is kept by 128ths of the period, each
+-- under its end). A burst bounds what is spent at one moment, and refills evenly.
+-- Called by: admit_key, has_room, rate_wait.
+CREATE FUNCTION rota.tokens_of(l rota.limits, s rota.limit_slots, clock timestamptz, wanted integer, OUT room integer,
+    OUT ready_at timestamptz)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    period interval := make_interval(secs => l.period_seconds);
+    free   integer := l.cap;
+    level  double precision;
+    lack   integer;
+    burst  integer := CASE WHEN l.burst IS NOT NULL THEN least(l.burst, l.cap) END;
+BEGIN
+    wanted := least(greatest(wanted, 1), greatest(l.cap, 1));
+    IF burst IS NOT NULL THEN
+        wanted := least(wanted, burst);
+    END IF;
+    FOR i IN 1 .. cardinality(s.spent) LOOP
+        -- A clock that was set back by more than a period has spent nothing.
+        IF s.spent_at[i] + period > clock AND s.spent_at[i] <= clock + 2 * period THEN
+            free := free - s.spent[i];
+        END IF;
+    END LOOP;
+    ready_at := clock;
+    lack := wanted - free;
+    FOR i IN 1 .. cardinality(s.spent) LOOP
+        EXIT WHEN lack <= 0;
+        IF s.spent_at[i] + period > clock THEN
+            lack := lack - s.spent[i];
+            ready_at := s.spent_at[i] + period;
+        END IF;
+    END LOOP;
+    IF burst IS NOT NULL THEN
+        level := least(burst, coalesce(s.tokens + greatest(0, extract(epoch FROM clock - s.tokens_at)) * l.cap /
+            l.period_seconds, burst));
+        IF level < wanted AND l.cap > 0 THEN
+            ready_at := greatest(ready_at, clock + make_interval(secs => (wanted - level) * l.period_seconds / l.cap));
+        END IF;
+        free := least(free, floor(level + 1e-6)::integer);
+    END IF;
+    IF l.cap = 0 THEN
+        ready_at := 'infinity';
+    END IF;
+    room := greatest(free, 0);
+END $$;
+
+-- Whether a key has room for one more run of this cost.
+-- Called by: take_others.
+CREATE FUNCTION rota.has_room(l rota.limits, s rota.limit_slots, clock timestamptz, of_run bigint, cost integer)
+RETURNS boolean LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT CASE l.kind WHEN 'rate' THEN (rota.tokens_of(l, s, clock, cost)).room >= cost
+                       ELSE s.in_use < l.cap AND coalesce(s.blocked_by = of_run, true) END
+$$;
+
+-- When the next of those who wait for a rate may go; NULL: nobody waits.
+-- Called by: admit_key.
+CREATE FUNCTION rota.rate_wait(l rota.limits, s rota.limit_slots, of_key text, clock timestamptz, ready bigint[])
+RETURNS timestamptz LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off AS $$
+    SELECT (rota.tokens_of(l, s, clock, rota.cost_of(l, o.payload))).ready_at FROM rota.open_runs o
+    WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.id <> ALL (ready) ORDER BY o.priority, o.seq LIMIT 1
+$$;
+
+-- Takes so many tokens of a rate. What was spent is kept in steps of 1/128 of the period, so that the list stays
+-- short.
+-- Called by: admit_key, use_slot.
+CREATE FUNCTION rota.spend_tokens(l rota.limits, s rota.limit_slots, clock timestamptz, amount integer)
+RETURNS rota.limit_slots LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    step   double precision := l.period_seconds / 128;
+    until  timestamptz := to_timestamp((floor(extract(epoch FROM clock) / step) + 1) * step);
+    burst  integer := CASE WHEN l.burst IS NOT NULL THEN least(l.burst, l.cap) END;
+    last   integer;
+BEGIN
+    SELECT coalesce(array_agg(u.n ORDER BY u.at), '{}'), coalesce(array_agg(u.at ORDER BY u.at), '{}') INTO s.spent,
+        s.spent_at
+    FROM unnest(s.spent, s.spent_at) AS u (n, at)
+    WHERE u.at + make_interval(secs => l.period_seconds) > clock
+      AND u.at <= clock + make_interval(secs => 2 * l.period_seconds);
+    last := cardinality(s.spent);
+    -- to_timestamp rounds: not below the moment itself.
+    until := greatest(until, clock);
+    IF last > 0 AND s.spent_at[last] >= clock THEN
+        s.spent[last] := s.spent[last] + amount;
+    ELSE
+        s.spent := s.spent || amount;
+        s.spent_at := s.spent_at || until;
+    END IF;
+    IF burst IS NOT NULL THEN
+        s.tokens := greatest(0, least(burst, coalesce(s.tokens + greatest(0, extract(epoch FROM clock - s.tokens_at)) *
+            l.cap / l.period_seconds, burst)) - amount);
+        s.tokens_at := clock;
+    ELSE
+        s.tokens := NULL;
+        s.tokens_at := NULL;
+    END IF;
+    RETURN s;
+END $$;
+
+-- Does what a limit says to runs that find it full, if they are not to wait. A run that has been at work before
+-- always waits.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.settle_full(l rota.limits, of_key text) RETURNS integer LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    newest bigint;
+    gone   bigint[];
+    keep   integer := CASE l.on_full WHEN 'skip' THEN 0 WHEN 'replace' THEN 1 ELSE greatest(l.cap, 1) END;
+    kept   integer;
+BEGIN
+    SELECT max(o.id) INTO newest FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key;
+    gone := ARRAY(SELECT o.id FROM rota.open_runs o
+                  WHERE o.held_by = 'limit' AND o.limit_key = of_key AND o.attempt = 0
+                    AND o.id NOT IN (SELECT n.id FROM rota.open_runs n
+                        WHERE n.held_by = 'limit' AND n.limit_key = of_key AND n.attempt = 0
+                                     ORDER BY n.id DESC LIMIT keep)
+                  ORDER BY o.id LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    IF gone <> '{}' THEN
+        UPDATE rota.ledger g SET decision = 'skipped', reason = 'limit', run_id = NULL, enqueued_at = NULL,
+            state = NULL,
+            details = coalesce(g.details, '{}') || jsonb_build_object('limit', l.name, 'run', o.id)
+        FROM rota.open_runs o
+        WHERE o.id = ANY (gone) AND o.schedule_id IS NOT NULL AND g.schedule_id = o.schedule_id
+          AND g.nominal_at = o.scheduled_for AND g.run_id = o.id
+          AND l.on_full = 'skip';
+        PERFORM rota.end_waiting_runs(gone, 'cancelled',
+            CASE WHEN l.on_full = 'skip' THEN format('skipped (limit %s)', l.name)
+                                                              ELSE format('replaced by run %s (limit %s)', newest,
+                                                                  l.name) END);
+    END IF;
+    IF l.on_full = 'cancel_running' THEN
+        SELECT count(*) INTO kept FROM (SELECT FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
+            LIMIT keep) w;
+        -- As many of the oldest as there are runs that wait for their place, those that were asked before among them.
+        PERFORM rota.cancel_run(h.id, format('run %s takes its place (limit %s)', newest, l.name), 'rota')
+        FROM (SELECT o.id FROM rota.open_runs o WHERE o.slots IS NOT NULL AND o.slots @> ARRAY[of_key]
+            AND o.id <> newest ORDER BY o.id LIMIT kept) h
+        WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c JOIN rota.open_runs o ON o.id = c.run_id
+            AND o.attempt = c.attempt WHERE c.run_id = h.id);
+    END IF;
+    RETURN cardinality(gone);
+END $$;
+
+-- Brings runs from before a limit under it: those that wait wait for it, those that run count. A thousand a call.
+-- Called by: admit_runs.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.adopt_runs(max_runs integer DEFAULT 1000) RETURNS integer LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    l       rota.limits;
+    one     record;
+    keys    text[];
+    added   text;
+    seen    integer := 0;
+    last_id bigint;
+    s       rota.limit_slots;
+BEGIN
+    SELECT * INTO l FROM rota.limits a WHERE a.adopted_id IS NOT NULL ORDER BY a.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    SELECT max(r.id), count(*) INTO last_id, seen
+    FROM (SELECT o.id FROM rota.open_runs o WHERE o.id > l.adopted_id ORDER BY o.id LIMIT max_runs) r;
+    FOR one IN
+        SELECT o.* FROM rota.open_runs o WHERE o.id > l.adopted_id AND o.id <= last_id
+           AND (l.jobs IS NULL OR o.job = ANY (l.jobs)) AND (l.queue IS NULL OR l.queue = o.queue)
+           AND (l.tenant = '' OR l.tenant = o.tenant) AND (l.schedule IS NULL OR l.schedule = o.schedule)
+           AND (o.limit_keys IS NULL OR NOT EXISTS (SELECT FROM unnest(o.limit_keys) k
+               WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id))
+        ORDER BY o.id FOR UPDATE SKIP LOCKED
+    LOOP
+        keys := rota.limit_keys_of(one.job, one.queue, one.tenant, one.schedule, one.payload);
+        added := (SELECT k FROM unnest(keys) k WHERE split_part(k, ':', 1) = left(l.kind, 1) || l.id);
+        CONTINUE WHEN added IS NULL;
+        IF one.state = 'running' OR one.held_by = 'suspect' THEN
+            CONTINUE WHEN l.kind = 'rate';
+            s := rota.take_slots(l, added);
+            CONTINUE WHEN s.key IS NULL;
+            UPDATE rota.limit_slots u SET in_use = u.in_use + 1 WHERE u.tenant = s.tenant AND u.key = s.key;
+            UPDATE rota.open_runs o SET limit_keys = coalesce(o.limit_keys, '{}') || added,
+                slots = coalesce(o.slots, '{}') || added WHERE o.id = one.id;
+        ELSE
+            UPDATE rota.open_runs o
+            SET limit_keys = keys, limit_key = (rota.missing_keys(keys, o.slots))[1],
+                held_by = CASE WHEN o.state = 'queued' AND o.held_by IS NULL THEN 'limit' ELSE o.held_by END
+            WHERE o.id = one.id;
+        END IF;
+    END LOOP;
+    UPDATE rota.limits a SET adopted_id = CASE WHEN seen < max_runs THEN NULL ELSE last_id END
+    WHERE a.tenant = l.tenant AND a.name = l.name;
+    RETURN greatest(seen, 1);
+END $$;
+
+-- A limit is gone: whoever waits for one of its keys, waits for the rest only.
+-- Called by: admit_key.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.forget_key(of_key text, max_runs integer, OUT admitted integer, OUT touched text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    ready bigint[];
+BEGIN
+    DELETE FROM rota.limit_releases r WHERE r.ctid = ANY (ARRAY(SELECT f.ctid FROM rota.limit_releases f
+        WHERE f.key = of_key FOR UPDATE SKIP LOCKED));
+    DELETE FROM rota.limit_slots s WHERE s.ctid = ANY (ARRAY(SELECT f.ctid FROM rota.limit_slots f WHERE f.key = of_key
+        FOR UPDATE SKIP LOCKED));
+    WITH freed AS (
+        UPDATE rota.open_runs o
+        SET limit_keys = nullif(array_remove(o.limit_keys, of_key), '{}'),
+            slots = nullif(array_remove(o.slots, of_key), '{}'),
+            limit_key = (rota.missing_keys(array_remove(o.limit_keys, of_key), o.slots))[1],
+            held_by = CASE WHEN cardinality(rota.missing_keys(array_remove(o.limit_keys, of_key), o.slots)) > 0
+                THEN 'limit' END
+        WHERE o.ctid = ANY (ARRAY(SELECT w.ctid FROM rota.open_runs w WHERE w.held_by = 'limit' AND w.limit_key = of_key
+                                  ORDER BY w.priority, w.seq LIMIT max_runs FOR UPDATE SKIP LOCKED))
+        RETURNING o.id, o.held_by, o.priority, o.seq
+    )
+    SELECT coalesce(array_agg(id ORDER BY priority, seq) FILTER (WHERE held_by IS NULL), '{}'), count(*) INTO ready,
+        admitted FROM freed;
+    touched := rota.make_ready(ready);
+END $$;
+
+-- Counters that had gone wrong: each row is a mistake that was found and mended.
+CREATE TABLE rota.limit_repairs (
+    tenant  text COLLATE "C" NOT NULL,
+    key     text COLLATE "C" NOT NULL,
+    at      timestamptz NOT NULL DEFAULT rota.now(),
+    counted integer NOT NULL,
+    held    integer NOT NULL,
+    PRIMARY KEY (tenant, key, at)
+);
+COMMENT ON TABLE rota.limit_repairs IS 'Counters of limits that differed from the runs, and were mended.';
+
+-- Where a counter and the runs differ, which is a mistake and not weather: it is mended, and told. All is of one
+-- moment, as whatever gives a slot back says so in the same transaction.
+-- Called by: mend_limits.
+CREATE FUNCTION rota.limit_differences() RETURNS TABLE (tenant text, key text, in_use integer, held integer)
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT coalesce(s.tenant, ''), coalesce(s.key, h.key), coalesce(s.in_use, 0), coalesce(h.n, 0) + coalesce(r.n, 0)
+    FROM rota.limit_slots s
+    FULL JOIN (SELECT k AS key, count(*)::integer AS n FROM rota.open_runs o, unnest(o.slots) k
+        WHERE o.slots IS NOT NULL GROUP BY k) h ON h.key = s.key
+    LEFT JOIN (SELECT f.key, sum(f.amount)::integer AS n FROM rota.limit_releases f GROUP BY f.key) r
+        ON r.key = coalesce(s.key, h.key)
+    WHERE coalesce(s.in_use, 0) <> coalesce(h.n, 0) + coalesce(r.n, 0)
+      AND EXISTS (SELECT FROM rota.limit_of(coalesce(s.key, h.key)) l WHERE l.id IS NOT NULL)
+$$;
+
+-- Sets counters of limits that differ from the runs to what the runs say, and notes it in rota.limit_repairs;
+-- answers how many. What somebody holds is left for the next time.
+-- Called by: sql/upkeep/mend_limits.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.mend_limits() RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s'
+SET jit = off AS $$
+DECLARE
+    odd    record;
+    truth  integer;
+    mended integer := 0;
+BEGIN
+    FOR odd IN SELECT d.* FROM rota.limit_differences() d ORDER BY d.key LIMIT 100 LOOP
+        INSERT INTO rota.limit_slots (tenant, key) SELECT (rota.limit_of(odd.key)).tenant, odd.key
+        WHERE NOT EXISTS (SELECT FROM rota.limit_slots s WHERE s.key = odd.key) ON CONFLICT DO NOTHING;
+        PERFORM FROM rota.limit_slots s WHERE s.key = odd.key FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        -- Anew, under the lock: nobody admits now, and whoever gives back counts the same in either way.
+        truth := (SELECT d.held FROM rota.limit_differences() d WHERE d.key = odd.key);
+        CONTINUE WHEN truth IS NULL;
+        UPDATE rota.limit_slots s SET in_use = truth WHERE s.key = odd.key;
+        INSERT INTO rota.limit_repairs (tenant, key, counted, held) VALUES (odd.tenant, odd.key, odd.in_use, truth)
+        ON CONFLICT DO NOTHING;
+        mended := mended + 1;
+    END LOOP;
+    IF mended > 0 THEN
+        INSERT INTO rota.count_changes (name, amount) VALUES ('limits_mended', mended);
+        PERFORM pg_notify('rota', 'limits');
+    END IF;
+    -- Counters that nobody has used for an hour, and what was mended long ago.
+    DELETE FROM rota.limit_slots s WHERE s.ctid = ANY (ARRAY(
+        SELECT u.ctid FROM rota.limit_slots u LEFT JOIN LATERAL rota.limit_of(u.key) l ON true
+        WHERE u.in_use = 0 AND u.blocked_by IS NULL
+          AND u.used_at < clock_timestamp() - make_interval(secs => greatest(3600, 2 * coalesce(l.period_seconds, 0)))
+          AND NOT EXISTS (SELECT FROM rota.limit_releases r WHERE r.key = u.key)
+        LIMIT 1000 FOR UPDATE OF u SKIP LOCKED));
+    DELETE FROM rota.limit_repairs r WHERE r.at < rota.now() - interval '7 days';
+    RETURN mended;
+END $$;
