@@ -20,7 +20,8 @@ CREATE TABLE rota.settings (
     retention     jsonb NOT NULL DEFAULT
         '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
-    has_limits    boolean NOT NULL DEFAULT false
+    has_limits    boolean NOT NULL DEFAULT false,
+    capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}'
 );
 INSERT INTO rota.settings DEFAULT VALUES;
 
@@ -34,7 +35,8 @@ $$;
 
 -- Moves business time, for tests; NULL sets it back to the real clock. A clock that stands at no instant would stop
 -- everything, so that is refused. Ids are marked before and after, because ids of both times lie side by side.
--- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/set_clock.sql, users.
+-- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/reset.sql,
+-- sql/testing/set_clock.sql, users.
 CREATE FUNCTION rota.set_clock(at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     clock timestamptz;
@@ -57,8 +59,9 @@ CREATE TABLE rota.locks (
     name text COLLATE "C" PRIMARY KEY
 );
 COMMENT ON TABLE rota.locks IS 'What one worker at a time does, a row each.';
-INSERT INTO rota.locks (name) VALUES ('admission'), ('counts'), ('definitions'), ('depths'), ('errors'), ('fleet'),
-    ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'), ('tenants');
+INSERT INTO rota.locks (name) VALUES ('admission'), ('caps'), ('counts'), ('definitions'), ('depths'), ('errors'),
+    ('fleet'), ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'),
+    ('tenants');
 
 -- Who holds a row, by its xmax: the transaction that has locked or changed it and is not over.
 -- Called by: sql/schedules/holders.sql, sql/schedules/lock_holder.sql, sql/workers/holder.sql, take_lock.
@@ -265,7 +268,8 @@ $$;
 
 -- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
 -- put it back.
--- Called by: forget_tenant, pause_tenant, remove_tenant, resume_tenant, set_tenant, tend_pauses.
+-- Called by: forget_tenant, pause_tenant, remove_tenant, reset_queue, resume_tenant, set_queue, set_tenant,
+-- tend_pauses.
 CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text := coalesce(current_setting('rota' || '.reason', true), '');
@@ -361,6 +365,10 @@ CREATE TABLE rota.jobs (
     event_filters        jsonb NOT NULL DEFAULT '{}'
         CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
     limits               jsonb,                                 -- what the code declares; rota.limits is what holds
+    -- What a job gets of many events at once: the last of a burst (debounce) or the first of each period (throttle), by
+    -- a key of its own. The rule is the job's, and not that of one of its bindings: what `order.created` begins
+    -- `order.updated` goes on with.
+    event_delivery       jsonb,                                 -- NULL: each event, as it comes
     CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
     CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
     -- A function that runs as another role cannot commit.
@@ -374,8 +382,8 @@ CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
 
 -- Refuses a job (RO002), in words that name it.
--- Called by: check_event_filters, check_job, check_retention, check_sql_job, find_job_function, sql_job_call,
--- write_definitions.
+-- Called by: check_event_delivery, check_event_filters, check_job, check_retention, check_sql_job,
+-- find_job_function, sql_job_call, write_definitions.
 CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -428,8 +436,7 @@ END $$;
 CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_job();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
--- Called by: audit_job, check_event_filters, check_retention, drop_schedule, follow_log_level, note_edits,
--- note_limits.
+-- Called by: many.
 CREATE FUNCTION rota.is_syncing() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(current_setting('rota' || '.syncing', true) = 'on', false)
 $$;
@@ -606,13 +613,21 @@ END $$;
 
 -- A queue needs no row to exist; a row holds what an operator said about it.
 CREATE TABLE rota.queues (
-    name         text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
-    is_paused    boolean NOT NULL DEFAULT false,
-    paused_at    timestamptz,
-    paused_by    text,
-    pause_reason text,
-    version      bigint NOT NULL DEFAULT 1,
-    paused_until timestamptz,
+    name                 text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
+    is_paused            boolean NOT NULL DEFAULT false,
+    paused_at            timestamptz,
+    paused_by            text,
+    pause_reason         text,
+    version              bigint NOT NULL DEFAULT 1,
+    paused_until         timestamptz,
+    -- How many runs may wait in a queue, and what happens when more come: they are refused, or the least important ones
+    -- go. Queues without a cap pay for a look at a short list at enqueue (settings.capped_queues). What a cap compares
+    -- with is counted by workers, about every second.
+    max_waiting          bigint CONSTRAINT queues_max_waiting CHECK (max_waiting BETWEEN 0 AND 1000000000),
+    when_full            text COLLATE "C" NOT NULL DEFAULT 'refuse' CONSTRAINT queues_when_full
+    CHECK (when_full IN ('refuse', 'drop_lowest')), declared_max_waiting bigint,            -- as the code said last
+    declared_when_full   text COLLATE "C",  -- NULL: no code says anything
+    is_edited            boolean NOT NULL DEFAULT false,
     CHECK (is_paused = (paused_at IS NOT NULL))
 );
 CREATE INDEX queues_paused_until ON rota.queues (paused_until) WHERE paused_until IS NOT NULL;
@@ -698,6 +713,313 @@ BEGIN
     END LOOP;
     RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
         WHERE q.is_paused AND q.paused_until > clock);
+END $$;
+
+-- Of queues that have a cap: what waits in them, apart from what people edit, which has versions.
+CREATE TABLE rota.queue_caps (
+    queue      text COLLATE "C" PRIMARY KEY,
+    waiting    bigint NOT NULL DEFAULT 0,
+    counted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    took_ms    double precision NOT NULL DEFAULT 0,
+    full_since timestamptz,
+    adopted_id bigint DEFAULT 0   -- runs of before the cap are marked up to this number; NULL: all are
+) WITH (fillfactor = 50);
+COMMENT ON TABLE rota.queue_caps IS 'What waits in queues that have a cap, as it was counted last.';
+
+-- Not undone by the transaction that is refused.
+CREATE SEQUENCE rota.queue_refusals;
+
+-- Trigger: says in words what is wrong with the cap of a queue.
+CREATE FUNCTION rota.check_queue() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF NOT coalesce(NEW.max_waiting BETWEEN 0 AND 1000000000, true) THEN
+        RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', NEW.name,
+            NEW.max_waiting
+            USING ERRCODE = 'RO002', HINT = 'NULL takes the cap away.';
+    ELSIF NEW.when_full IS NULL OR NEW.when_full NOT IN ('refuse', 'drop_lowest') THEN
+        RAISE EXCEPTION 'queue "%": when_full is refuse or drop_lowest, not %', NEW.name,
+            coalesce(NEW.when_full, 'NULL') USING ERRCODE = 'RO002';
+    END IF;
+    IF NEW.name = 'rota' || '.system' AND NEW.max_waiting IS NOT NULL THEN
+        RAISE EXCEPTION 'queue "%" is of Rota''s own jobs, and has no cap', NEW.name USING ERRCODE = 'RO002';
+    END IF;
+    -- What an operator changes about a cap that the code declares stays theirs.
+    IF NEW.declared_when_full IS NULL THEN
+        NEW.is_edited := false;
+    ELSIF NOT rota.is_syncing() THEN
+        NEW.is_edited := (NEW.max_waiting, NEW.when_full) IS DISTINCT FROM (NEW.declared_max_waiting,
+            NEW.declared_when_full);
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER queues_check BEFORE INSERT OR UPDATE OF max_waiting, when_full, declared_max_waiting, declared_when_full
+    ON rota.queues
+    FOR EACH ROW EXECUTE FUNCTION rota.check_queue();
+
+-- Trigger: a queue that gets a cap, or loses it, has its row of rota.queue_caps and its entry of the audit.
+CREATE FUNCTION rota.note_queue_cap() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    whose  text := CASE TG_OP WHEN 'DELETE' THEN OLD.name ELSE NEW.name END;
+    before jsonb := CASE WHEN TG_OP <> 'INSERT'
+        THEN jsonb_build_object('max_waiting', OLD.max_waiting, 'when_full', OLD.when_full)
+                    ELSE '{"max_waiting": null, "when_full": "refuse"}' END;
+    after  jsonb := CASE WHEN TG_OP <> 'DELETE'
+        THEN jsonb_build_object('max_waiting', NEW.max_waiting, 'when_full', NEW.when_full)
+                    ELSE '{"max_waiting": null, "when_full": "refuse"}' END;
+BEGIN
+    IF before = after THEN
+        RETURN NULL;
+    END IF;
+    PERFORM rota.write_audit(NULL, 'queue.updated', 'queue', whose,
+        (SELECT jsonb_object_agg(o.key, o.value) FROM jsonb_each(before) o
+            WHERE o.value IS DISTINCT FROM after -> o.key),
+        (SELECT jsonb_object_agg(n.key, n.value) FROM jsonb_each(after) n
+            WHERE n.value IS DISTINCT FROM before -> n.key));
+    IF after -> 'max_waiting' = 'null' THEN
+        DELETE FROM rota.queue_caps c WHERE c.queue = whose;
+        UPDATE rota.settings s SET capped_queues = array_remove(s.capped_queues, whose)
+        WHERE whose = ANY (s.capped_queues);
+    ELSE
+        -- What is known now, so that the cap holds at once; counted_at: somebody counts soon.
+        INSERT INTO rota.queue_caps (queue, waiting, counted_at)
+        SELECT whose, coalesce(sum(d.blocked + d.scheduled + d.queued), 0), clock_timestamp() - interval '1 minute'
+        FROM rota.kept_depths() d WHERE d.queue = whose
+        ON CONFLICT (queue) DO NOTHING;
+        -- From what is there by then: two at once see each other.
+        UPDATE rota.settings s SET capped_queues = array_append(s.capped_queues, whose)
+        WHERE whose <> ALL (s.capped_queues);
+    END IF;
+    PERFORM pg_notify('rota', 'tenants');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER queues_cap AFTER INSERT OR DELETE OR UPDATE OF max_waiting, when_full ON rota.queues
+    FOR EACH ROW EXECUTE FUNCTION rota.note_queue_cap();
+
+-- Sets what operators say about a queue: {"max_waiting": 1000, "when_full": "drop_lowest"}; null takes the cap away.
+-- Called by: sql/queues/set.sql, users.
+CREATE FUNCTION rota.set_queue(queue text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    known constant text[] := '{max_waiting,when_full}';
+    odd   text;
+    was   text;
+BEGIN
+    IF set_queue.queue IS NULL OR length(set_queue.queue) NOT BETWEEN 1 AND 100 THEN
+        RAISE EXCEPTION 'the name of a queue has 1 to 100 characters' USING ERRCODE = 'RO002';
+    ELSIF set_queue.settings IS NULL OR jsonb_typeof(set_queue.settings) <> 'object' THEN
+        RAISE EXCEPTION 'the settings of queue "%" are a JSON object', set_queue.queue USING ERRCODE = 'RO002';
+    END IF;
+    SELECT k INTO odd FROM jsonb_object_keys(set_queue.settings) k WHERE k <> ALL (known) LIMIT 1;
+    IF odd IS NOT NULL THEN
+        RAISE EXCEPTION 'a queue has no setting "%"', odd
+            USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
+    ELSIF jsonb_typeof(set_queue.settings -> 'max_waiting') NOT IN ('number', 'null')
+        OR (set_queue.settings ->> 'max_waiting')::numeric % 1 <> 0
+          OR NOT (set_queue.settings ->> 'max_waiting')::numeric BETWEEN 0 AND 1000000000 THEN
+        RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', set_queue.queue,
+            left((set_queue.settings -> 'max_waiting')::text, 60)
+                USING ERRCODE = 'RO002', HINT = 'null takes the cap away.';
+    END IF;
+    was := rota.say_why(set_queue.actor, set_queue.reason);
+    INSERT INTO rota.queues (name) VALUES (set_queue.queue) ON CONFLICT (name) DO NOTHING;
+    UPDATE rota.queues q
+    SET max_waiting = CASE WHEN set_queue.settings ? 'max_waiting' THEN (set_queue.settings ->> 'max_waiting')::bigint
+        ELSE q.max_waiting END,
+        when_full = CASE WHEN set_queue.settings ? 'when_full'
+            THEN coalesce(set_queue.settings ->> 'when_full', 'refuse') ELSE q.when_full END
+    WHERE q.name = set_queue.queue AND (
+        set_queue.settings ? 'max_waiting' AND q.max_waiting
+            IS DISTINCT FROM (set_queue.settings ->> 'max_waiting')::bigint
+        OR set_queue.settings ? 'when_full' AND q.when_full <> coalesce(set_queue.settings ->> 'when_full', 'refuse'));
+    PERFORM set_config('rota' || '.reason', was, true);
+END $$;
+
+-- Sets what code declares about a queue; what an operator has changed stays.
+-- Called by: sql/queues/put.sql, users.
+CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DEFAULT 'refuse', actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
+#variable_conflict use_column
+DECLARE
+    is_new boolean;
+BEGIN
+    IF EXISTS (SELECT FROM rota.queues q WHERE q.name = put_queue.queue
+               AND (q.declared_max_waiting, q.declared_when_full) IS NOT DISTINCT FROM (put_queue.max_waiting,
+                   put_queue.when_full)) THEN
+        RETURN false;
+    END IF;
+    PERFORM rota.act_as(put_queue.actor);
+    PERFORM set_config('rota' || '.syncing', 'on', true);
+    INSERT INTO rota.queues (name) VALUES (put_queue.queue) ON CONFLICT (name) DO NOTHING;
+    -- A cap that somebody has set before any code spoke of it is theirs too.
+    UPDATE rota.queues q
+    SET declared_max_waiting = put_queue.max_waiting, declared_when_full = put_queue.when_full,
+        is_edited = q.is_edited OR (q.declared_when_full IS NULL AND q.max_waiting IS NOT NULL
+                                    AND (q.max_waiting, q.when_full) IS DISTINCT FROM (put_queue.max_waiting,
+                                        put_queue.when_full)),
+        max_waiting = CASE WHEN q.is_edited OR (q.declared_when_full IS NULL AND q.max_waiting IS NOT NULL)
+            THEN q.max_waiting ELSE put_queue.max_waiting END,
+        when_full = CASE WHEN q.is_edited OR (q.declared_when_full IS NULL AND q.max_waiting IS NOT NULL)
+            THEN q.when_full ELSE put_queue.when_full END
+    WHERE q.name = put_queue.queue;
+    PERFORM set_config('rota' || '.syncing', '', true);
+    RETURN true;
+END $$;
+
+-- Sets a queue back to what the code says; no cap, if it says nothing.
+-- Called by: sql/queues/reset.sql, users.
+CREATE FUNCTION rota.reset_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    was text := rota.say_why(reset_queue.actor, reset_queue.reason);
+BEGIN
+    UPDATE rota.queues q SET max_waiting = q.declared_max_waiting, when_full = coalesce(q.declared_when_full, 'refuse')
+    WHERE q.name = reset_queue.queue AND (q.max_waiting, q.when_full) IS DISTINCT FROM (q.declared_max_waiting,
+        coalesce(q.declared_when_full, 'refuse'));
+    PERFORM set_config('rota' || '.reason', was, true);
+END $$;
+
+-- What waits in a capped queue, counted up to so many: what is over that is full anyway.
+-- Called by: check_cap, tend_caps.
+CREATE FUNCTION rota.count_capped(of_queue text, most bigint) RETURNS bigint LANGUAGE sql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+    SELECT count(*) FROM (SELECT FROM rota.open_runs o WHERE o.is_capped AND o.queue = of_queue AND o.state <> 'running'
+        LIMIT most) w
+$$;
+
+-- Ends the least important runs that wait beyond the cap, of those the newest first. What has been at work before
+-- stays.
+-- Called by: check_cap, tend_caps.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.drop_lowest(of_queue text, most bigint) RETURNS integer LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_sort = off SET jit = off AS $$
+DECLARE
+    gone bigint[] := ARRAY(
+        SELECT o.id FROM rota.open_runs o
+        WHERE o.is_capped AND o.queue = of_queue AND o.state IN ('queued', 'scheduled') AND o.attempt = 0
+        ORDER BY o.queue DESC, o.priority DESC, o.seq DESC LIMIT most FOR UPDATE SKIP LOCKED);
+BEGIN
+    IF gone = '{}' THEN
+        RETURN 0;
+    END IF;
+    UPDATE rota.ledger g SET decision = 'skipped', reason = 'queue_full', run_id = NULL, enqueued_at = NULL,
+        state = NULL,
+        details = coalesce(g.details, '{}') || jsonb_build_object('queue', of_queue, 'run', o.id)
+    -- One by one and by id, not over all that schedules have open.
+    FROM unnest(gone) AS u (id) CROSS JOIN LATERAL (SELECT r.id, r.schedule_id, r.scheduled_for FROM rota.open_runs r
+        WHERE r.id = u.id OFFSET 0) o
+    WHERE o.schedule_id IS NOT NULL AND g.schedule_id = o.schedule_id AND g.nominal_at = o.scheduled_for
+      AND g.run_id = o.id;
+    PERFORM rota.end_waiting_runs(gone, 'cancelled', 'queue full');
+    INSERT INTO rota.count_changes (name, labels, amount)
+    VALUES ('runs_dropped', jsonb_build_object('queue', of_queue), cardinality(gone));
+    RETURN cardinality(gone);
+END $$;
+
+-- Whether the queue has a cap. RO032 if so many more runs do not fit and it refuses. It compares with what a worker
+-- counted about a second ago; where no worker has for a while, it counts itself.
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, retry_run, users.
+CREATE FUNCTION rota.check_cap(queue text, runs bigint DEFAULT 1) RETURNS boolean LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    q record;
+BEGIN
+    SELECT k.max_waiting, k.when_full, c.waiting, c.adopted_id IS NULL AS is_read,
+        c.counted_at < clock_timestamp() - make_interval(secs => 5 + c.took_ms / 50) AS is_old INTO q
+    FROM rota.queues k JOIN rota.queue_caps c ON c.queue = k.name
+    WHERE k.name = check_cap.queue AND k.max_waiting IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF q.is_old THEN
+        q.waiting := greatest(rota.count_capped(check_cap.queue, q.max_waiting + check_cap.runs + 100),
+            CASE WHEN NOT q.is_read THEN q.waiting END);
+        IF q.when_full = 'drop_lowest' AND q.waiting > q.max_waiting THEN
+            PERFORM rota.drop_lowest(check_cap.queue, q.waiting - q.max_waiting);
+        END IF;
+    END IF;
+    IF q.when_full = 'refuse' AND q.waiting + check_cap.runs > q.max_waiting THEN
+        PERFORM nextval('rota.queue_refusals');
+        RAISE EXCEPTION 'queue "%" is full: % in it, and % may%', check_cap.queue,
+            CASE q.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(q.waiting, 'run') || ' wait' END,
+            rota.number_words(q.max_waiting),
+            CASE WHEN check_cap.runs > 1 THEN format('; %s more do not fit', rota.number_words(check_cap.runs))
+                ELSE '' END
+            USING ERRCODE = 'RO032',
+                HINT = 'Enqueue again when some have started, raise the cap (rota queues set --max-waiting), or let the least '
+                'important ones go (--when-full drop_lowest).';
+    END IF;
+    RETURN true;
+END $$;
+
+-- Whether the runs of a schedule would be refused: its times are skipped.
+-- Called by: note_skipped_inits, run_inits, sql/schedules/read_due.sql.
+CREATE FUNCTION rota.has_full_queue(of_schedule bigint) RETURNS boolean LANGUAGE sql STABLE
+SET enable_seqscan = off SET jit = off AS $$
+    SELECT EXISTS (
+        SELECT FROM rota.schedules s JOIN rota.jobs j ON j.name = s.job
+        JOIN rota.queues q ON q.name = coalesce(s.queue, j.queue) AND q.max_waiting IS NOT NULL
+            AND q.when_full = 'refuse'
+        JOIN rota.queue_caps c ON c.queue = q.name AND c.waiting >= q.max_waiting
+        WHERE s.id = of_schedule)
+$$;
+
+-- One turn of a worker: counts what waits in capped queues, drops what is too much, marks runs from before a cap.
+-- Answers how much it did and after how many seconds somebody should look again; NULL: there is no cap.
+-- Called by: sql/tenants/tend.sql.
+-- Locks: "caps" if it is free, rows that nobody else has locked.
+CREATE FUNCTION rota.tend_caps(max_runs integer DEFAULT 5000, OUT moved integer, OUT next_seconds double precision)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET lock_timeout = '5s' AS $$
+DECLARE
+    turn    timestamptz := clock_timestamp();
+    began   timestamptz;
+    one     record;
+    found   bigint;
+    seen    integer;
+    last_id bigint;
+    is_read boolean;
+BEGIN
+    moved := 0;
+    IF NOT EXISTS (SELECT FROM rota.queue_caps) THEN
+        RETURN;
+    END IF;
+    next_seconds := 1;
+    IF NOT rota.try_lock('caps') THEN
+        RETURN;
+    END IF;
+    FOR one IN SELECT q.name, q.max_waiting, q.when_full, c.waiting, c.adopted_id FROM rota.queue_caps c
+        JOIN rota.queues q ON q.name = c.queue
+               WHERE q.max_waiting IS NOT NULL ORDER BY q.name LOOP
+        began := clock_timestamp();
+        is_read := one.adopted_id IS NULL;
+        IF NOT is_read THEN
+            SELECT max(r.id), count(*) INTO last_id, seen
+            FROM (SELECT o.id FROM rota.open_runs o WHERE o.id > one.adopted_id ORDER BY o.id LIMIT max_runs) r;
+            UPDATE rota.open_runs o SET is_capped = true
+            WHERE o.id = ANY (ARRAY(SELECT w.id FROM rota.open_runs w WHERE w.id > one.adopted_id AND w.id <= last_id
+                AND w.queue = one.name
+                                    AND NOT w.is_capped ORDER BY w.id FOR UPDATE SKIP LOCKED));
+            is_read := seen < max_runs;
+            moved := moved + seen;
+        END IF;
+        -- Until all are marked, what was known when the cap was set. Beyond the cap, as many as are dropped in one
+        -- turn: a long queue takes longer to be counted than to lose some.
+        found := CASE WHEN is_read THEN rota.count_capped(one.name, one.max_waiting + 4 * max_runs)
+            ELSE one.waiting END;
+        IF is_read AND one.when_full = 'drop_lowest' AND found > one.max_waiting THEN
+            seen := rota.drop_lowest(one.name, found - one.max_waiting);
+            moved := moved + seen;
+            found := found - seen;
+        END IF;
+        UPDATE rota.queue_caps c SET waiting = found, counted_at = clock_timestamp(), took_ms = extract(epoch
+            FROM clock_timestamp() - began) * 1000,
+            full_since = CASE WHEN found >= one.max_waiting THEN coalesce(c.full_since, rota.now()) END,
+            adopted_id = CASE WHEN NOT is_read THEN last_id END
+        WHERE c.queue = one.name;
+    END LOOP;
+    -- At most a tenth of somebody's time goes into it.
+    next_seconds := greatest(next_seconds, 10 * extract(epoch FROM clock_timestamp() - turn));
 END $$;
 
 -- 06_workers.sql
@@ -1123,6 +1445,9 @@ CREATE TABLE rota.open_runs (
     limit_keys      text[] COLLATE "C",              -- what it must have to start; sequences first
     slots           text[] COLLATE "C",              -- what it has
     limit_key       text COLLATE "C",                -- what it waits for now
+    -- Runs of capped queues, ready, held and for later alike. A claim changes nothing that the index knows, and others
+    -- are not in it.
+    is_capped       boolean NOT NULL DEFAULT false,
     CONSTRAINT open_runs_pkey PRIMARY KEY (id),
     -- Never NULL: what counts is that the values are made ones of their domains.
     CONSTRAINT open_runs_sound CHECK (num_nulls(
@@ -1157,6 +1482,7 @@ CREATE INDEX open_runs_held ON rota.open_runs (held_by, job, held_at) WHERE held
 CREATE INDEX open_runs_slots ON rota.open_runs (id) WHERE slots IS NOT NULL;
 CREATE INDEX open_runs_held_of_tenant ON rota.open_runs (held_by, tenant, seq)
     WHERE held_by = 'tenant' OR held_by = 'limit' AND tenant <> '';
+CREATE INDEX open_runs_capped ON rota.open_runs (queue, priority, seq) WHERE is_capped;
 
 -- History. keep_class comes first, so that what is kept longer lies in partitions of its own.
 -- The last attempt is part of the row; earlier ones are rows of past_attempts.
@@ -1399,7 +1725,7 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
 $$;
 
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: users.
+-- Called by: admin/runs.py, users.
 CREATE FUNCTION rota.enqueue(
     job text,
     payload jsonb DEFAULT '{}',
@@ -1462,9 +1788,10 @@ DECLARE
     o_found boolean;
     is_burst boolean := false;
     latest timestamptz;
+    capped boolean := false;
 BEGIN
     SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits INTO def
+        s.has_limits, s.capped_queues INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(enqueue_run.job);
@@ -1524,8 +1851,9 @@ BEGIN
                 SET payload = enqueue_run.payload, validated_by = enqueue_run.validated_by, queue = enqueue_run.queue,
                     priority = coalesce(enqueue_run.priority, def.priority), run_at = at,
                     state = CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
-                    held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, limit_keys = keys,
-                    limit_key = keys[1], slots = NULL,
+                    held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END,
+                    is_capped = (enqueue_run.queue = ANY (def.capped_queues)), limit_keys = keys, limit_key = keys[1],
+                    slots = NULL,
                     seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(), expires_at = enqueue_run.expires_at,
                     max_attempts = greatest(coalesce(enqueue_run.max_attempts, def.max_attempts), o.attempts_used + 1),
                     timeout_seconds = enqueue_run.timeout_seconds, backoff = enqueue_run.backoff,
@@ -1569,20 +1897,23 @@ BEGIN
         END IF;
     END IF;
 
+    IF enqueue_run.queue = ANY (def.capped_queues) THEN
+        capped := rota.check_cap(enqueue_run.queue);
+    END IF;
     IF enqueue_run.tenant <> '' THEN
         PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(enqueue_run.payload::text));
     END IF;
     -- clock_timestamp(): the caller's transaction may be minutes old.
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
-        validated_by, limit_keys, limit_key, held_by)
+        validated_by, limit_keys, limit_key, held_by, is_capped)
     VALUES (run_id, run_id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled'
         ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, enqueue_run.payload,
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
         enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
         enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
         enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
-        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END);
+        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped);
 
     IF at > def.clock THEN
         PERFORM rota.wake_later(at - def.clock);
@@ -1642,6 +1973,7 @@ BEGIN
     WHERE j.name = enqueue_plain.job AND jsonb_typeof(enqueue_plain.payload) = 'object'
       AND pg_column_size(enqueue_plain.payload) <= s.payload_bytes
       AND (enqueue_plain.validated_by IS NOT NULL OR octet_length(enqueue_plain.payload::text) <= 200)
+      AND coalesce(enqueue_plain.queue, j.queue) <> ALL (s.capped_queues)
       AND NOT (s.has_limits AND EXISTS (SELECT FROM rota.limits l
           WHERE l.jobs IS NULL OR enqueue_plain.job = ANY (l.jobs)))
       AND (enqueue_plain.priority BETWEEN 0 AND 9) IS NOT FALSE
@@ -1692,9 +2024,10 @@ DECLARE
     at    timestamptz;
     ids   bigint[];
     lane  text;
+    capped boolean := false;
 BEGIN
-    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits AND EXISTS (SELECT FROM rota.limits l
+    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues,
+        statement_timestamp() + s.clock_offset AS clock, s.has_limits AND EXISTS (SELECT FROM rota.limits l
             WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
     IF NOT FOUND THEN
@@ -1710,6 +2043,9 @@ BEGIN
         enqueue_batch.tags, enqueue_batch.tenant);
     at := coalesce(enqueue_batch.run_at, def.clock + enqueue_batch.delay, def.clock);
     lane := coalesce(enqueue_batch.queue, def.queue);
+    IF lane = ANY (def.capped_queues) THEN
+        capped := rota.check_cap(lane, jsonb_array_length(payloads));
+    END IF;
     IF enqueue_batch.tenant <> '' THEN
         PERFORM rota.check_quota(enqueue_batch.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
     END IF;
@@ -1717,13 +2053,13 @@ BEGIN
     WITH inserted AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
-            limit_keys, limit_key, held_by)
+            limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
             lane, enqueue_batch.job, coalesce(enqueue_batch.tenant, ''), payload,
             coalesce(enqueue_batch.priority, def.priority), coalesce(enqueue_batch.max_attempts, def.max_attempts),
             enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, enqueue_batch.tags,
             enqueue_batch.metadata, enqueue_batch.triggered_by, enqueue_batch.validated_by,
-            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END
+            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped
         FROM (SELECT w.*, CASE WHEN def.has_limits
             THEN rota.limit_keys_of(enqueue_batch.job, lane, coalesce(enqueue_batch.tenant, ''), NULL,
             w.payload) END AS keys FROM (
@@ -1784,6 +2120,7 @@ DECLARE
     soonest timestamptz;
     clock   timestamptz := rota.now();
     limited boolean := (SELECT s.has_limits FROM rota.settings s);
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);
     ids     bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
     twins   boolean[] := array_fill(false, ARRAY[cardinality(payloads)]);
 BEGIN
@@ -1809,6 +2146,14 @@ BEGIN
         twins[wanted.n] := made.is_duplicate;
     END LOOP;
 
+    IF capped <> '{}' THEN
+        PERFORM rota.check_cap(q.lane, q.runs)
+        FROM (SELECT coalesce(w.queue, j.queue) AS lane, count(*) AS runs
+              FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, queues, keys) AS w (payload, job,
+                  queue, key)
+              JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1]) WHERE w.key IS NULL GROUP BY 1 ORDER BY 1) q
+                  WHERE q.lane = ANY (capped);
+    END IF;
     IF tenants IS NOT NULL THEN
         PERFORM rota.check_quota(q.tenant, q.runs, q.bytes)
         FROM (SELECT w.tenant, count(*) AS runs, sum(octet_length(w.payload::text)) AS bytes
@@ -1838,13 +2183,13 @@ BEGIN
     ), inserted AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
-            limit_keys, limit_key, held_by)
+            limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, clock, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
             coalesce(queue, job_queue), job_name, coalesce(tenant, ''), payload, coalesce(priority, job_priority),
             coalesce(max_attempts, job_max_attempts), expires_at, timeout, backoff,
             tag_list, metadata,
             enqueue_many.triggered_by, validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
-                THEN 'limit' END
+            THEN 'limit' END, coalesce(queue, job_queue) = ANY (capped)
         FROM (SELECT w.*, CASE WHEN limited THEN rota.limit_keys_of(w.job_name, coalesce(w.queue, w.job_queue),
             coalesce(w.tenant, ''), NULL, w.payload) END AS keys
               FROM wanted w) w ORDER BY n
@@ -2365,7 +2710,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET ena
 $$;
 
 -- How much of a queue is a tenant's beside others that have work in it.
--- Called by: pick_shared, why_line.
+-- Called by: pick_shared, sql/tenants/shares.sql, why_line.
 CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANGUAGE sql STABLE SET jit = off AS $$
     SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
 $$;
@@ -2443,6 +2788,7 @@ BEGIN
             WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
               AND (from_queues = '{}' OR w.queue = ANY (from_queues))
               AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
+              AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
             ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING o.id INTO chosen;
         IF chosen IS NULL THEN
@@ -3460,6 +3806,7 @@ DECLARE
     open_state text;
     at     timestamptz;
     keys   text[];
+    capped boolean := false;
 BEGIN
     PERFORM rota.settle_expired(retry_run.run_id);
     place := rota.find_ended(retry_run.run_id);
@@ -3492,6 +3839,9 @@ BEGIN
         END IF;
     END IF;
     DELETE FROM rota.cancel_requests c WHERE c.run_id = old.id;
+    IF EXISTS (SELECT FROM rota.settings s WHERE old.queue = ANY (s.capped_queues)) THEN
+        capped := rota.check_cap(old.queue);
+    END IF;
     IF EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
         keys := rota.limit_keys_of(old.job, old.queue, old.tenant, old.schedule,
             coalesce(retry_run.payload, old.payload));
@@ -3507,14 +3857,15 @@ BEGIN
     END IF;
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         attempt, attempts_used, max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata,
-        triggered_by, schedule, scheduled_for, schedule_id, last_error, error_group, limit_keys, limit_key, held_by)
+        triggered_by, schedule, scheduled_for, schedule_id, last_error, error_group, limit_keys, limit_key, held_by,
+        is_capped)
     VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at,
         CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant,
         coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
         old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL,
         old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
         old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
-        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END);
+        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END, capped);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload',
@@ -3976,6 +4327,9 @@ CREATE TABLE rota.schedules (
         CASE WHEN paused_at IS NOT NULL THEN paused_until
              WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
              ELSE next_run_at END) STORED,
+    -- Schedules that are due at one instant are spread over a few seconds, unless they say burst_allowed. The start of
+    -- the run moves (run_at), the nominal time does not.
+    burst_allowed        boolean NOT NULL DEFAULT false,
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
@@ -3987,12 +4341,12 @@ CREATE INDEX schedules_finished ON rota.schedules (finished_at) WHERE finished_a
 CREATE INDEX schedules_parked ON rota.schedules (retry_at) WHERE parked_at IS NOT NULL;
 CREATE INDEX schedules_due ON rota.schedules (due_at, id) WHERE is_ticking AND init IS NULL;
 CREATE INDEX schedules_stopped ON rota.schedules (paused_at) WHERE paused_by = 'rota' AND paused_at IS NOT NULL;
-CREATE TRIGGER schedules_edits BEFORE UPDATE OF
-    description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-    start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-    grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority,
-    max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished
-ON rota.schedules FOR EACH ROW WHEN (OLD.code IS NOT NULL) EXECUTE FUNCTION rota.note_edits();
+CREATE TRIGGER schedules_edits BEFORE UPDATE OF description, tags, metadata, cron, interval_seconds, run_at, init,
+    has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar,
+    on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs,
+    pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
+    run_metadata, is_enabled, delete_when_finished ON rota.schedules FOR EACH ROW WHEN ((old.code IS NOT NULL))
+    EXECUTE FUNCTION rota.note_edits();
 CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system)
     EXECUTE FUNCTION rota.keep_system();
 
@@ -4116,12 +4470,12 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER schedules_check BEFORE INSERT OR UPDATE OF
-    name, tenant, job, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at,
-    end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
-    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
-    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason
-ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.check_schedule();
+CREATE TRIGGER schedules_check BEFORE INSERT OR UPDATE OF name, tenant, job, cron, interval_seconds, run_at, init,
+    has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar,
+    on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs,
+    pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
+    run_metadata, is_enabled, paused_at, paused_until, pause_reason ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.check_schedule();
 
 -- Trigger: schedules have the same least timeout as jobs and runs.
 CREATE FUNCTION rota.check_schedule_timeout() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4171,13 +4525,12 @@ BEGIN
     NEW.edit_version := OLD.edit_version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
     RETURN NEW;
 END $$;
-CREATE TRIGGER schedules_version BEFORE UPDATE OF
-    name, tenant, job, description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap,
-    fold, every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-    catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
-    queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until,
-    pause_reason, delete_when_finished
-ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_edit_version();
+CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description, tags, metadata, cron,
+    interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs,
+    jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
+    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
+    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished
+    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_edit_version();
 
 -- Trigger: writes who changed what, and wakes the tick.
 CREATE FUNCTION rota.audit_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4206,13 +4559,12 @@ BEGIN
     PERFORM pg_notify('rota', 'schedules');
     RETURN NULL;
 END $$;
-CREATE TRIGGER schedules_audit AFTER INSERT OR DELETE OR UPDATE OF
-    name, tenant, job, description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap,
-    fold, every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-    catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
-    queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until,
-    pause_reason, delete_when_finished, moved_to
-ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.audit_schedule();
+CREATE TRIGGER schedules_audit AFTER INSERT OR DELETE OR UPDATE OF name, tenant, job, description, tags, metadata, cron,
+    interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs,
+    jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
+    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
+    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished,
+    moved_to ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.audit_schedule();
 
 -- Trigger: writes to the audit that somebody moved the next time of a schedule, and wakes the tick.
 CREATE FUNCTION rota.audit_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4505,6 +4857,58 @@ SET enable_seqscan = off SET jit = off AS $$
     WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
 $$;
 
+-- An instant at which many are due: how many there were when the first of them was looked at, and how many have been
+-- given a place.
+CREATE TABLE rota.bursts (
+    at        timestamptz PRIMARY KEY,
+    schedules integer NOT NULL,
+    taken     integer NOT NULL,
+    noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE rota.bursts IS 'Instants at which many schedules are due, and how many of them have their place.';
+
+-- The places, from 0, of schedules that a tick is about to decide, and how many are due at the same instant; nothing of
+-- those that are not spread: because they say so, spread themselves (jitter), enqueue nothing (shadow), or are no more
+-- than `free` at that instant. Ticks take schedules by their numbers, so that one has about the same place each time.
+-- Called by: sql/schedules/read_due.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.take_places(ids bigint[], free integer) RETURNS TABLE (id bigint, place integer, crowd integer)
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH due AS MATERIALIZED (
+        SELECT s.id, s.due_at, row_number() OVER (PARTITION BY s.due_at ORDER BY s.id) AS n,
+            count(*) OVER (PARTITION BY s.due_at) AS here
+        FROM unnest(ids) AS u (id) CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = u.id OFFSET 0) s
+        WHERE s.is_ticking AND s.init IS NULL AND s.due_at = s.next_run_at AND NOT s.burst_allowed
+          AND s.jitter_seconds = 0 AND NOT s.is_shadow
+    ), noted AS (
+        INSERT INTO rota.bursts AS b (at, schedules, taken)
+        SELECT d.due_at, c.schedules, d.here FROM due d CROSS JOIN LATERAL (
+            -- Those of the first ticks are no longer due: what the first one counted holds.
+            SELECT coalesce((SELECT k.schedules FROM rota.bursts k WHERE k.at = d.due_at), (
+                SELECT count(*)::integer FROM rota.schedules s
+                WHERE s.is_ticking AND s.init IS NULL AND s.due_at = d.due_at
+                   -- OFFSET: counted once, though it is asked twice
+                   AND s.due_at = s.next_run_at AND NOT s.burst_allowed AND s.jitter_seconds = 0 AND NOT s.is_shadow))
+                       AS schedules OFFSET 0) c
+        WHERE d.n = 1 AND c.schedules > free ORDER BY d.due_at
+        ON CONFLICT (at) DO UPDATE SET taken = b.taken + excluded.taken
+        RETURNING b.at, b.schedules, b.taken
+    )
+    SELECT d.id, (n.taken - d.here + d.n - 1)::integer, n.schedules FROM due d JOIN noted n ON n.at = d.due_at;
+    IF FOUND THEN
+        DELETE FROM rota.bursts b WHERE b.at = ANY (ARRAY(
+            SELECT o.at FROM rota.bursts o WHERE o.noted_at < clock_timestamp() - interval '1 hour' ORDER BY o.at
+            LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    END IF;
+END $$;
+
 -- The tick, second half: one statement writes cursors, ledger and runs, for those schedules only that are as they
 -- were read. ticks is an array of {id, version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
 -- is_moved, is_finished, occurrences: [{nominal_at, through_at, count, decision, reason, is_moved, start_at,
@@ -4523,6 +4927,7 @@ DECLARE
     touched text[];
     soonest timestamptz;
     limited boolean := (SELECT s.has_limits FROM rota.settings s);
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);
 BEGIN
     -- A tick that a crash of the server forgets is one that never was: its runs are gone with it, and the next tick
     -- decides again. Whoever claimed one of them has flushed the tick too, as commits are flushed in their order.
@@ -4573,7 +4978,7 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, held_by, queue, job, tenant,
             payload, priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for,
-            schedule_id, limit_keys, limit_key)
+            schedule_id, limit_keys, limit_key, is_capped)
         SELECT n.run_id, n.run_id, clock, clock_timestamp(), w.start_at,
             CASE WHEN w.start_at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
             CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND w.start_at <= clock THEN 'limit' END,
@@ -4582,7 +4987,7 @@ BEGIN
             jsonb_build_object('type', CASE w.decision WHEN 'caught_up' THEN 'catch_up' ELSE 'scheduler' END,
                 'schedule', w.name,
                                'since', w.last_success_for),
-            w.name, w.nominal_at, w.id, k.keys, k.keys[1]
+            w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped)
         FROM noted n JOIN wanted w ON w.new_run_id = n.run_id JOIN rota.jobs j ON j.name = w.job
         CROSS JOIN LATERAL (SELECT CASE WHEN limited
             THEN rota.limit_keys_of(w.job, coalesce(w.queue, j.queue), w.tenant, w.name,
@@ -4948,14 +5353,16 @@ BEGIN
         EXIT WHEN FOUND;
         INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
             description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
-            every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-            catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
-            delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
+            every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+            catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+            requires, is_shadow, delete_when_finished, payload, queue, priority,
+            max_attempts, timeout_seconds, run_tags, run_metadata)
         VALUES (put_schedule.tenant, put_schedule.name, wanted.job, 'code', said, coalesce(wanted.is_enabled, true),
             wanted.description, wanted.tags, wanted.metadata, wanted.cron, wanted.interval_seconds, wanted.run_at,
             wanted.init, wanted.has_seconds, wanted.timezone, wanted.gap, wanted.fold, wanted.every_from,
-            wanted.start_at, wanted.end_at, wanted.max_runs, wanted.jitter_seconds, wanted.calendar, wanted.on_closed,
-            wanted.catch_up, wanted.catch_up_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
+            wanted.start_at, wanted.end_at, wanted.max_runs, wanted.jitter_seconds,
+            coalesce(wanted.burst_allowed, false), wanted.calendar, wanted.on_closed, wanted.catch_up,
+            wanted.catch_up_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
             wanted.max_concurrent_runs, wanted.pause_after_failures, wanted.requires, wanted.is_shadow,
             wanted.delete_when_finished, wanted.payload, wanted.queue, wanted.priority,
             wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
@@ -4975,15 +5382,17 @@ BEGIN
     UPDATE rota.schedules s SET job = wanted.job, origin = 'code', code = said,
         edited = rota.still_edited(to_jsonb(s), s.edited, said), (is_enabled,
             description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
-            every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-            catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
-            delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
+            every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+            catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+            requires, is_shadow, delete_when_finished, payload, queue, priority,
+            max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
             r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-            r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-            r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs,
-            r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload, r.queue, r.priority,
-            r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+            r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+            coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds,
+            r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires,
+            r.is_shadow, r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds,
+            r.run_tags, r.run_metadata
         FROM jsonb_populate_record(s, said - rota.kept_fields(s.edited)) r)
     WHERE s.id = stored.id;
     PERFORM set_config('rota' || '.syncing', '', true);
@@ -5011,15 +5420,16 @@ BEGIN
     -- By tenant and name, so that two starting processes cannot deadlock.
     INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished,
-        payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
+        delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
     SELECT w.tenant, w.name, r.job, 'code', said[w.place], coalesce(r.is_enabled, true),
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
-        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload,
-        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
+        r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
+        r.run_metadata
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, declared[w.place]) r
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = w.tenant AND s.name = w.name)
@@ -5041,15 +5451,16 @@ BEGIN
     UPDATE rota.schedules s SET job = declared[w.place] ->> 'job', origin = 'code', code = said[w.place],
         edited = rota.still_edited(to_jsonb(s), s.edited, said[w.place]), (is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished,
-        payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
+        delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
-        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload,
-        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
+        r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
+        r.run_metadata
         FROM jsonb_populate_record(s, said[w.place] - rota.kept_fields(s.edited)) r)
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     WHERE s.tenant = w.tenant AND s.name = w.name
@@ -5584,15 +5995,16 @@ BEGIN
         job = w.job, code = w.code,
         edited = CASE WHEN w.job = ANY (forced) THEN '{}' ELSE rota.still_edited(to_jsonb(s), s.edited, w.code) END,
         (description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
-        every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
-        queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished) = (
+        every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+        catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires,
+        is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
+        run_metadata, is_enabled, delete_when_finished) = (
         SELECT r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds,
             r.timezone, r.gap, r.fold, r.every_from, r.start_at, r.end_at,
-        r.max_runs, r.jitter_seconds, r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
-        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload,
-        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
-        r.run_metadata, r.is_enabled, r.delete_when_finished
+        r.max_runs, r.jitter_seconds, coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up,
+        r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
+        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload, r.queue, r.priority,
+        r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata, r.is_enabled, r.delete_when_finished
         FROM jsonb_populate_record(s, w.code - CASE WHEN w.job = ANY (forced) THEN '{}'::text[]
             ELSE rota.kept_fields(s.edited) END) r)
     FROM rota.read_schedules(definitions, of_jobs) w
@@ -5600,15 +6012,16 @@ BEGIN
       AND (s.code IS DISTINCT FROM w.code OR s.job <> w.job OR w.job = ANY (forced));
     INSERT INTO rota.schedules (name, job, origin, code,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue,
-        priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished)
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
+        queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished)
     SELECT w.name, w.job, 'definition', w.code,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
-        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload, r.queue, r.priority,
-        r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata, r.is_enabled, r.delete_when_finished
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload,
+        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
+        r.run_metadata, r.is_enabled, r.delete_when_finished
     FROM rota.read_schedules(definitions, of_jobs) w
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, w.code) r
     WHERE NOT EXISTS (SELECT FROM rota.dropped_schedules d WHERE d.tenant = '' AND d.name = w.name)
@@ -5654,6 +6067,7 @@ LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
     clock   timestamptz := rota.now();
     starter rota.workers;
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);
 BEGIN
     SELECT * INTO starter FROM rota.workers w WHERE w.id = for_worker;
     IF NOT EXISTS (SELECT FROM rota.schedules s WHERE s.init IS NOT NULL) THEN
@@ -5672,7 +6086,7 @@ BEGIN
           AND j.is_enabled AND j.deleted_from_code_at IS NULL
           AND j.application IN ('', starter.application) AND (j.code IS NULL OR j.name = ANY (starter.jobs))
           AND coalesce(s.start_at <= clock, true) AND coalesce(s.end_at >= clock, true)
-          AND coalesce(s.run_count < s.max_runs, true)
+          AND coalesce(s.run_count < s.max_runs, true) AND (capped = '{}' OR NOT rota.has_full_queue(s.id))
     ), free AS MATERIALIZED (
         SELECT s.id FROM rota.schedules s WHERE s.id IN (SELECT d.id FROM due d) FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
@@ -5695,12 +6109,13 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id,
-            limit_keys, limit_key, held_by)
+            limit_keys, limit_key, held_by, is_capped)
         SELECT t.run_id, t.run_id, clock, clock_timestamp(), clock, 'queued', coalesce(d.queue, d.job_queue), d.job,
             d.tenant, coalesce(d.payload, d.default_payload, '{}'), coalesce(d.priority, d.job_priority),
             coalesce(d.max_attempts, d.job_attempts), d.timeout_seconds, d.run_tags, d.run_metadata,
             jsonb_build_object('type', 'scheduler', 'schedule', d.name, 'init', t.marker, 'since', d.last_success_for),
-            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END
+            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END,
+            coalesce(d.queue, d.job_queue) = ANY (capped)
         FROM taken t JOIN due d ON d.id = t.schedule_id
         CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT s.has_limits FROM rota.settings s)
             THEN rota.limit_keys_of(d.job, coalesce(d.queue, d.job_queue), d.tenant, d.name,
@@ -5741,7 +6156,7 @@ BEGIN
         CASE WHEN NOT s.is_enabled THEN 'disabled'
              WHEN coalesce(s.paused_until > clock, s.paused_at IS NOT NULL) THEN 'paused'
              WHEN rota.job_refusal(j.name) IS NOT NULL THEN rota.job_refusal(j.name)
-             WHEN s.is_shadow THEN 'shadow' END AS reason) m
+             WHEN s.is_shadow THEN 'shadow' WHEN rota.has_full_queue(s.id) THEN 'queue_full' END AS reason) m
     WHERE s.init IS NOT NULL AND s.finished_at IS NULL AND s.parked_at IS NULL AND m.marker IS NOT NULL
       AND m.reason IS NOT NULL
       AND j.application IN ('', starter.application)
@@ -6169,18 +6584,19 @@ $$;
 
 -- Jobs that are bound to the event, and whether they get this one: by one of their bindings, if several match.
 -- Called by: deliver, emit_many.
-CREATE FUNCTION rota.bound_jobs(event text, payload jsonb) RETURNS TABLE (job text, fits boolean, is_enabled boolean)
-LANGUAGE sql STABLE SET jit = off AS $$
+CREATE FUNCTION rota.bound_jobs(event text, payload jsonb)
+RETURNS TABLE (job text, fits boolean, is_enabled boolean, rule jsonb, queue text) LANGUAGE sql STABLE
+SET jit = off AS $$
     SELECT b.job, bool_or((b.has_values IS NULL OR bound_jobs.payload @> b.has_values)
         AND (b.test IS NULL OR coalesce(bound_jobs.payload @@ b.test, false))),
-           j.is_enabled
+           j.is_enabled, j.event_delivery, j.queue
     FROM (SELECT e.job, e.has_values, e.test FROM rota.event_bindings e
         WHERE e.pattern = bound_jobs.event AND NOT e.is_pattern
           UNION ALL
           SELECT p.job, p.has_values, p.test FROM rota.event_bindings p
           WHERE p.is_pattern AND bound_jobs.event LIKE p.like_pattern) b
     JOIN rota.jobs j ON j.name = b.job
-    GROUP BY b.job, j.is_enabled ORDER BY b.job
+    GROUP BY b.job, j.is_enabled, j.event_delivery, j.queue ORDER BY b.job
 $$;
 
 -- Trigger: rota.event_bindings holds what the jobs say in events and event_filters, made ready for emit.
@@ -6387,7 +6803,7 @@ CREATE FUNCTION rota.has_event_room(at timestamptz) RETURNS boolean LANGUAGE sql
 $$;
 
 -- What triggered_by says of the runs of an event.
--- Called by: emit, emit_many, replay_events.
+-- Called by: emit, emit_many, replay_bursts, replay_events.
 CREATE FUNCTION rota.event_trigger(event text, event_id bigint, actor text, role text, source jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', event, 'event_id', event_id, 'actor', actor,
@@ -6477,7 +6893,7 @@ BEGIN
     END IF;
     told := rota.deliver(emit.event, made.id, emit.payload, emit.tenant, CASE WHEN emit.period_seconds IS NULL
         THEN emit.key END, emit.key_seconds, emit.metadata,
-            rota.event_trigger(emit.event, made.id, made.actor, made.role, made.source));
+            rota.event_trigger(emit.event, made.id, made.actor, made.role, made.source), emit.key);
     INSERT INTO rota.events (tenant, name, id, at, payload, key, actor, role, source, metadata, deliveries)
     VALUES (emit.tenant, emit.event, made.id, made.clock, emit.payload, emit.key, made.actor, made.role, made.source,
         emit.metadata, told);
@@ -6500,6 +6916,7 @@ DECLARE
     fit    record;
     ids    bigint[];
     runs   bigint[];
+    got    jsonb[];
     places bigint[] := '{}';        -- of what each job got, with the place of the event
     told   jsonb[] := '{}';
 BEGIN
@@ -6520,7 +6937,7 @@ BEGIN
         PERFORM rota.ensure_partitions(made.clock, made.clock);
     END IF;
     ids := ARRAY(SELECT nextval('rota.event_ids') FROM generate_series(1, cardinality(payloads)));
-    FOR bound IN SELECT b.job, b.is_enabled FROM rota.bound_jobs(emit_many.event, '{}') b LOOP
+    FOR bound IN SELECT b.job, b.is_enabled, b.rule, b.queue FROM rota.bound_jobs(emit_many.event, '{}') b LOOP
         SELECT coalesce(array_agg(w.payload ORDER BY w.n) FILTER (WHERE w.fits), '{}') AS payloads,
                array_agg(coalesce(w.tenant, '') ORDER BY w.n) FILTER (WHERE w.fits) AS tenants,
                array_agg(w.id ORDER BY w.n) FILTER (WHERE w.fits) AS ids, array_agg(w.n ORDER BY w.n)
@@ -6537,15 +6954,24 @@ BEGIN
         places := places || fit.others;
         told := told || ARRAY(SELECT jsonb_build_object('job', bound.job, 'skipped', 'filter') FROM unnest(fit.others));
         CONTINUE WHEN fit.payloads = '{}';
-        runs := ARRAY(SELECT r.run_id FROM rota.enqueue_many(jobs => ARRAY[bound.job], payloads => fit.payloads,
-            tenants => fit.tenants, triggered_by => rota.event_trigger(emit_many.event, NULL, made.actor, made.role,
-                emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n)
-            ORDER BY r.n);
-        PERFORM rota.name_events(runs, fit.ids);
+        IF bound.rule IS NOT NULL THEN
+            got := ARRAY(SELECT b.told FROM rota.deliver_bursts(bound.job, bound.rule, bound.queue,
+                array_fill(emit_many.event, ARRAY[cardinality(fit.ids)]), '{}', fit.payloads, fit.tenants, '{}',
+                ARRAY(SELECT rota.event_trigger(emit_many.event, i, made.actor, made.role, emit_many.source)
+                      FROM unnest(fit.ids) WITH ORDINALITY AS u (i, n) ORDER BY u.n)) b ORDER BY b.place);
+        ELSE
+            runs := ARRAY(SELECT r.run_id FROM rota.enqueue_many(jobs => ARRAY[bound.job], payloads => fit.payloads,
+                tenants => fit.tenants, triggered_by => rota.event_trigger(emit_many.event, NULL, made.actor, made.role,
+                    emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n)
+                ORDER BY r.n);
+            PERFORM rota.name_events(runs, fit.ids);
+            got := ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id)
+                FROM unnest(runs) WITH ORDINALITY AS r (run_id, n) ORDER BY r.n);
+        END IF;
         places := places || fit.places;
-        told := told || ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id)
-                                     || CASE WHEN bound.is_enabled THEN jsonb '{}' ELSE '{"is_disabled": true}' END
-                              FROM unnest(runs) WITH ORDINALITY AS r (run_id, n) ORDER BY r.n);
+        told := told || CASE WHEN bound.is_enabled THEN got
+            ELSE ARRAY(SELECT g.one || '{"is_disabled": true}' FROM unnest(got) WITH ORDINALITY AS g (one, n)
+                ORDER BY g.n) END;
     END LOOP;
     INSERT INTO rota.events (tenant, name, id, at, payload, actor, role, source, deliveries)
     SELECT coalesce(w.tenant, ''), emit_many.event, w.id, made.clock, w.payload, made.actor, made.role,
@@ -6561,40 +6987,167 @@ END $$;
 -- Starts what is bound to an event that has its number, and answers the deliveries.
 -- Called by: emit.
 CREATE FUNCTION rota.deliver(event text, event_id bigint, payload jsonb, tenant text, key text,
-    key_seconds double precision, metadata jsonb, triggered_by jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE
-        SET jit = off AS $$
+    key_seconds double precision, metadata jsonb, triggered_by jsonb, event_key text) RETURNS jsonb
+        LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     one  record;
     run  record;
     made jsonb[] := '{}';
+    told jsonb;
 BEGIN
     FOR one IN SELECT * FROM rota.bound_jobs(deliver.event, deliver.payload) LOOP
         IF NOT one.fits THEN
             made := made || jsonb_build_object('job', one.job, 'skipped', 'filter');
             CONTINUE;
+        ELSIF one.rule IS NOT NULL THEN
+            told := (SELECT b.told FROM rota.deliver_bursts(one.job, one.rule, one.queue, ARRAY[deliver.event],
+                ARRAY[deliver.event_key], ARRAY[deliver.payload], ARRAY[deliver.tenant], ARRAY[deliver.metadata],
+                ARRAY[deliver.triggered_by]) b);
+        ELSE
+            SELECT r.run_id, r.is_duplicate INTO run
+            FROM rota.enqueue_run(job => one.job, payload => deliver.payload, key => deliver.key,
+                key_seconds => deliver.key_seconds, tenant => deliver.tenant, metadata => deliver.metadata,
+                triggered_by => deliver.triggered_by) r;
+            IF NOT run.is_duplicate THEN
+                PERFORM nextval('rota.event_starts');
+            END IF;
+            told := jsonb_build_object('job', one.job, 'run', run.run_id) || CASE WHEN run.is_duplicate
+                THEN jsonb '{"is_duplicate": true}' ELSE '{}' END;
         END IF;
-        SELECT r.run_id, r.is_duplicate INTO run
-        FROM rota.enqueue_run(job => one.job, payload => deliver.payload, key => deliver.key,
-            key_seconds => deliver.key_seconds, tenant => deliver.tenant, metadata => deliver.metadata,
-            triggered_by => deliver.triggered_by) r;
-        IF NOT run.is_duplicate THEN
-            PERFORM nextval('rota.event_starts');
-        END IF;
-        made := made || (jsonb_build_object('job', one.job, 'run', run.run_id)
-            || CASE WHEN run.is_duplicate THEN jsonb '{"is_duplicate": true}' ELSE '{}' END
-            || CASE WHEN one.is_enabled THEN jsonb '{}' ELSE '{"is_disabled": true}' END);
+        made := made || (told || CASE WHEN one.is_enabled THEN jsonb '{}' ELSE '{"is_disabled": true}' END);
     END LOOP;
     RETURN nullif(to_jsonb(made), '[]');
 END $$;
 
+-- What is wrong with a rule, in words; NULL: nothing.
+-- Called by: check_event_delivery.
+CREATE FUNCTION rota.delivery_fault(rule jsonb) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE
+        WHEN jsonb_typeof(rule) <> 'object' THEN 'is not a JSON object'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(rule) k
+            WHERE k NOT IN ('debounce_seconds', 'longest_seconds', 'throttle_seconds', 'key'))
+            THEN format('has no "%s"', (SELECT min(k) FROM jsonb_object_keys(rule) k
+                WHERE k NOT IN ('debounce_seconds', 'longest_seconds', 'throttle_seconds', 'key')))
+        WHEN (rule ? 'debounce_seconds') = (rule ? 'throttle_seconds')
+            THEN 'has either debounce_seconds or throttle_seconds'
+        WHEN rule ? 'longest_seconds' AND NOT rule ? 'debounce_seconds'
+            THEN 'has longest_seconds, which belongs to debounce_seconds'
+        WHEN jsonb_path_exists(rule, 'strict $.keyvalue() ? (@.key != "key" && @.value.type() != "number")')
+            THEN 'has a time that is not a number of seconds'
+        WHEN (coalesce(rule ->> 'debounce_seconds',
+            rule ->> 'throttle_seconds'))::numeric NOT BETWEEN 0.001 AND 31536000
+            THEN 'has a time that is not between 0.001 and 31536000 seconds (a year)'
+        WHEN (rule ->> 'longest_seconds')::numeric NOT BETWEEN (rule ->> 'debounce_seconds')::numeric AND 31536000
+            THEN 'has longest_seconds that are not between debounce_seconds and 31536000 (a year)'
+        WHEN rule ? 'key' AND jsonb_typeof(rule -> 'key') <> 'string' THEN 'has a key that is not a text'
+        WHEN rule ->> 'key' !~ '^[^[:cntrl:]]{1,200}$'
+            OR regexp_replace(rule ->> 'key', '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
+            THEN format('has the key "%s", which is no template', left(rule ->> 'key', 200))
+    END
+$$;
+
+-- Trigger: the rule of delivery follows the code until somebody touches it, as filters do.
+CREATE FUNCTION rota.check_event_delivery() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF rota.is_syncing() AND NEW.code ? 'event_delivery' AND NOT NEW.edited ? 'event_delivery' THEN
+        NEW.event_delivery := NEW.code -> 'event_delivery';
+    END IF;
+    NEW.event_delivery := nullif(NEW.event_delivery, 'null');
+    IF rota.delivery_fault(NEW.event_delivery) IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, 'event_delivery ' || rota.delivery_fault(NEW.event_delivery),
+            'Write for example {"debounce_seconds": 5, "longest_seconds": 60, "key": "order:{order_id}"} or {"throttle_seconds": 60}.');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER jobs_event_delivery BEFORE INSERT OR UPDATE OF code, event_delivery ON rota.jobs
+    FOR EACH ROW EXECUTE FUNCTION rota.check_event_delivery();
+
+-- The burst that an event belongs to, among the keys of a job. A template knows what those of limits know, and
+-- {event.name} and {event.key}.
+-- Called by: deliver_bursts, replay_bursts.
+CREATE FUNCTION rota.event_burst(rule jsonb, event text, key text, payload jsonb, job text, queue text, tenant text)
+RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT 'event:' || coalesce(rota.fill_key(rule ->> 'key',
+        payload || jsonb_build_object('event', jsonb_build_object('name', event, 'key', key)), job, queue, tenant,
+        NULL), '')
+$$;
+
+-- Delivers events to a job whose rule bundles them; the one way for emits, tables and replays. Of each burst one event
+-- is enqueued, however many there are: a load of ten thousand rows is not ten thousand versions of one run. Keys are
+-- taken in their order, so that two loads wait for each other and do not deadlock. Answers what each event got, by its
+-- place.
+-- Called by: deliver, emit_many, replay_bursts.
+CREATE FUNCTION rota.deliver_bursts(
+    job text, rule jsonb, queue text, events text[], keys text[], payloads jsonb[], tenants text[], metadatas jsonb[],
+    causes jsonb[]
+) RETURNS TABLE (place bigint, told jsonb) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    is_debounced constant boolean := deliver_bursts.rule ? 'debounce_seconds';
+    burst  record;
+    run    record;
+    shared jsonb;
+BEGIN
+    FOR burst IN
+        WITH given AS MATERIALIZED (
+            SELECT u.n, u.payload, coalesce(u.tenant, '') AS tenant, u.metadata, u.cause,
+                rota.event_burst(deliver_bursts.rule, u.event, u.key, u.payload, deliver_bursts.job,
+                    deliver_bursts.queue, coalesce(u.tenant, '')) AS key
+            FROM unnest(deliver_bursts.events, deliver_bursts.keys, deliver_bursts.payloads, deliver_bursts.tenants,
+                deliver_bursts.metadatas, deliver_bursts.causes) WITH ORDINALITY AS u (event, key, payload, tenant,
+                metadata, cause, n)
+        ), bursts AS (
+            SELECT g.tenant, g.key, array_agg(g.n ORDER BY g.n) AS places, CASE WHEN is_debounced THEN max(g.n)
+                ELSE min(g.n) END AS chosen
+            FROM given g GROUP BY g.tenant, g.key
+        )
+        SELECT b.tenant, b.key, b.places, b.chosen, g.payload, g.metadata, g.cause FROM bursts b
+        JOIN given g ON g.n = b.chosen ORDER BY b.tenant, b.key
+    LOOP
+        SELECT r.run_id, r.is_duplicate INTO run
+        FROM rota.enqueue_run(job => deliver_bursts.job, payload => burst.payload, key => burst.key,
+            on_conflict => CASE WHEN is_debounced THEN 'debounce' ELSE 'throttle' END,
+            delay => make_interval(secs => (deliver_bursts.rule ->> 'debounce_seconds')::double precision),
+            key_seconds => coalesce(deliver_bursts.rule ->> 'longest_seconds',
+                deliver_bursts.rule ->> 'throttle_seconds')::double precision,
+            tenant => burst.tenant, metadata => burst.metadata,
+            triggered_by => burst.cause || CASE WHEN is_debounced
+                THEN jsonb_build_object('debounced', cardinality(burst.places)) ELSE '{}' END) r;
+        IF NOT run.is_duplicate THEN
+            PERFORM nextval('rota.event_starts');
+        ELSIF is_debounced THEN
+            -- It has the payload of the last event now, and says which that was.
+            UPDATE rota.open_runs o SET triggered_by = burst.cause || jsonb_build_object('debounced',
+                cardinality(burst.places)
+                + CASE jsonb_typeof(o.triggered_by -> 'debounced') WHEN 'number'
+                    THEN (o.triggered_by ->> 'debounced')::numeric ELSE 0 END)
+            WHERE o.id = run.run_id;
+        END IF;
+        PERFORM count(nextval('rota.duplicates')) FROM generate_series(2, cardinality(burst.places));
+        shared := CASE WHEN is_debounced THEN '{"debounced": true, "is_duplicate": true}'
+            ELSE jsonb_build_object('is_duplicate', true, 'throttled_until', (SELECT k.expires_at FROM rota.keys k
+                WHERE k.tenant = burst.tenant AND k.job = deliver_bursts.job AND k.key = burst.key)) END;
+        RETURN QUERY
+        SELECT p, jsonb_build_object('job', deliver_bursts.job, 'run', run.run_id) || CASE
+            WHEN p <> burst.chosen OR run.is_duplicate THEN shared
+            WHEN is_debounced THEN shared - 'is_duplicate' ELSE '{}' END
+        FROM unnest(burst.places) p;
+    END LOOP;
+END $$;
+
 -- What became of an event, in a word.
--- Called by: sql/events/list.sql, sql/events/list_oldest.sql.
+-- Called by: sql/events/list.sql, sql/events/list_named.sql, sql/events/list_named_oldest.sql,
+-- sql/events/list_oldest.sql.
 CREATE FUNCTION rota.event_outcome(deliveries jsonb, duplicate_of bigint) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
     SELECT CASE WHEN duplicate_of IS NOT NULL THEN 'duplicate'
                 WHEN jsonb_typeof(deliveries) IS DISTINCT FROM 'array' OR deliveries = '[]' THEN 'unbound'
-                WHEN jsonb_path_exists(deliveries, '$[*] ? (exists(@.run) && !(@.is_duplicate == true))') THEN 'started'
+                WHEN jsonb_path_exists(deliveries,
+                    '$[*] ? (exists(@.run) && !(@.is_duplicate == true) && !(@.debounced == true))') THEN 'started'
+                WHEN jsonb_path_exists(deliveries, '$[*] ? (exists(@.run) && @.debounced == true)') THEN 'debounced'
+                WHEN jsonb_path_exists(deliveries, '$[*] ? (exists(@.run) && exists(@.throttled_until))')
+                    THEN 'throttled'
                 WHEN jsonb_path_exists(deliveries, '$[*] ? (exists(@.run))') THEN 'duplicate'
                 ELSE 'filtered' END
 $$;
@@ -6608,20 +7161,24 @@ CREATE FUNCTION rota.replay_events(
     job text, event text DEFAULT NULL, ids bigint[] DEFAULT NULL, since timestamptz DEFAULT NULL,
     until timestamptz DEFAULT NULL, tenant text DEFAULT NULL, again boolean DEFAULT false,
     dry_run boolean DEFAULT false, reason text DEFAULT NULL, actor text DEFAULT NULL,
-    OUT events bigint, OUT started bigint, OUT delivered_before bigint, OUT filtered bigint, OUT held bigint
+    OUT events bigint, OUT started bigint, OUT delivered_before bigint, OUT filtered bigint, OUT held bigint,
+    OUT joined bigint
 ) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     most  constant integer := 10000;
     who   constant text := coalesce(replay_events.actor, nullif(current_setting('rota' || '.actor', true), ''),
         session_user);
+    def   record;
     found bigint[];
+    ready bigint[] := '{}';
     one   record;
     fits  boolean;
     run   record;
 BEGIN
-    started := 0; delivered_before := 0; filtered := 0; held := 0;
-    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = replay_events.job) THEN
+    started := 0; joined := 0; delivered_before := 0; filtered := 0; held := 0;
+    SELECT j.name, j.queue, j.event_delivery AS rule INTO def FROM rota.jobs j WHERE j.name = replay_events.job;
+    IF def.name IS NULL THEN
         PERFORM rota.unknown_job(replay_events.job);
     ELSIF num_nonnulls(replay_events.event, replay_events.ids) <> 1 THEN
         RAISE EXCEPTION 'say which events: either by name or by id' USING ERRCODE = 'RO002';
@@ -6656,6 +7213,8 @@ BEGIN
             delivered_before := delivered_before + 1;
         ELSIF NOT fits THEN
             filtered := filtered + 1;
+        ELSIF def.rule IS NOT NULL THEN
+            ready := array_append(ready, one.id);
         ELSE
             started := started + 1;
             CONTINUE WHEN replay_events.dry_run;
@@ -6671,14 +7230,53 @@ BEGIN
             WHERE e.tenant = one.tenant AND e.name = one.name AND e.id = one.id AND e.at = one.at;
         END IF;
     END LOOP;
+    IF ready <> '{}' THEN
+        started := rota.replay_bursts(def.name, def.rule, def.queue, ready, who, replay_events.dry_run);
+        joined := cardinality(ready) - started;
+    END IF;
     IF NOT replay_events.dry_run THEN
         PERFORM rota.write_audit(replay_events.actor, 'event.replayed', 'job', replay_events.job, NULL,
             jsonb_strip_nulls(jsonb_build_object(
             'event', replay_events.event, 'ids', to_jsonb(replay_events.ids[1:100]), 'since', replay_events.since,
-            'until', replay_events.until, 'again', nullif(replay_events.again, false), 'started', started,
-            'delivered_before', delivered_before, 'filtered', filtered, 'held', held)),
+            'until', replay_events.until, 'again', nullif(replay_events.again, false), 'started', started, 'joined',
+            nullif(joined, 0), 'delivered_before', delivered_before, 'filtered', filtered, 'held', held)),
             replay_events.reason, coalesce(replay_events.tenant, ''));
     END IF;
+END $$;
+
+-- Replays these events in bursts, and answers how many runs that started, or would.
+-- Called by: replay_events.
+CREATE FUNCTION rota.replay_bursts(job text, rule jsonb, queue text, ids bigint[], who text, dry_run boolean)
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    given record;
+    made  bigint;
+BEGIN
+    IF replay_bursts.dry_run THEN
+        RETURN (SELECT count(DISTINCT (e.tenant,
+            rota.event_burst(replay_bursts.rule, e.name, e.key, e.payload, replay_bursts.job, replay_bursts.queue,
+            e.tenant)))
+                FROM rota.events e WHERE e.id = ANY (replay_bursts.ids));
+    END IF;
+    SELECT array_agg(e.name ORDER BY e.id) AS names, array_agg(e.key ORDER BY e.id) AS keys,
+        array_agg(e.payload ORDER BY e.id) AS payloads, array_agg(e.tenant ORDER BY e.id) AS tenants,
+        array_agg(e.metadata ORDER BY e.id) AS metadatas, array_agg(e.id ORDER BY e.id) AS ids,
+        array_agg(e.at ORDER BY e.id) AS times, array_agg(rota.event_trigger(e.name, e.id, e.actor, e.role, e.source)
+            || jsonb_build_object('replayed_by', replay_bursts.who) ORDER BY e.id) AS causes
+    INTO given FROM rota.events e WHERE e.id = ANY (replay_bursts.ids);
+    WITH told AS MATERIALIZED (
+        SELECT b.place, b.told FROM rota.deliver_bursts(replay_bursts.job, replay_bursts.rule, replay_bursts.queue,
+            given.names, given.keys, given.payloads, given.tenants, given.metadatas, given.causes) b
+    ), kept AS (
+        UPDATE rota.events e
+        SET deliveries = CASE WHEN jsonb_typeof(e.deliveries) = 'array' THEN e.deliveries ELSE '[]' END
+            || (t.told || jsonb_build_object('replayed_by', replay_bursts.who, 'replayed_at', rota.now()))
+        FROM told t JOIN unnest(given.ids, given.times) WITH ORDINALITY AS g (id, at, n) ON g.n = t.place
+        WHERE e.id = g.id AND e.at = g.at
+    )
+    SELECT count(*) INTO made FROM told t WHERE NOT t.told ? 'is_duplicate';
+    RETURN made;
 END $$;
 
 -- Removes keys of events that are over, a portion at a time: what retention removes of events beside their
@@ -8124,7 +8722,7 @@ $$;
 
 -- A key of a limit with its places filled in: fields of the payload ({customer_id}, {address.city}) and what every
 -- run has ({tenant}, {queue}, {job}, {schedule}).
--- Called by: limit_keys_of.
+-- Called by: event_burst, limit_keys_of.
 CREATE FUNCTION rota.fill_key(template text, payload jsonb, job text, queue text, tenant text, schedule text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
@@ -10059,7 +10657,7 @@ BEGIN
 END $$;
 
 -- As read_depths, for callers that must not write: where there are many open runs, as they were counted last.
--- Called by: why_job, why_queue.
+-- Called by: note_queue_cap, why_job, why_queue.
 CREATE FUNCTION rota.kept_depths() RETURNS SETOF rota.depths LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
     IF rota.has_many_open_runs() THEN
@@ -10194,6 +10792,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (1, 'job_never_known', 'It failed because no live worker knew job {job} for too long.',
     'Start a worker that declares the job, then retry the run.', 'rota runs retry {run}', true),
 (1, 'run_cancelled', 'It was {end}.', 'It stays cancelled until somebody retries it.', 'rota runs retry {run}', true),
+(1, 'run_dropped', 'Queue {queue} was full, and it was among the least important that waited: it was dropped.',
+    'It stays cancelled until somebody retries it, when there is room.', 'rota runs retry {run}', true),
 (1, 'run_expired', 'It expired: it had not started by its deadline.',
     'It stays cancelled until somebody retries it; then it has no deadline any more.', 'rota runs retry {run}', true),
 (1, 'run_failed', 'It failed: {end}{error}', 'It stays failed until somebody retries it.', 'rota runs retry {run}',
@@ -10209,9 +10809,15 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'Worker {worker} ({worker_name}) runs it isolated, {where}, because a worker was lost with it before.', '{then}',
     'rota runs cancel {run}', false),
 (9, 'running', 'Worker {worker} ({worker_name}) runs attempt {attempt}.', '{then}', 'rota runs cancel {run}', false),
+(10, 'debounced', 'It waits for a quiet time: it has the last of {events}, and each that comes puts it off.',
+    'It takes its place in queue {queue} when none has come for a while, and at the latest after the longest wait of its job.',
+    'rota events list --job {job}', false),
 (10, 'snoozed', 'Its handler put it off.',
     'It takes its place in queue {queue} when the wait is over; no attempt was spent.', 'rota runs cancel {run}',
     false),
+(10, 'spread', 'It is for later: {crowd} schedules were due at one instant, and {schedule} is number {number} of them.',
+    'It takes its place in queue {queue} when its time has come; --burst-allowed true starts a schedule at its instant, however many there are.',
+    'rota schedules update {schedule} --burst-allowed true', false),
 (10, 'waits_for_backoff',
     'Attempt {attempt} {ended}{error} It waits before the next one, with {spent} of {allowed} used.',
     'It takes its place in queue {queue} when the wait is over.', 'rota runs cancel {run}', false),
@@ -10308,6 +10914,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'rota schedules update --overlap queue_one {of_tenant}{schedule}', true),
 (45, 'skipped_paused', '{which} was skipped{times}: it was paused.', 'Times that were skipped can be made up for.',
     'rota schedules backfill --help', true),
+(45, 'skipped_queue_full', '{which} was skipped{times}: its queue was full.',
+    'The next time runs if there is room by then.', 'rota queues list', false),
 (45, 'skipped_requirement', '{which} was skipped{times}: it requires {unmet}, which had not succeeded.',
     'It runs at its next time if that has succeeded by then.', 'rota why {unmet_first}', true),
 (45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow.', 'A shadow decides, and enqueues nothing.',
@@ -10326,6 +10934,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (51, 'in_line', '{ahead} before it in queue {queue}.', '{then}', 'rota queues show {queue}', false),
 (52, 'next_in_line', 'It is next in queue {queue}.', 'The next worker with a free slot takes it.',
     'rota queues show {queue}', false),
+(52, 'queue_full', 'Queue {queue} is full: {waiting} in it, and {max} may.', '{then}', 'rota queues show {queue}',
+    false),
 (53, 'next_of_tenant', 'It is the next of its tenant in queue {queue}, shared with {others}.',
     'Tenants take turns by weight: a worker with a free slot takes it within a few runs.', 'rota queues show {queue}',
     false),
@@ -10361,6 +10971,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (90, 'event_filtered', 'Event {event}, the last that it is bound to, did not fit its filter.',
     'Look at the event and at the filter; a replay delivers what fits a changed one.', 'rota events show {event}',
     true),
+(90, 'event_throttled', 'Event {event}, the last that it is bound to, was throttled: run {run} is that of its period.',
+    'The first event of the next period starts a run.', 'rota events show {event}', true),
 (90, 'runs_for_later', 'Nothing of it waits for a worker; {later} for {its} time.',
     'They take their place in line when it has come.', 'rota runs list --state scheduled {of}', false),
 (91, 'at_work', 'Nothing of it waits for a worker; {running} being run.', 'All is well.',
@@ -10487,6 +11099,7 @@ DECLARE
     clock   timestamptz := rota.now();
     is_later boolean := o.state = 'scheduled' AND o.run_at > clock;
     last    record;
+    burst   jsonb;
 BEGIN
     IF o.expires_at <= clock AND NOT (o.state = 'running' AND o.started_at < o.expires_at) THEN
         RETURN NEXT ROW('run_expired', greatest(o.expires_at, o.created_at), NULL, NULL,
@@ -10507,11 +11120,21 @@ BEGIN
         FROM rota.why_workers(o.queue, o.job, is_later OR o.held_by IS NOT NULL OR o.state = 'blocked') f;
     END IF;
     IF o.state = 'scheduled' THEN
-        RETURN NEXT ROW(CASE WHEN NOT is_later THEN 'not_promoted' WHEN last.state IS NULL THEN 'waits_for_time'
+        IF is_later AND last.state IS NULL AND o.schedule_id IS NOT NULL THEN
+            SELECT l.details -> 'burst' INTO burst FROM rota.ledger l
+            WHERE l.schedule_id = o.schedule_id AND l.nominal_at = o.scheduled_for;
+        END IF;
+        RETURN NEXT ROW(CASE WHEN NOT is_later THEN 'not_promoted' WHEN burst IS NOT NULL THEN 'spread'
+            WHEN last.state IS NULL AND o.triggered_by ? 'debounced' THEN 'debounced' WHEN last.state IS NULL
+            THEN 'waits_for_time'
                              WHEN last.state = 'snoozed' THEN 'snoozed' ELSE 'waits_for_backoff' END,
             CASE WHEN is_later THEN coalesce(last.finished_at, o.created_at) ELSE o.run_at END,
             CASE WHEN is_later THEN o.run_at END, NULL,
-            coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue', o.queue))::rota.finding;
+            coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue', o.queue, 'schedule', o.schedule,
+            'job', o.job, 'events', CASE WHEN jsonb_typeof(o.triggered_by -> 'debounced') = 'number'
+                THEN rota.plural_words((o.triggered_by ->> 'debounced')::numeric::bigint, 'event')
+                ELSE 'its events' END, 'crowd', rota.number_words((burst ->> 'of')::bigint), 'number',
+                rota.number_words((burst ->> 'place')::bigint)))::rota.finding;
         RETURN;
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
@@ -10532,6 +11155,7 @@ DECLARE
     code text := CASE
         WHEN e.state = 'succeeded' THEN 'run_succeeded'
         WHEN e.end_reason = 'expired' THEN 'run_expired'
+        WHEN e.state = 'cancelled' AND e.end_reason = 'queue full' THEN 'run_dropped'
         WHEN e.state = 'cancelled' THEN 'run_cancelled'
         WHEN e.end_reason = 'attempts used up' THEN 'attempts_used_up'
         WHEN e.end_reason LIKE 'gave up on %' THEN 'gave_up'
@@ -10541,7 +11165,7 @@ DECLARE
 BEGIN
     SELECT * INTO ask FROM rota.last_audit('run', e.id::text, e.tenant, '{run.cancelled}') WHERE code = 'run_cancelled';
     RETURN NEXT ROW(code, e.finished_at, NULL, ask.actor,
-        jsonb_build_object('run', e.id, 'job', e.job, 'attempt', e.attempt,
+        jsonb_build_object('run', e.id, 'queue', e.queue, 'job', e.job, 'attempt', e.attempt,
         'took', coalesce(' after ' || rota.duration_words(e.duration_ms / 1000), ''),
         'used', CASE e.attempts_used WHEN 1 THEN 'Its only attempt is used up.'
             ELSE format('Its %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
@@ -10774,6 +11398,19 @@ CREATE FUNCTION rota.why_queue_paused(of_queue text) RETURNS SETOF rota.finding 
                    THEN 'Nothing of the queue starts until somebody resumes it; what runs, runs on.'
                             ELSE 'The queue goes on by itself then; what runs, runs on.' END)
     FROM rota.queues q WHERE q.name = of_queue AND rota.queue_is_paused(q)
+$$;
+
+-- Whether a queue is full, and what that does to what comes.
+-- Called by: why_queue, why_schedule.
+CREATE FUNCTION rota.why_queue_full(of_queue text) RETURNS SETOF rota.finding LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT 'queue_full', c.full_since, NULL::timestamptz, NULL,
+        jsonb_build_object('queue', q.name, 'max', rota.number_words(q.max_waiting),
+        'waiting', CASE c.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(c.waiting, 'run') || ' wait' END,
+        'then', CASE q.when_full WHEN 'refuse'
+            THEN 'New runs are refused, and times of schedules skipped, until some have started.'
+                                 ELSE 'When more come, the least important ones are dropped.' END)
+    FROM rota.queues q JOIN rota.queue_caps c ON c.queue = q.name WHERE q.name = of_queue AND q.max_waiting IS NOT NULL
+        AND c.full_since IS NOT NULL
 $$;
 
 -- Whether a tenant is paused, by whom, and until when.
@@ -11013,15 +11650,18 @@ END $$;
 CREATE FUNCTION rota.why_events(j rota.jobs) RETURNS SETOF rota.finding LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     most constant integer := 500;
+    mine constant jsonb := jsonb_build_object('job', j.name);
     last record;
 BEGIN
     IF j.events = '{}' OR j.deleted_from_code_at IS NOT NULL THEN
         RETURN;
     END IF;
     SELECT e.id, e.at, jsonb_path_exists(coalesce(e.deliveries, '[]'),
-        '$[*] ? (@.job == $job && @.skipped == "filter")', jsonb_build_object('job', j.name))
+        '$[*] ? (@.job == $job && @.skipped == "filter")', mine)
             AND NOT jsonb_path_exists(coalesce(e.deliveries, '[]'), '$[*] ? (@.job == $job && exists(@.run))',
-                jsonb_build_object('job', j.name)) AS is_filtered
+                mine) AS is_filtered,
+        jsonb_path_query_first(coalesce(e.deliveries, '[]'), '$[*] ? (@.job == $job && exists(@.throttled_until))',
+            mine) AS throttled
     INTO last
     FROM (SELECT n.id, n.at, n.name, n.deliveries FROM rota.events n ORDER BY n.id DESC LIMIT most) e
     WHERE EXISTS (SELECT FROM rota.event_bindings b
@@ -11033,6 +11673,9 @@ BEGIN
             'bound', rota.short_words(array_to_string(j.events, ', '))))::rota.finding;
     ELSIF last.is_filtered THEN
         RETURN NEXT ROW('event_filtered', last.at, NULL, NULL, jsonb_build_object('event', last.id))::rota.finding;
+    ELSIF last.throttled IS NOT NULL THEN
+        RETURN NEXT ROW('event_throttled', last.at, NULL, NULL,
+            jsonb_build_object('event', last.id, 'run', last.throttled -> 'run'))::rota.finding;
     END IF;
 END $$;
 
@@ -11045,6 +11688,7 @@ DECLARE
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp());
 BEGIN
     RETURN QUERY SELECT * FROM rota.why_queue_paused(of_queue);
+    RETURN QUERY SELECT * FROM rota.why_queue_full(of_queue);
     RETURN QUERY SELECT * FROM rota.why_workers(of_queue, NULL);
     RETURN QUERY SELECT * FROM rota.why_depths(depths, of_queue, NULL, of_queue);
     RETURN QUERY
@@ -11160,6 +11804,7 @@ BEGIN
     IF is_on OR run.id IS NOT NULL THEN
         RETURN QUERY SELECT * FROM rota.why_job_off(s.job);
         RETURN QUERY SELECT * FROM rota.why_queue_paused(lane);
+        RETURN QUERY SELECT * FROM rota.why_queue_full(lane);
         RETURN QUERY SELECT * FROM rota.why_tenant_paused(s.tenant) WHERE s.tenant <> '';
         RETURN QUERY SELECT * FROM rota.why_workers(lane, s.job, run.state IS DISTINCT FROM 'queued');
     END IF;

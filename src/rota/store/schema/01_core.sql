@@ -12,7 +12,8 @@ CREATE TABLE rota.settings (
     retention     jsonb NOT NULL DEFAULT
         '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
-    has_limits    boolean NOT NULL DEFAULT false
+    has_limits    boolean NOT NULL DEFAULT false,
+    capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}'
 );
 INSERT INTO rota.settings DEFAULT VALUES;
 
@@ -26,7 +27,8 @@ $$;
 
 -- Moves business time, for tests; NULL sets it back to the real clock. A clock that stands at no instant would stop
 -- everything, so that is refused. Ids are marked before and after, because ids of both times lie side by side.
--- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/set_clock.sql, users.
+-- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/reset.sql,
+-- sql/testing/set_clock.sql, users.
 CREATE FUNCTION rota.set_clock(at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     clock timestamptz;
@@ -49,8 +51,9 @@ CREATE TABLE rota.locks (
     name text COLLATE "C" PRIMARY KEY
 );
 COMMENT ON TABLE rota.locks IS 'What one worker at a time does, a row each.';
-INSERT INTO rota.locks (name) VALUES ('admission'), ('counts'), ('definitions'), ('depths'), ('errors'), ('fleet'),
-    ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'), ('tenants');
+INSERT INTO rota.locks (name) VALUES ('admission'), ('caps'), ('counts'), ('definitions'), ('depths'), ('errors'),
+    ('fleet'), ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'),
+    ('tenants');
 
 -- Who holds a row, by its xmax: the transaction that has locked or changed it and is not over.
 -- Called by: sql/schedules/holders.sql, sql/schedules/lock_holder.sql, sql/workers/holder.sql, take_lock.

@@ -40,7 +40,8 @@ $$;
 
 -- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
 -- put it back.
--- Called by: forget_tenant, pause_tenant, remove_tenant, resume_tenant, set_tenant, tend_pauses.
+-- Called by: forget_tenant, pause_tenant, remove_tenant, reset_queue, resume_tenant, set_queue, set_tenant,
+-- tend_pauses.
 CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text := coalesce(current_setting('rota' || '.reason', true), '');

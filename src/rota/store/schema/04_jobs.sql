@@ -43,6 +43,10 @@ CREATE TABLE rota.jobs (
     event_filters        jsonb NOT NULL DEFAULT '{}'
         CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
     limits               jsonb,                                 -- what the code declares; rota.limits is what holds
+    -- What a job gets of many events at once: the last of a burst (debounce) or the first of each period (throttle), by
+    -- a key of its own. The rule is the job's, and not that of one of its bindings: what `order.created` begins
+    -- `order.updated` goes on with.
+    event_delivery       jsonb,                                 -- NULL: each event, as it comes
     CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
     CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
     -- A function that runs as another role cannot commit.
@@ -56,8 +60,8 @@ CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
 
 -- Refuses a job (RO002), in words that name it.
--- Called by: check_event_filters, check_job, check_retention, check_sql_job, find_job_function, sql_job_call,
--- write_definitions.
+-- Called by: check_event_delivery, check_event_filters, check_job, check_retention, check_sql_job,
+-- find_job_function, sql_job_call, write_definitions.
 CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -110,8 +114,7 @@ END $$;
 CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_job();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
--- Called by: audit_job, check_event_filters, check_retention, drop_schedule, follow_log_level, note_edits,
--- note_limits.
+-- Called by: many.
 CREATE FUNCTION rota.is_syncing() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(current_setting('rota' || '.syncing', true) = 'on', false)
 $$;

@@ -83,6 +83,9 @@ CREATE TABLE rota.open_runs (
     limit_keys      text[] COLLATE "C",              -- what it must have to start; sequences first
     slots           text[] COLLATE "C",              -- what it has
     limit_key       text COLLATE "C",                -- what it waits for now
+    -- Runs of capped queues, ready, held and for later alike. A claim changes nothing that the index knows, and others
+    -- are not in it.
+    is_capped       boolean NOT NULL DEFAULT false,
     CONSTRAINT open_runs_pkey PRIMARY KEY (id),
     -- Never NULL: what counts is that the values are made ones of their domains.
     CONSTRAINT open_runs_sound CHECK (num_nulls(
@@ -117,6 +120,7 @@ CREATE INDEX open_runs_held ON rota.open_runs (held_by, job, held_at) WHERE held
 CREATE INDEX open_runs_slots ON rota.open_runs (id) WHERE slots IS NOT NULL;
 CREATE INDEX open_runs_held_of_tenant ON rota.open_runs (held_by, tenant, seq)
     WHERE held_by = 'tenant' OR held_by = 'limit' AND tenant <> '';
+CREATE INDEX open_runs_capped ON rota.open_runs (queue, priority, seq) WHERE is_capped;
 
 -- History. keep_class comes first, so that what is kept longer lies in partitions of its own.
 -- The last attempt is part of the row; earlier ones are rows of past_attempts.

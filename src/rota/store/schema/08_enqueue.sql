@@ -18,7 +18,7 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
 $$;
 
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: users.
+-- Called by: admin/runs.py, users.
 CREATE FUNCTION rota.enqueue(
     job text,
     payload jsonb DEFAULT '{}',
@@ -81,9 +81,10 @@ DECLARE
     o_found boolean;
     is_burst boolean := false;
     latest timestamptz;
+    capped boolean := false;
 BEGIN
     SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits INTO def
+        s.has_limits, s.capped_queues INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(enqueue_run.job);
@@ -143,8 +144,9 @@ BEGIN
                 SET payload = enqueue_run.payload, validated_by = enqueue_run.validated_by, queue = enqueue_run.queue,
                     priority = coalesce(enqueue_run.priority, def.priority), run_at = at,
                     state = CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
-                    held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, limit_keys = keys,
-                    limit_key = keys[1], slots = NULL,
+                    held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END,
+                    is_capped = (enqueue_run.queue = ANY (def.capped_queues)), limit_keys = keys, limit_key = keys[1],
+                    slots = NULL,
                     seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(), expires_at = enqueue_run.expires_at,
                     max_attempts = greatest(coalesce(enqueue_run.max_attempts, def.max_attempts), o.attempts_used + 1),
                     timeout_seconds = enqueue_run.timeout_seconds, backoff = enqueue_run.backoff,
@@ -188,20 +190,23 @@ BEGIN
         END IF;
     END IF;
 
+    IF enqueue_run.queue = ANY (def.capped_queues) THEN
+        capped := rota.check_cap(enqueue_run.queue);
+    END IF;
     IF enqueue_run.tenant <> '' THEN
         PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(enqueue_run.payload::text));
     END IF;
     -- clock_timestamp(): the caller's transaction may be minutes old.
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
-        validated_by, limit_keys, limit_key, held_by)
+        validated_by, limit_keys, limit_key, held_by, is_capped)
     VALUES (run_id, run_id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled'
         ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, enqueue_run.payload,
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
         enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
         enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
         enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
-        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END);
+        CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped);
 
     IF at > def.clock THEN
         PERFORM rota.wake_later(at - def.clock);
@@ -261,6 +266,7 @@ BEGIN
     WHERE j.name = enqueue_plain.job AND jsonb_typeof(enqueue_plain.payload) = 'object'
       AND pg_column_size(enqueue_plain.payload) <= s.payload_bytes
       AND (enqueue_plain.validated_by IS NOT NULL OR octet_length(enqueue_plain.payload::text) <= 200)
+      AND coalesce(enqueue_plain.queue, j.queue) <> ALL (s.capped_queues)
       AND NOT (s.has_limits AND EXISTS (SELECT FROM rota.limits l
           WHERE l.jobs IS NULL OR enqueue_plain.job = ANY (l.jobs)))
       AND (enqueue_plain.priority BETWEEN 0 AND 9) IS NOT FALSE
@@ -311,9 +317,10 @@ DECLARE
     at    timestamptz;
     ids   bigint[];
     lane  text;
+    capped boolean := false;
 BEGIN
-    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits AND EXISTS (SELECT FROM rota.limits l
+    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues,
+        statement_timestamp() + s.clock_offset AS clock, s.has_limits AND EXISTS (SELECT FROM rota.limits l
             WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
     IF NOT FOUND THEN
@@ -329,6 +336,9 @@ BEGIN
         enqueue_batch.tags, enqueue_batch.tenant);
     at := coalesce(enqueue_batch.run_at, def.clock + enqueue_batch.delay, def.clock);
     lane := coalesce(enqueue_batch.queue, def.queue);
+    IF lane = ANY (def.capped_queues) THEN
+        capped := rota.check_cap(lane, jsonb_array_length(payloads));
+    END IF;
     IF enqueue_batch.tenant <> '' THEN
         PERFORM rota.check_quota(enqueue_batch.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
     END IF;
@@ -336,13 +346,13 @@ BEGIN
     WITH inserted AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
-            limit_keys, limit_key, held_by)
+            limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
             lane, enqueue_batch.job, coalesce(enqueue_batch.tenant, ''), payload,
             coalesce(enqueue_batch.priority, def.priority), coalesce(enqueue_batch.max_attempts, def.max_attempts),
             enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, enqueue_batch.tags,
             enqueue_batch.metadata, enqueue_batch.triggered_by, enqueue_batch.validated_by,
-            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END
+            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped
         FROM (SELECT w.*, CASE WHEN def.has_limits
             THEN rota.limit_keys_of(enqueue_batch.job, lane, coalesce(enqueue_batch.tenant, ''), NULL,
             w.payload) END AS keys FROM (
@@ -403,6 +413,7 @@ DECLARE
     soonest timestamptz;
     clock   timestamptz := rota.now();
     limited boolean := (SELECT s.has_limits FROM rota.settings s);
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);
     ids     bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
     twins   boolean[] := array_fill(false, ARRAY[cardinality(payloads)]);
 BEGIN
@@ -428,6 +439,14 @@ BEGIN
         twins[wanted.n] := made.is_duplicate;
     END LOOP;
 
+    IF capped <> '{}' THEN
+        PERFORM rota.check_cap(q.lane, q.runs)
+        FROM (SELECT coalesce(w.queue, j.queue) AS lane, count(*) AS runs
+              FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, queues, keys) AS w (payload, job,
+                  queue, key)
+              JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1]) WHERE w.key IS NULL GROUP BY 1 ORDER BY 1) q
+                  WHERE q.lane = ANY (capped);
+    END IF;
     IF tenants IS NOT NULL THEN
         PERFORM rota.check_quota(q.tenant, q.runs, q.bytes)
         FROM (SELECT w.tenant, count(*) AS runs, sum(octet_length(w.payload::text)) AS bytes
@@ -457,13 +476,13 @@ BEGIN
     ), inserted AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
-            limit_keys, limit_key, held_by)
+            limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, clock, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
             coalesce(queue, job_queue), job_name, coalesce(tenant, ''), payload, coalesce(priority, job_priority),
             coalesce(max_attempts, job_max_attempts), expires_at, timeout, backoff,
             tag_list, metadata,
             enqueue_many.triggered_by, validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
-                THEN 'limit' END
+            THEN 'limit' END, coalesce(queue, job_queue) = ANY (capped)
         FROM (SELECT w.*, CASE WHEN limited THEN rota.limit_keys_of(w.job_name, coalesce(w.queue, w.job_queue),
             coalesce(w.tenant, ''), NULL, w.payload) END AS keys
               FROM wanted w) w ORDER BY n

@@ -198,7 +198,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET ena
 $$;
 
 -- How much of a queue is a tenant's beside others that have work in it.
--- Called by: pick_shared, why_line.
+-- Called by: pick_shared, sql/tenants/shares.sql, why_line.
 CREATE FUNCTION rota.tenant_weight(of_tenant text) RETURNS double precision LANGUAGE sql STABLE SET jit = off AS $$
     SELECT coalesce((SELECT t.weight FROM rota.tenants t WHERE t.name = of_tenant), 1)::double precision
 $$;
@@ -276,6 +276,7 @@ BEGIN
             WHERE w.held_by = 'suspect' AND w.state = 'queued' AND w.job = ANY (known_jobs)
               AND (from_queues = '{}' OR w.queue = ANY (from_queues))
               AND NOT EXISTS (SELECT FROM rota.queues s WHERE s.name = w.queue AND rota.queue_is_paused(s))
+              AND NOT EXISTS (SELECT FROM rota.tenants t WHERE t.name = w.tenant AND rota.tenant_is_paused(t))
             ORDER BY w.priority, w.seq LIMIT 1 FOR UPDATE SKIP LOCKED)
         RETURNING o.id INTO chosen;
         IF chosen IS NULL THEN

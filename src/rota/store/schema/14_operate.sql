@@ -61,6 +61,7 @@ DECLARE
     open_state text;
     at     timestamptz;
     keys   text[];
+    capped boolean := false;
 BEGIN
     PERFORM rota.settle_expired(retry_run.run_id);
     place := rota.find_ended(retry_run.run_id);
@@ -93,6 +94,9 @@ BEGIN
         END IF;
     END IF;
     DELETE FROM rota.cancel_requests c WHERE c.run_id = old.id;
+    IF EXISTS (SELECT FROM rota.settings s WHERE old.queue = ANY (s.capped_queues)) THEN
+        capped := rota.check_cap(old.queue);
+    END IF;
     IF EXISTS (SELECT FROM rota.settings s WHERE s.has_limits) THEN
         keys := rota.limit_keys_of(old.job, old.queue, old.tenant, old.schedule,
             coalesce(retry_run.payload, old.payload));
@@ -108,14 +112,15 @@ BEGIN
     END IF;
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         attempt, attempts_used, max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata,
-        triggered_by, schedule, scheduled_for, schedule_id, last_error, error_group, limit_keys, limit_key, held_by)
+        triggered_by, schedule, scheduled_for, schedule_id, last_error, error_group, limit_keys, limit_key, held_by,
+        is_capped)
     VALUES (old.id, nextval('rota.run_ids'), old.created_at, clock_timestamp(), at,
         CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, old.queue, old.job, old.tenant,
         coalesce(retry_run.payload, old.payload), old.priority, old.attempt,
         old.attempts_used, least(greatest(old.max_attempts, old.attempts_used + extra), 32767), NULL,
         old.timeout_seconds, old.key, old.key_seconds, old.backoff, old.tags, old.metadata, old.triggered_by,
         old.schedule, old.scheduled_for, old.schedule_id, old.error, old.error_group,
-        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END);
+        keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock THEN 'limit' END, capped);
     PERFORM rota.write_audit(retry_run.actor, 'run.retried', 'run', old.id::text,
         jsonb_build_object('state', old.state, 'payload', old.payload),
         jsonb_build_object('state', CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END, 'payload',

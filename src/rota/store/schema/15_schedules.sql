@@ -154,6 +154,9 @@ CREATE TABLE rota.schedules (
         CASE WHEN paused_at IS NOT NULL THEN paused_until
              WHEN segments <> '[]' OR next_run_at IS NULL THEN '1000-01-01 00:00Z'
              ELSE next_run_at END) STORED,
+    -- Schedules that are due at one instant are spread over a few seconds, unless they say burst_allowed. The start of
+    -- the run moves (run_at), the nominal time does not.
+    burst_allowed        boolean NOT NULL DEFAULT false,
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
@@ -165,12 +168,12 @@ CREATE INDEX schedules_finished ON rota.schedules (finished_at) WHERE finished_a
 CREATE INDEX schedules_parked ON rota.schedules (retry_at) WHERE parked_at IS NOT NULL;
 CREATE INDEX schedules_due ON rota.schedules (due_at, id) WHERE is_ticking AND init IS NULL;
 CREATE INDEX schedules_stopped ON rota.schedules (paused_at) WHERE paused_by = 'rota' AND paused_at IS NOT NULL;
-CREATE TRIGGER schedules_edits BEFORE UPDATE OF
-    description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-    start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-    grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority,
-    max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished
-ON rota.schedules FOR EACH ROW WHEN (OLD.code IS NOT NULL) EXECUTE FUNCTION rota.note_edits();
+CREATE TRIGGER schedules_edits BEFORE UPDATE OF description, tags, metadata, cron, interval_seconds, run_at, init,
+    has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar,
+    on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs,
+    pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
+    run_metadata, is_enabled, delete_when_finished ON rota.schedules FOR EACH ROW WHEN ((old.code IS NOT NULL))
+    EXECUTE FUNCTION rota.note_edits();
 CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH ROW WHEN (OLD.is_system)
     EXECUTE FUNCTION rota.keep_system();
 
@@ -294,12 +297,12 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER schedules_check BEFORE INSERT OR UPDATE OF
-    name, tenant, job, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at,
-    end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
-    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
-    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason
-ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.check_schedule();
+CREATE TRIGGER schedules_check BEFORE INSERT OR UPDATE OF name, tenant, job, cron, interval_seconds, run_at, init,
+    has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar,
+    on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs,
+    pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
+    run_metadata, is_enabled, paused_at, paused_until, pause_reason ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.check_schedule();
 
 -- Trigger: schedules have the same least timeout as jobs and runs.
 CREATE FUNCTION rota.check_schedule_timeout() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -349,13 +352,12 @@ BEGIN
     NEW.edit_version := OLD.edit_version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
     RETURN NEW;
 END $$;
-CREATE TRIGGER schedules_version BEFORE UPDATE OF
-    name, tenant, job, description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap,
-    fold, every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-    catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
-    queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until,
-    pause_reason, delete_when_finished
-ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_edit_version();
+CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description, tags, metadata, cron,
+    interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs,
+    jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
+    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
+    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished
+    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_edit_version();
 
 -- Trigger: writes who changed what, and wakes the tick.
 CREATE FUNCTION rota.audit_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -384,13 +386,12 @@ BEGIN
     PERFORM pg_notify('rota', 'schedules');
     RETURN NULL;
 END $$;
-CREATE TRIGGER schedules_audit AFTER INSERT OR DELETE OR UPDATE OF
-    name, tenant, job, description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap,
-    fold, every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-    catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
-    queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until,
-    pause_reason, delete_when_finished, moved_to
-ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.audit_schedule();
+CREATE TRIGGER schedules_audit AFTER INSERT OR DELETE OR UPDATE OF name, tenant, job, description, tags, metadata, cron,
+    interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from, start_at, end_at, max_runs,
+    jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
+    overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
+    timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished,
+    moved_to ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.audit_schedule();
 
 -- Trigger: writes to the audit that somebody moved the next time of a schedule, and wakes the tick.
 CREATE FUNCTION rota.audit_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$

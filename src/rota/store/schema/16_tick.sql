@@ -163,6 +163,58 @@ SET enable_seqscan = off SET jit = off AS $$
     WHERE o.schedule_id = count_made_up.schedule_id AND o.triggered_by ->> 'type' = 'catch_up'
 $$;
 
+-- An instant at which many are due: how many there were when the first of them was looked at, and how many have been
+-- given a place.
+CREATE TABLE rota.bursts (
+    at        timestamptz PRIMARY KEY,
+    schedules integer NOT NULL,
+    taken     integer NOT NULL,
+    noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE rota.bursts IS 'Instants at which many schedules are due, and how many of them have their place.';
+
+-- The places, from 0, of schedules that a tick is about to decide, and how many are due at the same instant; nothing of
+-- those that are not spread: because they say so, spread themselves (jitter), enqueue nothing (shadow), or are no more
+-- than `free` at that instant. Ticks take schedules by their numbers, so that one has about the same place each time.
+-- Called by: sql/schedules/read_due.sql.
+-- Locks: rows that nobody else has locked.
+CREATE FUNCTION rota.take_places(ids bigint[], free integer) RETURNS TABLE (id bigint, place integer, crowd integer)
+LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    IF ids = '{}' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH due AS MATERIALIZED (
+        SELECT s.id, s.due_at, row_number() OVER (PARTITION BY s.due_at ORDER BY s.id) AS n,
+            count(*) OVER (PARTITION BY s.due_at) AS here
+        FROM unnest(ids) AS u (id) CROSS JOIN LATERAL (SELECT * FROM rota.schedules WHERE id = u.id OFFSET 0) s
+        WHERE s.is_ticking AND s.init IS NULL AND s.due_at = s.next_run_at AND NOT s.burst_allowed
+          AND s.jitter_seconds = 0 AND NOT s.is_shadow
+    ), noted AS (
+        INSERT INTO rota.bursts AS b (at, schedules, taken)
+        SELECT d.due_at, c.schedules, d.here FROM due d CROSS JOIN LATERAL (
+            -- Those of the first ticks are no longer due: what the first one counted holds.
+            SELECT coalesce((SELECT k.schedules FROM rota.bursts k WHERE k.at = d.due_at), (
+                SELECT count(*)::integer FROM rota.schedules s
+                WHERE s.is_ticking AND s.init IS NULL AND s.due_at = d.due_at
+                   -- OFFSET: counted once, though it is asked twice
+                   AND s.due_at = s.next_run_at AND NOT s.burst_allowed AND s.jitter_seconds = 0 AND NOT s.is_shadow))
+                       AS schedules OFFSET 0) c
+        WHERE d.n = 1 AND c.schedules > free ORDER BY d.due_at
+        ON CONFLICT (at) DO UPDATE SET taken = b.taken + excluded.taken
+        RETURNING b.at, b.schedules, b.taken
+    )
+    SELECT d.id, (n.taken - d.here + d.n - 1)::integer, n.schedules FROM due d JOIN noted n ON n.at = d.due_at;
+    IF FOUND THEN
+        DELETE FROM rota.bursts b WHERE b.at = ANY (ARRAY(
+            SELECT o.at FROM rota.bursts o WHERE o.noted_at < clock_timestamp() - interval '1 hour' ORDER BY o.at
+            LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    END IF;
+END $$;
+
 -- The tick, second half: one statement writes cursors, ledger and runs, for those schedules only that are as they
 -- were read. ticks is an array of {id, version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
 -- is_moved, is_finished, occurrences: [{nominal_at, through_at, count, decision, reason, is_moved, start_at,
@@ -181,6 +233,7 @@ DECLARE
     touched text[];
     soonest timestamptz;
     limited boolean := (SELECT s.has_limits FROM rota.settings s);
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);
 BEGIN
     -- A tick that a crash of the server forgets is one that never was: its runs are gone with it, and the next tick
     -- decides again. Whoever claimed one of them has flushed the tick too, as commits are flushed in their order.
@@ -231,7 +284,7 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, held_by, queue, job, tenant,
             payload, priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for,
-            schedule_id, limit_keys, limit_key)
+            schedule_id, limit_keys, limit_key, is_capped)
         SELECT n.run_id, n.run_id, clock, clock_timestamp(), w.start_at,
             CASE WHEN w.start_at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
             CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND w.start_at <= clock THEN 'limit' END,
@@ -240,7 +293,7 @@ BEGIN
             jsonb_build_object('type', CASE w.decision WHEN 'caught_up' THEN 'catch_up' ELSE 'scheduler' END,
                 'schedule', w.name,
                                'since', w.last_success_for),
-            w.name, w.nominal_at, w.id, k.keys, k.keys[1]
+            w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped)
         FROM noted n JOIN wanted w ON w.new_run_id = n.run_id JOIN rota.jobs j ON j.name = w.job
         CROSS JOIN LATERAL (SELECT CASE WHEN limited
             THEN rota.limit_keys_of(w.job, coalesce(w.queue, j.queue), w.tenant, w.name,

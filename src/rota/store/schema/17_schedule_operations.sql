@@ -79,14 +79,16 @@ BEGIN
         EXIT WHEN FOUND;
         INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
             description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
-            every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-            catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
-            delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
+            every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+            catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+            requires, is_shadow, delete_when_finished, payload, queue, priority,
+            max_attempts, timeout_seconds, run_tags, run_metadata)
         VALUES (put_schedule.tenant, put_schedule.name, wanted.job, 'code', said, coalesce(wanted.is_enabled, true),
             wanted.description, wanted.tags, wanted.metadata, wanted.cron, wanted.interval_seconds, wanted.run_at,
             wanted.init, wanted.has_seconds, wanted.timezone, wanted.gap, wanted.fold, wanted.every_from,
-            wanted.start_at, wanted.end_at, wanted.max_runs, wanted.jitter_seconds, wanted.calendar, wanted.on_closed,
-            wanted.catch_up, wanted.catch_up_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
+            wanted.start_at, wanted.end_at, wanted.max_runs, wanted.jitter_seconds,
+            coalesce(wanted.burst_allowed, false), wanted.calendar, wanted.on_closed, wanted.catch_up,
+            wanted.catch_up_seconds, wanted.catch_up_limit, wanted.grace_seconds, wanted.overlap,
             wanted.max_concurrent_runs, wanted.pause_after_failures, wanted.requires, wanted.is_shadow,
             wanted.delete_when_finished, wanted.payload, wanted.queue, wanted.priority,
             wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
@@ -106,15 +108,17 @@ BEGIN
     UPDATE rota.schedules s SET job = wanted.job, origin = 'code', code = said,
         edited = rota.still_edited(to_jsonb(s), s.edited, said), (is_enabled,
             description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
-            every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-            catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
-            delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
+            every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+            catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures,
+            requires, is_shadow, delete_when_finished, payload, queue, priority,
+            max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
             r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-            r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-            r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs,
-            r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload, r.queue, r.priority,
-            r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+            r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+            coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds,
+            r.catch_up_limit, r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires,
+            r.is_shadow, r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds,
+            r.run_tags, r.run_metadata
         FROM jsonb_populate_record(s, said - rota.kept_fields(s.edited)) r)
     WHERE s.id = stored.id;
     PERFORM set_config('rota' || '.syncing', '', true);
@@ -142,15 +146,16 @@ BEGIN
     -- By tenant and name, so that two starting processes cannot deadlock.
     INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished,
-        payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
+        delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata)
     SELECT w.tenant, w.name, r.job, 'code', said[w.place], coalesce(r.is_enabled, true),
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
-        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload,
-        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
+        r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
+        r.run_metadata
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, declared[w.place]) r
     WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = w.tenant AND s.name = w.name)
@@ -172,15 +177,16 @@ BEGIN
     UPDATE rota.schedules s SET job = declared[w.place] ->> 'job', origin = 'code', code = said[w.place],
         edited = rota.still_edited(to_jsonb(s), s.edited, said[w.place]), (is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, delete_when_finished,
-        payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow,
+        delete_when_finished, payload, queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata) = (
         SELECT r.is_enabled,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
-        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.delete_when_finished, r.payload,
-        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow,
+        r.delete_when_finished, r.payload, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
+        r.run_metadata
         FROM jsonb_populate_record(s, said[w.place] - rota.kept_fields(s.edited)) r)
     FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
     WHERE s.tenant = w.tenant AND s.name = w.name

@@ -260,15 +260,16 @@ BEGIN
         job = w.job, code = w.code,
         edited = CASE WHEN w.job = ANY (forced) THEN '{}' ELSE rota.still_edited(to_jsonb(s), s.edited, w.code) END,
         (description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold,
-        every_from, start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds,
-        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
-        queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished) = (
+        every_from, start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up,
+        catch_up_seconds, catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires,
+        is_shadow, payload, queue, priority, max_attempts, timeout_seconds, run_tags,
+        run_metadata, is_enabled, delete_when_finished) = (
         SELECT r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds,
             r.timezone, r.gap, r.fold, r.every_from, r.start_at, r.end_at,
-        r.max_runs, r.jitter_seconds, r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
-        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload,
-        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
-        r.run_metadata, r.is_enabled, r.delete_when_finished
+        r.max_runs, r.jitter_seconds, coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up,
+        r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
+        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload, r.queue, r.priority,
+        r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata, r.is_enabled, r.delete_when_finished
         FROM jsonb_populate_record(s, w.code - CASE WHEN w.job = ANY (forced) THEN '{}'::text[]
             ELSE rota.kept_fields(s.edited) END) r)
     FROM rota.read_schedules(definitions, of_jobs) w
@@ -276,15 +277,16 @@ BEGIN
       AND (s.code IS DISTINCT FROM w.code OR s.job <> w.job OR w.job = ANY (forced));
     INSERT INTO rota.schedules (name, job, origin, code,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
-        start_at, end_at, max_runs, jitter_seconds, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit,
-        grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue,
-        priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished)
+        start_at, end_at, max_runs, jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds,
+        catch_up_limit, grace_seconds, overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload,
+        queue, priority, max_attempts, timeout_seconds, run_tags, run_metadata, is_enabled, delete_when_finished)
     SELECT w.name, w.job, 'definition', w.code,
         r.description, r.tags, r.metadata, r.cron, r.interval_seconds, r.run_at, r.init, r.has_seconds, r.timezone,
-        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds, r.calendar, r.on_closed,
-        r.catch_up, r.catch_up_seconds, r.catch_up_limit, r.grace_seconds, r.overlap,
-        r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload, r.queue, r.priority,
-        r.max_attempts, r.timeout_seconds, r.run_tags, r.run_metadata, r.is_enabled, r.delete_when_finished
+        r.gap, r.fold, r.every_from, r.start_at, r.end_at, r.max_runs, r.jitter_seconds,
+        coalesce(r.burst_allowed, false), r.calendar, r.on_closed, r.catch_up, r.catch_up_seconds, r.catch_up_limit,
+        r.grace_seconds, r.overlap, r.max_concurrent_runs, r.pause_after_failures, r.requires, r.is_shadow, r.payload,
+        r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.run_tags,
+        r.run_metadata, r.is_enabled, r.delete_when_finished
     FROM rota.read_schedules(definitions, of_jobs) w
     CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.schedules, w.code) r
     WHERE NOT EXISTS (SELECT FROM rota.dropped_schedules d WHERE d.tenant = '' AND d.name = w.name)
@@ -330,6 +332,7 @@ LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
     clock   timestamptz := rota.now();
     starter rota.workers;
+    capped  text[] := (SELECT s.capped_queues FROM rota.settings s);
 BEGIN
     SELECT * INTO starter FROM rota.workers w WHERE w.id = for_worker;
     IF NOT EXISTS (SELECT FROM rota.schedules s WHERE s.init IS NOT NULL) THEN
@@ -348,7 +351,7 @@ BEGIN
           AND j.is_enabled AND j.deleted_from_code_at IS NULL
           AND j.application IN ('', starter.application) AND (j.code IS NULL OR j.name = ANY (starter.jobs))
           AND coalesce(s.start_at <= clock, true) AND coalesce(s.end_at >= clock, true)
-          AND coalesce(s.run_count < s.max_runs, true)
+          AND coalesce(s.run_count < s.max_runs, true) AND (capped = '{}' OR NOT rota.has_full_queue(s.id))
     ), free AS MATERIALIZED (
         SELECT s.id FROM rota.schedules s WHERE s.id IN (SELECT d.id FROM due d) FOR NO KEY UPDATE SKIP LOCKED
     ), taken AS (
@@ -371,12 +374,13 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id,
-            limit_keys, limit_key, held_by)
+            limit_keys, limit_key, held_by, is_capped)
         SELECT t.run_id, t.run_id, clock, clock_timestamp(), clock, 'queued', coalesce(d.queue, d.job_queue), d.job,
             d.tenant, coalesce(d.payload, d.default_payload, '{}'), coalesce(d.priority, d.job_priority),
             coalesce(d.max_attempts, d.job_attempts), d.timeout_seconds, d.run_tags, d.run_metadata,
             jsonb_build_object('type', 'scheduler', 'schedule', d.name, 'init', t.marker, 'since', d.last_success_for),
-            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END
+            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END,
+            coalesce(d.queue, d.job_queue) = ANY (capped)
         FROM taken t JOIN due d ON d.id = t.schedule_id
         CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT s.has_limits FROM rota.settings s)
             THEN rota.limit_keys_of(d.job, coalesce(d.queue, d.job_queue), d.tenant, d.name,
@@ -417,7 +421,7 @@ BEGIN
         CASE WHEN NOT s.is_enabled THEN 'disabled'
              WHEN coalesce(s.paused_until > clock, s.paused_at IS NOT NULL) THEN 'paused'
              WHEN rota.job_refusal(j.name) IS NOT NULL THEN rota.job_refusal(j.name)
-             WHEN s.is_shadow THEN 'shadow' END AS reason) m
+             WHEN s.is_shadow THEN 'shadow' WHEN rota.has_full_queue(s.id) THEN 'queue_full' END AS reason) m
     WHERE s.init IS NOT NULL AND s.finished_at IS NULL AND s.parked_at IS NULL AND m.marker IS NOT NULL
       AND m.reason IS NOT NULL
       AND j.application IN ('', starter.application)

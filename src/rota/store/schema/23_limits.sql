@@ -255,7 +255,7 @@ $$;
 
 -- A key of a limit with its places filled in: fields of the payload ({customer_id}, {address.city}) and what every
 -- run has ({tenant}, {queue}, {job}, {schedule}).
--- Called by: limit_keys_of.
+-- Called by: event_burst, limit_keys_of.
 CREATE FUNCTION rota.fill_key(template text, payload jsonb, job text, queue text, tenant text, schedule text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE

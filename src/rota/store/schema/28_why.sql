@@ -21,6 +21,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (1, 'job_never_known', 'It failed because no live worker knew job {job} for too long.',
     'Start a worker that declares the job, then retry the run.', 'rota runs retry {run}', true),
 (1, 'run_cancelled', 'It was {end}.', 'It stays cancelled until somebody retries it.', 'rota runs retry {run}', true),
+(1, 'run_dropped', 'Queue {queue} was full, and it was among the least important that waited: it was dropped.',
+    'It stays cancelled until somebody retries it, when there is room.', 'rota runs retry {run}', true),
 (1, 'run_expired', 'It expired: it had not started by its deadline.',
     'It stays cancelled until somebody retries it; then it has no deadline any more.', 'rota runs retry {run}', true),
 (1, 'run_failed', 'It failed: {end}{error}', 'It stays failed until somebody retries it.', 'rota runs retry {run}',
@@ -36,9 +38,15 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'Worker {worker} ({worker_name}) runs it isolated, {where}, because a worker was lost with it before.', '{then}',
     'rota runs cancel {run}', false),
 (9, 'running', 'Worker {worker} ({worker_name}) runs attempt {attempt}.', '{then}', 'rota runs cancel {run}', false),
+(10, 'debounced', 'It waits for a quiet time: it has the last of {events}, and each that comes puts it off.',
+    'It takes its place in queue {queue} when none has come for a while, and at the latest after the longest wait of its job.',
+    'rota events list --job {job}', false),
 (10, 'snoozed', 'Its handler put it off.',
     'It takes its place in queue {queue} when the wait is over; no attempt was spent.', 'rota runs cancel {run}',
     false),
+(10, 'spread', 'It is for later: {crowd} schedules were due at one instant, and {schedule} is number {number} of them.',
+    'It takes its place in queue {queue} when its time has come; --burst-allowed true starts a schedule at its instant, however many there are.',
+    'rota schedules update {schedule} --burst-allowed true', false),
 (10, 'waits_for_backoff',
     'Attempt {attempt} {ended}{error} It waits before the next one, with {spent} of {allowed} used.',
     'It takes its place in queue {queue} when the wait is over.', 'rota runs cancel {run}', false),
@@ -135,6 +143,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
     'rota schedules update --overlap queue_one {of_tenant}{schedule}', true),
 (45, 'skipped_paused', '{which} was skipped{times}: it was paused.', 'Times that were skipped can be made up for.',
     'rota schedules backfill --help', true),
+(45, 'skipped_queue_full', '{which} was skipped{times}: its queue was full.',
+    'The next time runs if there is room by then.', 'rota queues list', false),
 (45, 'skipped_requirement', '{which} was skipped{times}: it requires {unmet}, which had not succeeded.',
     'It runs at its next time if that has succeeded by then.', 'rota why {unmet_first}', true),
 (45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow.', 'A shadow decides, and enqueues nothing.',
@@ -153,6 +163,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (51, 'in_line', '{ahead} before it in queue {queue}.', '{then}', 'rota queues show {queue}', false),
 (52, 'next_in_line', 'It is next in queue {queue}.', 'The next worker with a free slot takes it.',
     'rota queues show {queue}', false),
+(52, 'queue_full', 'Queue {queue} is full: {waiting} in it, and {max} may.', '{then}', 'rota queues show {queue}',
+    false),
 (53, 'next_of_tenant', 'It is the next of its tenant in queue {queue}, shared with {others}.',
     'Tenants take turns by weight: a worker with a free slot takes it within a few runs.', 'rota queues show {queue}',
     false),
@@ -188,6 +200,8 @@ INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VA
 (90, 'event_filtered', 'Event {event}, the last that it is bound to, did not fit its filter.',
     'Look at the event and at the filter; a replay delivers what fits a changed one.', 'rota events show {event}',
     true),
+(90, 'event_throttled', 'Event {event}, the last that it is bound to, was throttled: run {run} is that of its period.',
+    'The first event of the next period starts a run.', 'rota events show {event}', true),
 (90, 'runs_for_later', 'Nothing of it waits for a worker; {later} for {its} time.',
     'They take their place in line when it has come.', 'rota runs list --state scheduled {of}', false),
 (91, 'at_work', 'Nothing of it waits for a worker; {running} being run.', 'All is well.',
@@ -314,6 +328,7 @@ DECLARE
     clock   timestamptz := rota.now();
     is_later boolean := o.state = 'scheduled' AND o.run_at > clock;
     last    record;
+    burst   jsonb;
 BEGIN
     IF o.expires_at <= clock AND NOT (o.state = 'running' AND o.started_at < o.expires_at) THEN
         RETURN NEXT ROW('run_expired', greatest(o.expires_at, o.created_at), NULL, NULL,
@@ -334,11 +349,21 @@ BEGIN
         FROM rota.why_workers(o.queue, o.job, is_later OR o.held_by IS NOT NULL OR o.state = 'blocked') f;
     END IF;
     IF o.state = 'scheduled' THEN
-        RETURN NEXT ROW(CASE WHEN NOT is_later THEN 'not_promoted' WHEN last.state IS NULL THEN 'waits_for_time'
+        IF is_later AND last.state IS NULL AND o.schedule_id IS NOT NULL THEN
+            SELECT l.details -> 'burst' INTO burst FROM rota.ledger l
+            WHERE l.schedule_id = o.schedule_id AND l.nominal_at = o.scheduled_for;
+        END IF;
+        RETURN NEXT ROW(CASE WHEN NOT is_later THEN 'not_promoted' WHEN burst IS NOT NULL THEN 'spread'
+            WHEN last.state IS NULL AND o.triggered_by ? 'debounced' THEN 'debounced' WHEN last.state IS NULL
+            THEN 'waits_for_time'
                              WHEN last.state = 'snoozed' THEN 'snoozed' ELSE 'waits_for_backoff' END,
             CASE WHEN is_later THEN coalesce(last.finished_at, o.created_at) ELSE o.run_at END,
             CASE WHEN is_later THEN o.run_at END, NULL,
-            coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue', o.queue))::rota.finding;
+            coalesce(last.facts, '{}') || jsonb_build_object('run', o.id, 'queue', o.queue, 'schedule', o.schedule,
+            'job', o.job, 'events', CASE WHEN jsonb_typeof(o.triggered_by -> 'debounced') = 'number'
+                THEN rota.plural_words((o.triggered_by ->> 'debounced')::numeric::bigint, 'event')
+                ELSE 'its events' END, 'crowd', rota.number_words((burst ->> 'of')::bigint), 'number',
+                rota.number_words((burst ->> 'place')::bigint)))::rota.finding;
         RETURN;
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
@@ -359,6 +384,7 @@ DECLARE
     code text := CASE
         WHEN e.state = 'succeeded' THEN 'run_succeeded'
         WHEN e.end_reason = 'expired' THEN 'run_expired'
+        WHEN e.state = 'cancelled' AND e.end_reason = 'queue full' THEN 'run_dropped'
         WHEN e.state = 'cancelled' THEN 'run_cancelled'
         WHEN e.end_reason = 'attempts used up' THEN 'attempts_used_up'
         WHEN e.end_reason LIKE 'gave up on %' THEN 'gave_up'
@@ -368,7 +394,7 @@ DECLARE
 BEGIN
     SELECT * INTO ask FROM rota.last_audit('run', e.id::text, e.tenant, '{run.cancelled}') WHERE code = 'run_cancelled';
     RETURN NEXT ROW(code, e.finished_at, NULL, ask.actor,
-        jsonb_build_object('run', e.id, 'job', e.job, 'attempt', e.attempt,
+        jsonb_build_object('run', e.id, 'queue', e.queue, 'job', e.job, 'attempt', e.attempt,
         'took', coalesce(' after ' || rota.duration_words(e.duration_ms / 1000), ''),
         'used', CASE e.attempts_used WHEN 1 THEN 'Its only attempt is used up.'
             ELSE format('Its %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
@@ -601,6 +627,19 @@ CREATE FUNCTION rota.why_queue_paused(of_queue text) RETURNS SETOF rota.finding 
                    THEN 'Nothing of the queue starts until somebody resumes it; what runs, runs on.'
                             ELSE 'The queue goes on by itself then; what runs, runs on.' END)
     FROM rota.queues q WHERE q.name = of_queue AND rota.queue_is_paused(q)
+$$;
+
+-- Whether a queue is full, and what that does to what comes.
+-- Called by: why_queue, why_schedule.
+CREATE FUNCTION rota.why_queue_full(of_queue text) RETURNS SETOF rota.finding LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT 'queue_full', c.full_since, NULL::timestamptz, NULL,
+        jsonb_build_object('queue', q.name, 'max', rota.number_words(q.max_waiting),
+        'waiting', CASE c.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(c.waiting, 'run') || ' wait' END,
+        'then', CASE q.when_full WHEN 'refuse'
+            THEN 'New runs are refused, and times of schedules skipped, until some have started.'
+                                 ELSE 'When more come, the least important ones are dropped.' END)
+    FROM rota.queues q JOIN rota.queue_caps c ON c.queue = q.name WHERE q.name = of_queue AND q.max_waiting IS NOT NULL
+        AND c.full_since IS NOT NULL
 $$;
 
 -- Whether a tenant is paused, by whom, and until when.
@@ -840,15 +879,18 @@ END $$;
 CREATE FUNCTION rota.why_events(j rota.jobs) RETURNS SETOF rota.finding LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     most constant integer := 500;
+    mine constant jsonb := jsonb_build_object('job', j.name);
     last record;
 BEGIN
     IF j.events = '{}' OR j.deleted_from_code_at IS NOT NULL THEN
         RETURN;
     END IF;
     SELECT e.id, e.at, jsonb_path_exists(coalesce(e.deliveries, '[]'),
-        '$[*] ? (@.job == $job && @.skipped == "filter")', jsonb_build_object('job', j.name))
+        '$[*] ? (@.job == $job && @.skipped == "filter")', mine)
             AND NOT jsonb_path_exists(coalesce(e.deliveries, '[]'), '$[*] ? (@.job == $job && exists(@.run))',
-                jsonb_build_object('job', j.name)) AS is_filtered
+                mine) AS is_filtered,
+        jsonb_path_query_first(coalesce(e.deliveries, '[]'), '$[*] ? (@.job == $job && exists(@.throttled_until))',
+            mine) AS throttled
     INTO last
     FROM (SELECT n.id, n.at, n.name, n.deliveries FROM rota.events n ORDER BY n.id DESC LIMIT most) e
     WHERE EXISTS (SELECT FROM rota.event_bindings b
@@ -860,6 +902,9 @@ BEGIN
             'bound', rota.short_words(array_to_string(j.events, ', '))))::rota.finding;
     ELSIF last.is_filtered THEN
         RETURN NEXT ROW('event_filtered', last.at, NULL, NULL, jsonb_build_object('event', last.id))::rota.finding;
+    ELSIF last.throttled IS NOT NULL THEN
+        RETURN NEXT ROW('event_throttled', last.at, NULL, NULL,
+            jsonb_build_object('event', last.id, 'run', last.throttled -> 'run'))::rota.finding;
     END IF;
 END $$;
 
@@ -872,6 +917,7 @@ DECLARE
         WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp());
 BEGIN
     RETURN QUERY SELECT * FROM rota.why_queue_paused(of_queue);
+    RETURN QUERY SELECT * FROM rota.why_queue_full(of_queue);
     RETURN QUERY SELECT * FROM rota.why_workers(of_queue, NULL);
     RETURN QUERY SELECT * FROM rota.why_depths(depths, of_queue, NULL, of_queue);
     RETURN QUERY
@@ -987,6 +1033,7 @@ BEGIN
     IF is_on OR run.id IS NOT NULL THEN
         RETURN QUERY SELECT * FROM rota.why_job_off(s.job);
         RETURN QUERY SELECT * FROM rota.why_queue_paused(lane);
+        RETURN QUERY SELECT * FROM rota.why_queue_full(lane);
         RETURN QUERY SELECT * FROM rota.why_tenant_paused(s.tenant) WHERE s.tenant <> '';
         RETURN QUERY SELECT * FROM rota.why_workers(lane, s.job, run.state IS DISTINCT FROM 'queued');
     END IF;
