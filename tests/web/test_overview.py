@@ -111,7 +111,7 @@ async def test_the_count_is_on_every_page_and_in_its_title(web: Browser, shop: r
 
     assert titled(web.page).startswith("(1) Runs")
     assert 'title="1 needs attention"' in web.page
-    assert 'title="1 paused"' in web.page
+    assert 'title="1 full or paused"' in web.page
 
 
 async def test_the_navigation_alone(web: Browser, shop: rota.App) -> None:
