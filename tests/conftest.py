@@ -69,7 +69,8 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
     loops = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
     if item.get_closest_marker("both_loops") is not None:
         return loops
-    chosen = "uvloop" if item.path.parent.name in _OUR_PROGRAMS else "asyncio"
+    part = item.path.relative_to(Path(__file__).parent).parts[0]
+    chosen = "uvloop" if part in _OUR_PROGRAMS else "asyncio"
     return {chosen: loops[chosen]}
 
 

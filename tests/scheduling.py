@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rota.runtime.scheduler import Scheduler
+from rota.runtime.duties.scheduler import Scheduler
 from rota.store.pool import Database
 from tests.engine import Engine, Row
 

@@ -21,7 +21,7 @@ import uvloop
 from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.server import Conn
 from bench.systems.base import System
-from rota.runtime.scheduler import Scheduler
+from rota.runtime.duties.scheduler import Scheduler
 from rota.store.statements import Statements
 
 _TICKERS = 50

@@ -197,7 +197,7 @@ class App(Faces):
         app_ref: str | None = None,
     ) -> Worker:
         """A worker inside this program: `async with app.worker(): …`."""
-        from rota.runtime.parent import Parent
+        from rota.runtime.processes.parent import Parent
         from rota.runtime.worker import Worker
 
         config = config or self.config

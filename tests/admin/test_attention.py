@@ -10,7 +10,7 @@ import pytest
 
 import rota
 from rota.model.attention import Attention, Need
-from rota.runtime.rollups import Rollups
+from rota.runtime.metrics.rollups import Rollups
 from tests.engine import Engine
 from tests.scheduling import START, Schedules
 

@@ -9,7 +9,7 @@ import pytest
 
 import rota
 from rota.model.bulk_action import BulkAction
-from rota.runtime.bulk_actions import BulkActions
+from rota.runtime.duties.bulk_actions import BulkActions
 from rota.store import bulk_work
 from rota.testing import drain
 

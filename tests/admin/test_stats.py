@@ -12,7 +12,7 @@ from psycopg import sql
 
 import rota
 from rota.model.stats import Activity, Stats
-from rota.runtime.rollups import Rollups
+from rota.runtime.metrics.rollups import Rollups
 from rota.testing import Clock, drain
 from tests.conftest import MakeApp
 from tests.engine import Engine

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.tenants import TenantLoop
+from rota.runtime.duties.tenants import TenantLoop
 from tests.engine import Engine
 
 HOUR = timedelta(hours=1)

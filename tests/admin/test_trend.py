@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.counts import Counts, columns
-from rota.runtime.rollups import Rollups
+from rota.runtime.metrics.counts import Counts, columns
+from rota.runtime.metrics.rollups import Rollups
 from tests.engine import Engine
 
 NOON = datetime(2026, 6, 3, 12, 0, 30, tzinfo=UTC)

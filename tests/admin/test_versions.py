@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.scheduler import Scheduler
+from rota.runtime.duties.scheduler import Scheduler
 from tests.engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -13,8 +13,8 @@ import pytest
 
 import rota
 from rota.errors import DatabaseError
-from rota.runtime.log_lines import COPY_BEGIN, COPY_END, Line, to_copy
-from rota.runtime.log_writer import LogWriter, Unanswered
+from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, to_copy
+from rota.runtime.logs.log_writer import LogWriter, Unanswered
 from rota.store.migrate import migrate
 from rota.telemetry.logging import get_logger
 from rota.testing import eventually

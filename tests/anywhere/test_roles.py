@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 import rota
 from rota.errors import RotaError
-from rota.runtime.log_indexes import LogIndexes
+from rota.runtime.logs.log_indexes import LogIndexes
 from rota.store.migrate import migrate
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config

@@ -12,7 +12,7 @@ import psycopg
 
 import rota
 from rota.executors.transaction import AttemptTransaction
-from rota.runtime.runner import Runner
+from rota.runtime.attempts.runner import Runner
 from rota.store.feed import Feed
 from tests.apps.making import make_app
 

@@ -7,7 +7,7 @@ import signal
 import time
 from typing import Any
 
-from rota.runtime.scheduler import Scheduler
+from rota.runtime.duties.scheduler import Scheduler
 from tests.apps.making import make_app
 
 app = make_app()

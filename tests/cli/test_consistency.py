@@ -100,4 +100,4 @@ def test_the_server_neither_claims_nor_ticks() -> None:
         for path in files
         for name in re.findall(r"rota\.runtime[.\w]*", path.read_text(encoding="utf-8"))
     }
-    assert imported == {"rota.runtime.event_loop"}
+    assert imported == {"rota.runtime.processes.event_loop"}

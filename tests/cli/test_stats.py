@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.rollups import Rollups
+from rota.runtime.metrics.rollups import Rollups
 from tests.cli.conftest import Cli
 from tests.engine import Engine
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 import rota
-from rota.runtime.scheduler import Scheduler
+from rota.runtime.duties.scheduler import Scheduler
 from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.scheduling import START, Interrupted, Schedules

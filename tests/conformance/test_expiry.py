@@ -11,7 +11,7 @@ import pytest
 
 import rota
 from rota.errors import RunFailed
-from rota.runtime.upkeep import Upkeep
+from rota.runtime.duties.upkeep import Upkeep
 from tests.conftest import MakeApp
 from tests.engine import Engine, Row
 

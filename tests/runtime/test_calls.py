@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime import waiting
+from rota.runtime.claiming import waiting
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp, load_config
 from tests.engine import Engine

@@ -11,18 +11,18 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime import log_indexes
 from rota.runtime import loop as loops
-from rota.runtime.admission import Admission
-from rota.runtime.bulk_actions import BulkActions
-from rota.runtime.drain import Drain
+from rota.runtime.duties.admission import Admission
+from rota.runtime.duties.bulk_actions import BulkActions
+from rota.runtime.duties.drain import Drain
+from rota.runtime.duties.sql_jobs import SqlJobs
+from rota.runtime.duties.tenants import TenantLoop
+from rota.runtime.duties.upkeep import Upkeep
 from rota.runtime.listener import Listener
-from rota.runtime.log_indexes import LogIndexes
-from rota.runtime.log_writer import LogWriter
+from rota.runtime.logs import log_indexes
+from rota.runtime.logs.log_indexes import LogIndexes
+from rota.runtime.logs.log_writer import LogWriter
 from rota.runtime.loop import Loop
-from rota.runtime.sql_jobs import SqlJobs
-from rota.runtime.tenants import TenantLoop
-from rota.runtime.upkeep import Upkeep
 from rota.runtime.worker import Worker
 from rota.store import prepared
 from rota.testing import eventually, eventually_sync

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy.orm import Session
 
 import rota
-from rota.runtime import runner
+from rota.runtime.attempts import runner
 from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime import sources

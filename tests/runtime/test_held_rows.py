@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.definitions import Definitions
-from rota.runtime.parent_lease import ParentLease
-from rota.runtime.promoter import Promoter
-from rota.runtime.stamps import Card
-from rota.runtime.upkeep import Upkeep
+from rota.runtime.duties.definitions import Definitions
+from rota.runtime.duties.promoter import Promoter
+from rota.runtime.duties.upkeep import Upkeep
+from rota.runtime.processes.parent_lease import ParentLease
+from rota.runtime.processes.worker_page import WorkerPage
 from rota.testing.patience import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
@@ -224,21 +224,21 @@ async def test_a_held_row_costs_no_other_worker_of_a_supervisor_its_lease(
     app: rota.App, engine: Engine, holder: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     await app.database.open()
-    made = [Card.create(1) for _ in range(2)]
-    cards = [card for card, _ in made]
+    made = [WorkerPage.create(1) for _ in range(2)]
+    pages = [page for page, _ in made]
     for _, fd in made:
         os.close(fd)
     lease = ParentLease(app.database, lease_seconds=0.3)
-    for card in cards:
-        card.worker = engine.worker()
-        lease.watch(card, os.getpid())
-    holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [cards[0].worker])
+    for page in pages:
+        page.worker = engine.worker()
+        lease.watch(page, os.getpid())
+    holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [pages[0].worker])
     lease.start()
     try:
-        await eventually(lambda: cards[1].renewed_at > 0 and len(caplog.messages) > 0)
-        assert cards[0].renewed_at == 0
+        await eventually(lambda: pages[1].renewed_at > 0 and len(caplog.messages) > 0)
+        assert pages[0].renewed_at == 0
         holder.rollback()
-        await eventually(lambda: cards[0].renewed_at > 0)
+        await eventually(lambda: pages[0].renewed_at > 0)
     finally:
         lease.stop(10)
     assert any("an open transaction holds the worker's row" in one for one in caplog.messages)
@@ -249,14 +249,14 @@ async def test_a_held_row_of_a_worker_that_has_ended_keeps_no_other_from_being_d
     app: rota.App, engine: Engine, holder: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     await app.database.open()
-    card, fd = Card.create(1)
+    page, fd = WorkerPage.create(1)
     os.close(fd)
     held, free = engine.worker(), engine.worker()
     lease = ParentLease(app.database, lease_seconds=30)
     holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [held])
     for worker in (held, free):
-        card.worker = worker
-        lease.ended(card)
+        page.worker = worker
+        lease.ended(page)
     assert await asyncio.to_thread(lease.run_once)
     states = {row["id"]: row["state"] for row in engine.rows("SELECT id, state FROM rota.workers")}
     assert states == {held: "live", free: "lost"}

@@ -11,7 +11,7 @@ import pytest
 
 import rota
 from rota.model.schedule import Schedule
-from rota.runtime.scheduler import Scheduler
+from rota.runtime.duties.scheduler import Scheduler
 from rota.timing import zones
 from tests.engine import Engine
 from tests.scheduling import START, Schedules

@@ -18,7 +18,7 @@ from rota.executors import own
 from rota.executors.lending import Lending
 from rota.executors.own import OwnAsync, OwnSync
 from rota.model.run import Claim
-from rota.runtime import runner
+from rota.runtime.attempts import runner
 from rota.store import connection, kept
 from rota.store.kept import KeptSessions
 from rota.store.statements import Statements

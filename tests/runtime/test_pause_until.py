@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.promoter import Promoter
+from rota.runtime.duties.promoter import Promoter
 from tests.engine import Engine
 
 HOUR = timedelta(hours=1)

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from rota.runtime.duties import Duties
+from rota.runtime.duties.duties import Duties
 from rota.runtime.loop import Loop
-from rota.runtime.relayed import RelayedListener
+from rota.runtime.processes.relayed import RelayedListener
 from rota.testing import eventually, eventually_sync
 from tests.engine import Engine
 from tests.workers import WorkerProcess

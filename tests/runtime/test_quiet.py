@@ -7,14 +7,18 @@ from functools import partial
 import pytest
 
 import rota
-from rota.runtime import feeder, identity, isolation, rollups, upkeep
+from rota.runtime import identity
+from rota.runtime.attempts import isolation
 from rota.runtime.background import Background
-from rota.runtime.definitions import Definitions
-from rota.runtime.drain import Order
-from rota.runtime.health import Health
+from rota.runtime.claiming import feeder
+from rota.runtime.claiming.pace import Pace
+from rota.runtime.claiming.waiting import Waiting
+from rota.runtime.duties import upkeep
+from rota.runtime.duties.definitions import Definitions
+from rota.runtime.duties.drain import Order
+from rota.runtime.lease.health import Health
 from rota.runtime.loop import Loop
-from rota.runtime.pace import Pace
-from rota.runtime.waiting import Waiting
+from rota.runtime.metrics import rollups
 from rota.store.statements import Statements
 from tests.conftest import MakeApp
 from tests.engine import Engine

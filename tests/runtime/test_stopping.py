@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.runtime.upkeep import Upkeep
+from rota.runtime.duties.upkeep import Upkeep
 from rota.testing import drain, eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime import waiting
+from rota.runtime.claiming import waiting
 from rota.runtime.listener import Listener
 from rota.testing import eventually
 from tests.conftest import MakeApp

@@ -12,8 +12,8 @@ import rota
 from rota.model.figures import AttemptFigure, Count, Figures, Health, TenantFigure
 from rota.model.histogram import BUCKETS, bucket_of
 from rota.model.stats import QueueDepth
-from rota.runtime.counts import Counts
-from rota.runtime.rollups import Rollups
+from rota.runtime.metrics.counts import Counts
+from rota.runtime.metrics.rollups import Rollups
 from rota.telemetry.metrics import METRICS
 from rota.telemetry.prometheus import MOST_QUEUES, render
 from rota.testing import Clock, eventually

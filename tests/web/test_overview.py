@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.rollups import Rollups
+from rota.runtime.metrics.rollups import Rollups
 from rota.web import create_site
 from rota.web.charts import line
 from rota.web.pages.live import topics_of

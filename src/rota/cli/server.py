@@ -69,7 +69,7 @@ def _serve(app: App) -> None:
             code=2,
         )
     from rota.api.serve import ApiServer, address, listen
-    from rota.runtime.event_loop import run
+    from rota.runtime.processes.event_loop import run
     from rota.telemetry.logging import configure
     from rota.web import create_site
 

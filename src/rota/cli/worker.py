@@ -101,8 +101,8 @@ def run_worker(
 ) -> int:
     """`beside` is what else the program does for as long as the worker runs. Answers the exit
     code."""
-    from rota.runtime.event_loop import run
-    from rota.runtime.shutdown import run_until_signal
+    from rota.runtime.processes.event_loop import run
+    from rota.runtime.processes.shutdown import run_until_signal
 
     async def body() -> int:
         try:
@@ -116,7 +116,7 @@ def run_worker(
 
 
 def run_processes(app: App, config: Config, name: str | None, given: dict[str, Any]) -> int:
-    from rota.runtime.supervisor import supervise
+    from rota.runtime.processes.supervisor import supervise
 
     return supervise(
         config=config,

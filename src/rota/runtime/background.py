@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from rota.config import Config
-from rota.runtime.admission import Admission
-from rota.runtime.bulk_actions import BulkActions
-from rota.runtime.drain import Drain, Order
-from rota.runtime.duties import Duties
-from rota.runtime.health import Health
-from rota.runtime.log_buffer import LogBuffer
-from rota.runtime.log_indexes import LogIndexes
+from rota.runtime.attempts.progress import ProgressBoard
+from rota.runtime.claiming.pace import Pace
+from rota.runtime.duties.admission import Admission
+from rota.runtime.duties.bulk_actions import BulkActions
+from rota.runtime.duties.drain import Drain, Order
+from rota.runtime.duties.duties import Duties
+from rota.runtime.duties.promoter import Promoter
+from rota.runtime.duties.rescuer import Rescuer
+from rota.runtime.duties.scheduler import Scheduler
+from rota.runtime.duties.sql_jobs import SqlJobs
+from rota.runtime.duties.tenants import TenantLoop
+from rota.runtime.duties.upkeep import Upkeep
+from rota.runtime.lease.health import Health
+from rota.runtime.logs.log_buffer import LogBuffer
+from rota.runtime.logs.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
-from rota.runtime.pace import Pace
-from rota.runtime.progress import ProgressBoard
-from rota.runtime.promoter import Promoter
-from rota.runtime.rescuer import Rescuer
-from rota.runtime.rollups import Rollups
-from rota.runtime.scheduler import Scheduler
-from rota.runtime.sql_jobs import SqlJobs
-from rota.runtime.tenants import TenantLoop
-from rota.runtime.upkeep import Upkeep
+from rota.runtime.metrics.rollups import Rollups
 from rota.store.pool import Database
 from rota.telemetry.logger import get_logger
 

@@ -14,21 +14,21 @@ from rota.config import Config
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.registry import Registry
 from rota.model.outcome import CUT_OFF
-from rota.runtime.attempt import Services, Stop
+from rota.runtime.attempts.attempt import Services, Stop
+from rota.runtime.attempts.isolation import Isolation
+from rota.runtime.attempts.runner import Runner
+from rota.runtime.attempts.tracing import make_runner
 from rota.runtime.background import Background
-from rota.runtime.borrowed import Borrowed
-from rota.runtime.claiming import ClaimPlan
-from rota.runtime.feeder import Feeder
-from rota.runtime.health import Health
-from rota.runtime.isolation import Isolation
-from rota.runtime.lease import Lease
-from rota.runtime.pace import Pace
-from rota.runtime.parent import Parent
-from rota.runtime.retention import served
-from rota.runtime.runner import Runner
-from rota.runtime.slots import Slots
-from rota.runtime.tracing import make_runner
-from rota.runtime.waiting import Waiting
+from rota.runtime.claiming.claim_plan import ClaimPlan
+from rota.runtime.claiming.feeder import Feeder
+from rota.runtime.claiming.pace import Pace
+from rota.runtime.claiming.slots import Slots
+from rota.runtime.claiming.waiting import Waiting
+from rota.runtime.duties.retention import served
+from rota.runtime.lease.borrowed import Borrowed
+from rota.runtime.lease.health import Health
+from rota.runtime.lease.lease import Lease
+from rota.runtime.processes.parent import Parent
 from rota.store.feed import Feed
 from rota.store.kept import KeptSessions
 from rota.store.pool import Database

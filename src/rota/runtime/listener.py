@@ -11,7 +11,7 @@ from functools import partial
 import psycopg
 from psycopg.pq.abc import PGconn
 
-from rota.runtime.health import Turns
+from rota.runtime.lease.health import Turns
 from rota.runtime.tasks import abandon, end_task
 from rota.store.pool import AsyncConn, Database
 from rota.store.reading import Reading

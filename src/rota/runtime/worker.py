@@ -20,19 +20,19 @@ from rota.errors import RotaError
 from rota.executors.threads import ThreadExecutor
 from rota.jobs.registry import Registry
 from rota.model.words import some_of
-from rota.runtime.attempt import Stop
+from rota.runtime.attempts.attempt import Stop
 from rota.runtime.background import Background
-from rota.runtime.deadline import STOP_MARGIN, end_with_parent, end_within
-from rota.runtime.definitions import Definitions
-from rota.runtime.drain import Order
-from rota.runtime.health import Health
+from rota.runtime.claiming.pace import Pace
+from rota.runtime.duties.definitions import Definitions
+from rota.runtime.duties.drain import Order
+from rota.runtime.duties.retention import BuiltInJobs, served
 from rota.runtime.identity import Identity
-from rota.runtime.judge import Judge
+from rota.runtime.lease.health import Health
+from rota.runtime.lease.judge import Judge
 from rota.runtime.listener import Listener
-from rota.runtime.pace import Pace
-from rota.runtime.parent import Parent
-from rota.runtime.relayed import RelayedListener
-from rota.runtime.retention import BuiltInJobs, served
+from rota.runtime.processes.deadline import STOP_MARGIN, end_with_parent, end_within
+from rota.runtime.processes.parent import Parent
+from rota.runtime.processes.relayed import RelayedListener
 from rota.runtime.sleeping import Sleeper
 from rota.runtime.starting import START_SECONDS, may_wait
 from rota.runtime.tasks import end_task

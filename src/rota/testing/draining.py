@@ -37,7 +37,7 @@ def drain_sync(app: App, timeout: float = 30.0) -> None:
 async def tick(app: App) -> list[RunInfo]:
     """Decide every nominal time of schedules that has come, as a worker would; answers the runs
     that it started, which wait to be run."""
-    from rota.runtime.scheduler import Scheduler
+    from rota.runtime.duties.scheduler import Scheduler
 
     newest = await _newest(app)
     scheduler = Scheduler(app.database, tick_seconds=1)

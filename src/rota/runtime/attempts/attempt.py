@@ -1,0 +1,197 @@
+"""One attempt while it runs: what its context speaks to, and how it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from typing import Any, Literal
+
+import msgspec
+
+from rota.executors.transaction import AttemptTransaction
+from rota.jobs.definition import JobDefinition
+from rota.model.outcome import Failure
+from rota.model.run import Claim
+from rota.runtime.attempts.failure import cut_head
+from rota.runtime.attempts.progress import ProgressBoard
+from rota.runtime.duties.sql_jobs import SqlJob
+from rota.runtime.logs.log_buffer import LogBuffer
+from rota.store.kept import KeptSessions
+from rota.store.pool import Database
+from rota.telemetry.logging import LEVELS, print_line, print_traceback
+
+_NUDGE_SECONDS = 5.0
+
+StopKind = Literal["timeout", "cancel", "lost", "shutdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What running attempts share."""
+
+    database: Database
+    sessions: KeptSessions
+    logs: LogBuffer
+    progress: ProgressBoard
+    stored_level: int
+    lease_seconds: float
+    is_capturing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    kind: StopKind
+    by: str = ""
+    reason: str | None = None
+
+
+class RunningAttempt:
+    """Implements `rota.jobs.context.Attempt` inside the worker."""
+
+    __slots__ = (
+        "_on_stop", "_services", "_stopped", "_task", "_tenant", "claim", "definition", "has_lines",
+        "log_seqs", "logged_exception", "started", "stop", "timeout", "transaction", "worker",
+    )  # fmt: skip
+
+    def __init__(
+        self, claim: Claim, definition: JobDefinition | SqlJob, worker: int, timeout: float | None,
+        services: Services, task: asyncio.Task[None],
+    ) -> None:  # fmt: skip
+        self.claim = claim
+        self.definition = definition
+        self.worker = worker
+        self.timeout = timeout
+        self.started = time.monotonic()
+        self.stop: Stop | None = None
+        self.transaction: AttemptTransaction | None = None
+        self._services = services
+        self._task = task
+        self._on_stop: Callable[[], object] | None = None
+        self._stopped = 0.0
+        self._tenant: str | None = None
+        self.log_seqs: Iterator[int] = count(1)
+        self.has_lines = False
+        self.logged_exception = ""
+
+    # Stopping.
+
+    def stop_now(self, stop: Stop) -> None:
+        """Cancel the body where it can be cancelled. Once: its clean-up gets its time."""
+        if self.stop is not None:
+            return
+        self.stop = stop
+        self._stopped = time.monotonic()
+        if self._on_stop is not None:
+            self._on_stop()
+        else:
+            self._task.cancel()
+
+    def nudge(self) -> None:
+        """Cancel once more what was stopped a while ago and still runs: before Python 3.12 a
+        cancellation can get lost in `asyncio.wait_for`, which drivers use."""
+        is_late = time.monotonic() - self._stopped > _NUDGE_SECONDS
+        if self.stop is not None and self._on_stop is None and is_late:
+            self._stopped = time.monotonic()
+            self._task.cancel()
+
+    def tell_instead(self, on_stop: Callable[[], object]) -> None:
+        """For bodies that no task runs: call this instead of cancelling."""
+        self._on_stop = on_stop
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.timeout is not None and time.monotonic() - self.started > self.timeout
+
+    @property
+    def duration_ms(self) -> float:
+        return (time.monotonic() - self.started) * 1000
+
+    # What the context asks.
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.stop is not None
+
+    @property
+    def started_at(self) -> datetime:
+        return self.claim.claimed_at
+
+    def write_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        claim, services, now = self.claim, self._services, time.monotonic_ns()
+        print_line(claim.job, level, message, claim.id, fields, now)
+        own = self.definition.log_level
+        if LEVELS[level] >= (services.stored_level if own is None else LEVELS[own]):
+            self.has_lines = True
+            services.logs.add(self, level, message, fields, now)
+
+    def store_log(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """For lines that somebody else has printed."""
+        if level == "error" and "exception" in fields:
+            self.logged_exception = str(fields["exception"])
+        if LEVELS[level] >= self.stored_level:
+            self.has_lines = True
+            self._services.logs.add(self, level, message, fields, time.monotonic_ns())
+
+    def log_failure(self, failure: Failure, limit: int) -> None:
+        """As a line of its own, unless its handler has logged the exception before it raised it."""
+        name = failure.error_type.rpartition(".")[2]
+        words = failure.error if failure.error == name else f"{name}: {failure.error}"
+        if words in self.logged_exception:
+            return
+        fields = {"error_type": failure.error_type}
+        if failure.traceback:
+            fields["exception"] = cut_head(failure.traceback, limit)
+        level = "warning" if failure.error_type == "Retry" else "error"
+        self.store_log(level, f"{failure.error_type}: {failure.error}", fields)
+        print_traceback(self.claim.job, failure.traceback or "", self.claim.id)
+
+    @property
+    def stored_level(self) -> int:
+        """What the job says, else the worker's configuration."""
+        own = self.definition.log_level
+        return self._services.stored_level if own is None else LEVELS[own]
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether what logging and structlog emit in its handler is stored too."""
+        own = self.definition.capture_logs
+        return self._services.is_capturing if own is None else own
+
+    @property
+    def tenant(self) -> str:
+        if self._tenant is None:
+            rest = self.claim.rest
+            self._tenant = str(msgspec.json.decode(rest).get("tenant") or "") if rest else ""
+        return self._tenant
+
+    def log_is_over(self) -> None:
+        """The attempt has ended: its lines shall be readable soon."""
+        if self.has_lines:
+            self._services.logs.attempt_ended()
+
+    def report_progress(self, fraction: float, message: str | None) -> None:
+        self._services.progress.report(self.claim.id, self.claim.attempt, fraction, message)
+
+    def open_transaction(self, source: Any) -> AbstractAsyncContextManager[Any]:
+        return self._ensure_transaction().block(source)
+
+    def open_transaction_sync(self, source: Any) -> AbstractContextManager[Any]:
+        return self._ensure_transaction().block_sync(source)
+
+    def _ensure_transaction(self) -> AttemptTransaction:
+        if self.transaction is None:
+            services = self._services
+            self.transaction = AttemptTransaction(
+                services.sessions,
+                services.database.schema,
+                self.claim,
+                self.worker,
+                services.lease_seconds,
+                services.progress,
+            )
+        return self.transaction

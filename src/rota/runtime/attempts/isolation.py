@@ -1,0 +1,119 @@
+"""Runs suspects apart: their worker was lost with them, and the next loss shall hit nobody else.
+
+One at a time a worker, beside its slots: in a process of its own, or, where the handler cannot run
+in one, in the worker's own process, which only one worker of the fleet does at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from psycopg import errors
+
+from rota.errors import LeaseLost
+from rota.executors.location import is_reachable
+from rota.jobs.definition import JobDefinition
+from rota.model.run import Claim
+from rota.runtime.attempts.runner import Runner
+from rota.runtime.claiming.feeder import Feeder
+from rota.runtime.claiming.slots import Slots
+from rota.runtime.loop import Loop
+from rota.store.feed import Feed
+
+_STOP_SECONDS = 2.0
+# Suspects are called out.
+_RESTING_SECONDS = 60.0
+
+
+class Isolation(Loop):
+    """Looks for suspects and runs them; belongs to one worker identity."""
+
+    name = "isolation"
+
+    def __init__(
+        self,
+        *,
+        feed: Feed,
+        feeder: Feeder,
+        slots: Slots,
+        runner: Runner,
+        queues: Sequence[str],
+        has_processes: bool,
+        poll_seconds: float,
+    ) -> None:
+        super().__init__()
+        self._feed = feed
+        self._feeder = feeder
+        self._slots = slots
+        self._runner = runner
+        self._queues = list(queues)
+        self._has_processes = has_processes
+        self._poll = poll_seconds
+        self._current: asyncio.Task[None] | None = None
+        self._begun: set[tuple[int, int]] = set()
+        self._turn = asyncio.Lock()
+        self._is_over = False
+
+    async def run_once(self) -> float:
+        async with self._turn:
+            if self._may_claim and self._current is None:
+                await self._claim()
+        return self.pause(self._poll, _RESTING_SECONDS)
+
+    async def stop(self) -> None:
+        """Not in the middle of a claim, whose run nobody would start. What runs goes on."""
+        self._is_over = True
+        try:
+            async with asyncio.timeout(_STOP_SECONDS), self._turn:
+                await super().stop()
+        except TimeoutError:
+            await super().stop()
+
+    @property
+    def _may_claim(self) -> bool:
+        return self._feeder.is_claiming and not self._is_over
+
+    async def _claim(self) -> None:
+        has_processes = self._has_processes and self._runner.children.may_start
+        inline = inline_jobs(self._runner.definitions, has_processes=has_processes)
+        try:
+            claims = await self._feed.claim_suspect(self._queues, inline)
+        except LeaseLost:
+            return  # the feeder hears of it too, and it decides
+        except errors.LockNotAvailable:
+            return  # somebody holds this worker's row, as the lease says; others may take it
+        for claim in claims:
+            if (claim.id, claim.attempt) in self._begun:
+                # It has ended here. The database had not heard of that when it was asked, over
+                # another connection; by now it may have, so that nothing else tells.
+                continue
+            if self._may_claim:
+                self._begin(claim, in_child=claim.job not in inline)
+            else:
+                await self._feed.run("runs/hand_back", ids=[claim.id], attempts=[claim.attempt])
+
+    def _begin(self, claim: Claim, *, in_child: bool) -> None:
+        self._log.warning(
+            "isolating a run that was lost with its worker", run=claim.id, job=claim.job,
+            attempt=claim.attempt, own_process=in_child,
+        )  # fmt: skip
+        self._begun.add((claim.id, claim.attempt))
+        if in_child:
+            self._runner.children.apart.add(claim.id)
+        self._current = self._slots.run_beside(claim)
+        self._current.add_done_callback(lambda _: self._ended(claim))
+
+    def _ended(self, claim: Claim) -> None:
+        self._current = None
+        self._runner.children.apart.discard(claim.id)
+        self.wake()
+
+
+def inline_jobs(definitions: Mapping[str, JobDefinition], *, has_processes: bool) -> list[str]:
+    """Those that can run in the worker's own process only."""
+    return [
+        name
+        for name, one in definitions.items()
+        if one.executor != "process" and not (has_processes and is_reachable(one.function))
+    ]

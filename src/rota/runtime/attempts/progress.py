@@ -1,0 +1,94 @@
+"""What running attempts say about how far they are; only the last word of each is written."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+
+from rota.runtime.logs.log_lines import clean
+from rota.runtime.loop import Loop
+from rota.store.pool import Database
+
+_PERIOD = 1.0
+
+Latest = dict[tuple[int, int], tuple[float, str | None]]
+
+
+class ProgressBoard(Loop):
+    name = "progress"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+        self._lock = threading.Lock()
+        self._latest: Latest = {}
+        self._writing: Latest = {}
+        # Of attempts whose transaction would be ended by what is written about their run.
+        self._held: dict[tuple[int, int], tuple[float, str | None] | None] = {}
+        self.worker = 0
+
+    def report(self, run_id: int, attempt: int, fraction: float, message: str | None) -> None:
+        """From any thread; costs the handler nothing but this."""
+        with self._lock:
+            words = None if message is None else clean(str(message))
+            board = self._held if (run_id, attempt) in self._held else self._latest
+            board[run_id, attempt] = (fraction, words)
+
+    def hold(self, run_id: int, attempt: int) -> bool:
+        """From any thread. False while something of it is being written: ask again."""
+        with self._lock:
+            key = run_id, attempt
+            self._held.setdefault(key, None)
+            if (said := self._latest.pop(key, None)) is not None:
+                self._held[key] = said
+            return key not in self._writing
+
+    def release(self, run_id: int, attempt: int) -> None:
+        """What was said meanwhile is written, or, where the attempt has ended, forgotten."""
+        with self._lock:
+            if (said := self._held.pop((run_id, attempt), None)) is not None:
+                self._latest[run_id, attempt] = said
+
+    async def run_once(self) -> float:
+        with self._lock:
+            latest, self._latest = self._latest, {}
+            self._writing = latest
+        try:
+            await self._write(latest)
+        except BaseException:
+            with self._lock:
+                self._latest = {
+                    key: said
+                    for key, said in (latest | self._latest).items()
+                    if key not in self._held
+                }
+            raise
+        finally:
+            with self._lock:
+                self._writing = {}
+        return _PERIOD
+
+    async def _write(self, latest: Latest) -> None:
+        """One word that the database cannot hold must not keep the others out."""
+        try:
+            if latest:
+                await self._send(latest)
+        except psycopg.DataError:
+            if len(latest) > 1:
+                for key, said in latest.items():
+                    await self._write({key: said})
+                return
+            ((key, (fraction, words)),) = latest.items()
+            await self._send({key: (fraction, words and ascii(words)[1:-1])})
+
+    async def _send(self, latest: Latest) -> None:
+        params = {
+            "worker": self.worker,
+            "ids": [run_id for run_id, _ in latest],
+            "attempts": [attempt for _, attempt in latest],
+            "fractions": [fraction for fraction, _ in latest.values()],
+            "messages": [message for _, message in latest.values()],
+        }
+        async with self._database.connection(is_hurried=False) as conn:
+            await conn.execute(self._database.statements.get("runs/progress"), params)

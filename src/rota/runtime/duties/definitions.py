@@ -1,0 +1,140 @@
+"""What this process declares, as the database knows it: announced at the start of a worker and
+when something is declared later, looked at again every few seconds.
+
+Operators change timeouts and backoffs in the database; the next attempt uses them. And code comes
+and goes: when the workers of newer code have left, this one's definitions count again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from psycopg import errors
+
+from rota.config import Config
+from rota.jobs.definition import JobDefinition
+from rota.jobs.registry import Registry
+from rota.jobs.sync import whole
+from rota.model.backoff import Backoff
+from rota.runtime.duties.init_runs import run_inits
+from rota.runtime.loop import Loop
+from rota.store.pool import AsyncConn, Database
+
+_PERIOD = 5.0
+_RESTING_SECONDS = 60.0
+
+
+class Definitions(Loop):
+    """`current` is shared with the runner: an entry is exchanged when an operator changes it.
+
+    `on_declared` tells the worker that there is more to run; it answers whether it could say so.
+    """
+
+    name = "definitions"
+
+    def __init__(
+        self,
+        database: Database,
+        config: Config,
+        registry: Registry,
+        on_declared: Callable[[], Awaitable[bool]],
+    ) -> None:
+        super().__init__()
+        self._on_declared = on_declared
+        self._told = 0  # the version of the registry that the database knows
+        self._database = database
+        self._config = config
+        self._registry = registry
+        self._worker = 0
+        self._is_new = True
+        self._owes_inits = False
+        self._held_by = ""
+        self._overrides: Mapping[str, Any] = {}
+        self.current: dict[str, JobDefinition] = {}
+
+    async def announce(self, worker: int, version: int) -> None:
+        """A worker has registered with this version: say whose it is and what it runs, and run what
+        waits for a start. One that comes back after it lost its lease is no start."""
+        self._worker = worker
+        self._apply({})
+        self._told = version if await self._declare() else 0
+
+    async def _declare(self) -> bool:
+        """Whether the database knows it now. What somebody's open transaction holds is tried again
+        by the turns that follow, and keeps no worker from its runs."""
+        params = self._whole() | {"is_new": self._is_new}
+        get = self._database.statements.get
+        async with self._database.connection(is_hurried=False) as conn:
+            try:
+                await conn.execute(get("workers/start"), params)
+                await conn.execute(get("jobs/register"), params)
+            except errors.LockNotAvailable as error:
+                if self._held_by != str(error):
+                    self._held_by = str(error)
+                    text = "an open transaction keeps this worker from saying what it runs"
+                    self._log.warning(text, worker=self._worker, error=error)
+                return False
+            await self._look(conn)
+            if self._is_new and self._config.scheduler.enabled:
+                await self._run_inits(conn)
+        self._is_new, self._held_by = False, ""
+        return True
+
+    async def run_once(self) -> float:
+        if self._registry.version != self._told:
+            await self._tell()
+        async with self._database.connection(is_hurried=False) as conn:
+            if await self._look(conn):
+                statement = self._database.statements.get("jobs/register")
+                await conn.execute(statement, self._whole())
+            if self._owes_inits:
+                await self._run_inits(conn)
+        is_told = self._registry.version == self._told
+        return self.pause(_PERIOD, _RESTING_SECONDS) if is_told else _PERIOD
+
+    async def _run_inits(self, conn: AsyncConn) -> None:
+        release = self._config.release
+        is_all = await run_inits(conn, self._database.statements, self._worker, release)
+        self._owes_inits = not is_all
+
+    async def _tell(self) -> None:
+        """Something was declared after the start. First what runs it, then who may claim it."""
+        version = self._registry.version
+        self._apply(self._overrides)
+        is_said = await self._declare()
+        if await self._on_declared() and is_said:
+            self._told = version
+
+    def _whole(self) -> dict[str, Any]:
+        return whole(self._registry, self._config, worker=self._worker)
+
+    async def _look(self, conn: AsyncConn) -> bool:
+        """Take over what operators changed. Answers whether registering again would write."""
+        params = {"worker": self._worker, "jobs": self._registry.names()}
+        cursor = await conn.execute(self._database.statements.get("jobs/refresh"), params)
+        row = await cursor.fetchone()
+        must_sync, overrides = row if row else (False, {})
+        if overrides != self._overrides:
+            self._apply(overrides)
+        return bool(must_sync)
+
+    def _apply(self, overrides: Mapping[str, Any]) -> None:
+        for definition in self._registry:
+            changes = self._read(definition.name, overrides.get(definition.name, {}))
+            self.current[definition.name] = replace(definition, **changes)
+        self._overrides = overrides
+
+    def _read(self, job: str, override: Mapping[str, Any]) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if "timeout_seconds" in override:
+            changes["timeout"] = override["timeout_seconds"]
+        if "log_level" in override:
+            changes["log_level"] = override["log_level"]
+        if override.get("backoff") is not None:
+            try:
+                changes["backoff"] = Backoff.from_json(override["backoff"])
+            except (ValueError, TypeError) as error:
+                self._log.warning("a stored backoff is ignored", job=job, error=error)
+        return changes

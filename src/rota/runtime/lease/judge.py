@@ -1,0 +1,85 @@
+"""What follows from a worker's health: a worker that does not get its work done does not keep its
+lease (docs/decisions/0023-failing-workers.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from rota.runtime.lease.health import Health, Trouble
+from rota.telemetry.logger import get_logger
+
+# A worker's own work, without which it is of no use; and what it does for the whole fleet, for
+# which nobody's run is cut off.
+_OWN_WORK = ("feeder", "end writer")
+_FLEET_WORK = ("scheduler", "promoter", "rescuer")
+# In patiences: trouble that begins again within it was not helped by a new identity.
+_SOON = 2
+
+
+class Judged(Protocol):
+    """A worker, as far as it is judged."""
+
+    @property
+    def is_idle(self) -> bool: ...
+
+    def restart(self, loop: str) -> None: ...
+
+    def give_up(self) -> None:
+        """Its identity: others take what it holds, and it comes back as a new one."""
+
+    def end_failing(self) -> None:
+        """A new identity did not help."""
+
+
+class Judge:
+    def __init__(
+        self, health: Health, worker: Judged, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._health = health
+        self._worker = worker
+        self._gave_up_at: float | None = None
+        self._log = get_logger("worker")
+
+    def look(self) -> None:
+        """Every so often, while there is an identity."""
+        for trouble in self._health.look():
+            if trouble.loop not in _OWN_WORK and trouble.is_standing:
+                self._begin_anew(trouble)
+            if self._is_grave(trouble):
+                self._act(trouble)
+                return
+
+    def _is_grave(self, trouble: Trouble) -> bool:
+        if trouble.loop in _FLEET_WORK:
+            return self._worker.is_idle
+        return trouble.loop in _OWN_WORK
+
+    def _act(self, trouble: Trouble) -> None:
+        if self._is_no_help(trouble):
+            text = "live but failing, and a new identity did not help: stopping"
+            self._log.critical(text, **_words(trouble))
+            self._worker.end_failing()
+        else:
+            self._gave_up_at = self._clock()
+            self._log.error("live but failing: giving up this identity", **_words(trouble))
+            self._worker.give_up()
+        self._health.excuse()
+
+    def _is_no_help(self, trouble: Trouble) -> bool:
+        """It came back soon after the last time. A turn that went well in between says little: one
+        that cannot write ends claims well until there is an end, and then others cannot rescue."""
+        began = self._clock() - trouble.seconds
+        at = self._gave_up_at
+        return at is not None and began < at + _SOON * self._health.patience
+
+    def _begin_anew(self, trouble: Trouble) -> None:
+        self._log.error("a loop stands still, beginning anew", **_words(trouble))
+        self._health.of(trouble.loop).failed(RuntimeError("it stood still"))
+        self._worker.restart(trouble.loop)
+
+
+def _words(trouble: Trouble) -> dict[str, object]:
+    return {"loop": trouble.loop, "seconds": round(trouble.seconds), "reason": trouble.reason}

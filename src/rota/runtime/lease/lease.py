@@ -1,0 +1,189 @@
+"""The worker's lease: a thread with its own connection, so that a handler which blocks the event
+loop does not lose it. The thread is also the watchdog of a loop that stands still.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import psycopg
+
+from rota.runtime.lease.beat import Answer, Beat, HeldRow
+from rota.runtime.lease.health import Report
+from rota.store.outage import Outage, is_shortage
+from rota.store.pool import Conn, Database
+from rota.telemetry.logger import get_logger
+
+_TIMEOUT_GRACE = 5.0
+# The part of a lease that may have passed when it is tried again; more, and nothing is claimed.
+_WEAK_FROM = 0.8
+EXIT_STUCK = 70
+
+
+Borrow = Callable[[str, dict[str, Any], float], Answer]
+
+
+class Watched(Protocol):
+    """What the watchdog may do to a worker whose loop stands still. Called from the thread."""
+
+    def take_unstarted(self) -> list[tuple[int, int]]:
+        """Run and attempt of all that was claimed and will not start now."""
+
+    def overdue(self, grace: float) -> list[tuple[int, int, float]]:
+        """Run, attempt and timeout of what should have ended long ago."""
+
+
+class Lease:
+    """Renews every third of the lease, from `start` until `stop`.
+
+    `on_lost` and `on_weak` (could not renew for two thirds of it: stop claiming) are called from
+    the thread, and so is `borrow`: it runs a statement over somebody else's connection, where the
+    server has none left.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        worker: int,
+        *,
+        seconds: float,
+        watched: Watched,
+        on_lost: Callable[[], object],
+        on_weak: Callable[[bool], object],
+        may_exit: bool,
+        report: Callable[[], Report],
+        borrow: Borrow,
+    ) -> None:
+        self._report = report
+        self._borrow = borrow
+        self._outage: Outage = database.outage
+        self._database = database
+        self._worker = worker
+        self._seconds = seconds
+        self._watched = watched
+        self._on_lost = on_lost
+        self._on_weak = on_weak
+        self._may_exit = may_exit
+        self._log = get_logger("lease")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rota lease", daemon=True)
+        self._stamp = time.monotonic()
+        self._renewed = time.monotonic()
+        self._is_weak = False
+        self._is_stuck = False
+        self._is_due = False
+        self._conn: Conn | None = None
+        # In time for the next try.
+        self._answer_seconds = max(1.0, seconds / 3)
+        self._beat = Beat(self._execute, self._log, answer_seconds=self._answer_seconds)
+
+    def stamp(self) -> None:
+        """The loop says that it turns."""
+        self._stamp = time.monotonic()
+
+    def start(self, *, is_due: bool = False) -> None:
+        """`is_due`: it was renewed by somebody else until now, so the first beat is at once.
+        Harmless when it has started."""
+        if self._thread.ident is None:
+            self._is_due = is_due
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def join(self) -> None:
+        # Never started where a supervisor renews.
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(0 if self._is_due else self._seconds / 3):
+                self._is_due = False
+                if not self._turn():
+                    return
+        finally:
+            self._close()
+
+    def _turn(self) -> bool:
+        """One beat; False when there is nothing more to do."""
+        self._watch()
+        try:
+            if not self._beat.renew(
+                self._worker, self._report(), pid=os.getpid(), is_stuck=self._is_stuck
+            ):
+                self._log.error("the lease is lost", worker=self._worker)
+                self._on_lost()
+                return False
+            self._renewed = time.monotonic()
+            self._outage.written("lease")
+        except HeldRow:
+            pass  # said; the connection is good
+        except (psycopg.Error, OSError) as error:
+            if not self._outage.note(error, "lease"):
+                self._log.warning("the lease could not be renewed", error=error)
+            self._close()
+        # Before the next try could be too late: one that waits for a held row takes its time.
+        next_try = time.monotonic() + self._seconds / 3
+        is_weak = next_try - self._renewed > self._seconds * _WEAK_FROM
+        if is_weak != self._is_weak:
+            self._is_weak = is_weak
+            self._on_weak(is_weak)
+        return True
+
+    def _execute(self, statement: str, **params: Any) -> Answer:
+        params = {"worker": self._worker, **params}
+        sql = self._database.statements.get(statement)
+        if self._conn is None or self._conn.closed:
+            name = f"rota lease {self._worker}"
+            try:
+                self._conn = self._database.connect_sync(name, self._answer_seconds)
+            except psycopg.OperationalError as error:
+                if is_shortage(error) and not self._is_stuck:
+                    return self._borrow(sql, params, self._answer_seconds)
+                raise
+        return self._conn.execute(sql, params)
+
+    def _close(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+    # The watchdog.
+
+    def _watch(self) -> None:
+        silent = time.monotonic() - self._stamp
+        was_stuck, self._is_stuck = self._is_stuck, silent > self._seconds
+        if not self._is_stuck:
+            return
+        if not was_stuck:
+            self._log.error("the event loop stands still", worker=self._worker, seconds=silent)
+        try:
+            self._hand_back()
+            self._end_overdue()
+        except (psycopg.Error, OSError) as error:
+            self._log.warning("the watchdog could not reach the database", error=error)
+
+    def _hand_back(self) -> None:
+        runs = self._watched.take_unstarted()
+        if runs:
+            ids, attempts = [run for run, _ in runs], [attempt for _, attempt in runs]
+            self._execute("runs/hand_back", ids=ids, attempts=attempts)
+
+    def _end_overdue(self) -> None:
+        """A body holds the loop past its timeout: nobody else can end its attempt."""
+        overdue = self._watched.overdue(_TIMEOUT_GRACE)
+        if not overdue:
+            return
+        if not self._may_exit:
+            # Part of somebody's program: stop renewing, and let others rescue what is here.
+            self._stopping.set()
+            return
+        for run, attempt, timeout in overdue:
+            self._execute("runs/time_out", id=run, attempt=attempt, timeout=timeout)
+        self._log.critical("ending this process: a body holds its loop past its timeout")
+        os._exit(EXIT_STUCK)

@@ -1,0 +1,3 @@
+"""Lines of handlers on their way into the database."""
+
+from __future__ import annotations

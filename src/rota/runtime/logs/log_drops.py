@@ -1,0 +1,60 @@
+"""Lines that found the buffer full: counted by attempt, told in the attempt's own log."""
+
+from __future__ import annotations
+
+import json
+
+from rota.runtime.logs.log_lines import Line
+
+# So many attempts are told; of more only the console hears.
+_MOST = 1000
+
+
+class Drops:
+    """The line that tells takes the place of the first one that was dropped."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[int, int, int], Line] = {}
+        self._counts: dict[tuple[int, int, int], int] = {}
+        self._untold = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._first)
+
+    def count(self, line: Line) -> None:
+        key = (line.run_id, line.attempt, line.worker)
+        if key in self._counts:
+            self._counts[key] += 1
+        elif len(self._first) < _MOST:
+            self._first[key] = line
+            self._counts[key] = 1
+        else:
+            self._untold += 1
+
+    def take(self) -> tuple[list[Line], int]:
+        """A line for each attempt, and how many lines of other attempts were dropped."""
+        lines = [_told(line, self._counts[key]) for key, line in self._first.items()]
+        untold, self._untold = self._untold, 0
+        self._first, self._counts = {}, {}
+        return lines, untold
+
+    def put_back(self, lines: list[Line], untold: int) -> None:
+        """They could not be written."""
+        for line in lines:
+            key = (line.run_id, line.attempt, line.worker)
+            self._first[key] = line
+            self._counts[key] = self._counts.get(key, 0) + _dropped(line)
+        self._untold += untold
+
+    def total(self, lines: list[Line]) -> int:
+        return sum(map(_dropped, lines))
+
+
+def _told(line: Line, count: int) -> Line:
+    message = "lines were dropped here: the log buffer was full"
+    fields = json.dumps({"dropped": count}).encode()
+    return line._replace(level="warning", message=message, fields=fields)
+
+
+def _dropped(line: Line) -> int:
+    return int(json.loads(line.fields or b"{}").get("dropped", 0))

@@ -1,0 +1,117 @@
+"""Stores batches of log lines by COPY, each line once."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy, to_fields
+from rota.store.pool import AsyncConn, Database
+
+# Between so many lines the event loop has a turn: runs wait for it.
+_SLICE = 500
+# What is wrong with a value, or what the server cannot take apart.
+_REFUSED = ("22", "54")
+_CLOCK_MOVED = timedelta(minutes=10)
+
+Key = tuple[int, int, int]
+
+
+class Unanswered(Exception):
+    """A batch was sent, no answer came, and the server may still be working on it."""
+
+
+class LogWriter:
+    def __init__(self, database: Database, log: Any) -> None:
+        self._database = database
+        self._get = database.statements.get
+        self._log = log
+        # What may have been stored although nobody said so.
+        self._doubtful: set[Key] = set()
+        # Begins the statement, so that the server's process that works on it is known by it. Not by
+        # its number: a pooler tells one of its own.
+        self._mark = f"/* rota log writer {secrets.token_hex(8)} */"
+        self._copy_sql = f"{self._mark} {self._get('logs/write')}"
+
+    async def write(self, batch: list[Row]) -> None:
+        async with self._database.connection(is_hurried=False) as conn:
+            before = time.monotonic_ns()
+            now = (await self._fetch(conn, "clock/now"))[0][0]
+            clock = now, (before + time.monotonic_ns()) // 2
+            rows = await self._without_stored(conn, batch, clock) if self._doubtful else batch
+            if not rows:
+                return
+            try:
+                await self._copy(conn, rows, clock)
+            except BaseException:
+                self._doubtful.update(map(_key, rows))
+                raise
+            if self._doubtful:
+                self._doubtful.difference_update(map(_key, rows))
+
+    async def _without_stored(
+        self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]
+    ) -> list[Row]:
+        """After a connection that broke before the answer: what is already there stays out."""
+        if (await self._fetch(conn, "logs/is_writing", mark=self._mark))[0][0]:
+            raise Unanswered("the server may still be storing lines of a connection that broke")
+        keys = [key for key in map(_key, batch) if key in self._doubtful]
+        if not keys:
+            return batch
+        runs, attempts, seqs = zip(*keys, strict=True)
+        since = _oldest(batch, clock) - _CLOCK_MOVED
+        place = {"runs": list(runs), "attempts": list(attempts), "seqs": list(seqs)}
+        stored = set(await self._fetch(conn, "logs/stored", since=since, **place))
+        self._doubtful -= stored
+        return [row for row in batch if _key(row) not in stored]
+
+    async def _fetch(self, conn: AsyncConn, statement: str, **params: Any) -> list[tuple[Any, ...]]:
+        cursor = await conn.execute(self._get(statement), params)
+        return await cursor.fetchall()
+
+    async def _copy(self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]) -> None:
+        """All of it. One line that the server refuses must not keep the others out."""
+        try:
+            await self._send(conn, batch, clock)
+        except psycopg.errors.CheckViolation:
+            room = {"since": _oldest(batch, clock), "until": clock[0] + timedelta(days=1)}
+            await conn.execute(self._get("logs/make_room"), room)
+            await self._send(conn, batch, clock)
+        except psycopg.Error as error:
+            if (error.sqlstate or "")[:2] not in _REFUSED:
+                raise
+            if len(batch) == 1:
+                self._log.warning("a log line was refused", run=batch[0][1], error=error)
+                await self._send(conn, [_plain(Line._make(batch[0]))], clock)
+                return
+            half = len(batch) // 2
+            for part in (batch[:half], batch[half:]):
+                await self._copy(conn, part, clock)
+
+    async def _send(self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]) -> None:
+        async with conn.cursor() as cursor, cursor.copy(self._copy_sql) as copy:
+            begin = COPY_BEGIN
+            for first in range(0, len(batch), _SLICE):
+                await copy.write(begin + to_copy(batch[first : first + _SLICE], *clock))
+                begin = b""
+                await asyncio.sleep(0)
+            await copy.write(COPY_END)
+
+
+def _key(row: Row) -> Key:
+    return row[1], row[3], row[4]
+
+
+def _oldest(batch: list[Row], clock: tuple[datetime, int]) -> datetime:
+    now, monotonic = clock
+    return now - timedelta(microseconds=(monotonic - min(row[0] for row in batch)) // 1000)
+
+
+def _plain(line: Line) -> Line:
+    fields = to_fields({"refused": ascii(line.fields)}, 1000)
+    return line._replace(message=ascii(line.message)[1:-1][:1000], fields=fields)

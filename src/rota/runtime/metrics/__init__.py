@@ -1,0 +1,3 @@
+"""What a worker counts, and how that becomes roll-ups."""
+
+from __future__ import annotations

@@ -1,0 +1,185 @@
+"""A claim that is ready before the call, and sent in the moment of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import rota
+from rota.model.run import Claim
+from rota.runtime.claiming.idle_claim import IdleClaim
+from rota.store.claims import ClaimRequest, ReadyClaim, Turn
+from rota.store.prepared import Early
+from rota.testing import eventually
+from tests.engine import Engine
+from tests.runtime.claiming.test_claim_commit import HOLD, at_commit_of_a_claim, waiting_backends
+
+pytestmark = pytest.mark.both_loops
+
+
+@pytest.fixture
+def made_ready(monkeypatch: pytest.MonkeyPatch) -> list[IdleClaim]:
+    """One entry for each time that a worker goes to rest with a claim that is ready."""
+    found: list[IdleClaim] = []
+    original = IdleClaim.make_ready
+
+    def make_ready(self: IdleClaim, request: ClaimRequest) -> None:
+        original(self, request)
+        if self._ready is not None:
+            found.append(self)
+
+    monkeypatch.setattr(IdleClaim, "make_ready", make_ready)
+    return found
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[ReadyClaim]:
+    found: list[ReadyClaim] = []
+    original = ReadyClaim.send
+
+    def send(self: ReadyClaim, early: Early[Claim]) -> bool:
+        is_sent = original(self, early)
+        if is_sent:
+            found.append(self)
+        return is_sent
+
+    monkeypatch.setattr(ReadyClaim, "send", send)
+    return found
+
+
+@pytest.fixture
+def ran(app: rota.App) -> list[int]:
+    ran = []
+
+    @app.job
+    async def note(n: int) -> None:
+        ran.append(n)
+
+    return ran
+
+
+async def send_one(engine: Engine, made_ready: list[IdleClaim], sent: list[ReadyClaim]) -> int:
+    """The run of a claim that went out with its call, and whose commit waits for lock 1."""
+    await eventually(lambda: bool(made_ready))
+    at_commit_of_a_claim(engine, HOLD)
+    engine.conn.execute("SELECT pg_advisory_lock(1)")
+    run = engine.enqueue("note", {"n": 1})
+    await eventually(lambda: bool(sent) and bool(waiting_backends(engine)))
+    return run
+
+
+async def test_a_call_sends_what_is_ready(
+    app: rota.App,
+    engine: Engine,
+    ran: list[int],
+    made_ready: list[IdleClaim],
+    sent: list[ReadyClaim],
+) -> None:
+    async def pick_up(n: int) -> None:
+        made_ready.clear()
+        await eventually(lambda: bool(made_ready))
+        engine.enqueue("note", {"n": n})
+        await eventually(lambda: n in ran)
+
+    async with app.worker():
+        for n in range(3):
+            await pick_up(n)
+    assert ran == [0, 1, 2]
+    assert len(sent) == 3
+
+
+async def test_a_queue_that_nobody_knew_is_looked_into_as_ever(
+    app: rota.App,
+    engine: Engine,
+    ran: list[int],
+    made_ready: list[IdleClaim],
+    sent: list[ReadyClaim],
+) -> None:
+    async with app.worker():
+        await eventually(lambda: bool(made_ready))
+        run = engine.enqueue("note", {"n": 1}, queue="new")
+        await eventually(lambda: engine.state(run) == "succeeded")
+    assert sent == []
+
+
+async def test_a_stop_right_after_the_call_loses_nothing(
+    app: rota.App,
+    engine: Engine,
+    ran: list[int],
+    made_ready: list[IdleClaim],
+    sent: list[ReadyClaim],
+) -> None:
+    async with app.worker() as worker:
+        run = await send_one(engine, made_ready, sent)
+        stopping = asyncio.create_task(worker.stop())
+        await asyncio.sleep(0)
+        engine.conn.execute("SELECT pg_advisory_unlock(1)")
+        await stopping
+    # The runs of the claim were ready before the stop: they finish, like all that has started.
+    assert (ran, engine.state(run)) == ([1], "succeeded")
+
+
+async def test_a_claim_that_breaks_off_starts_nothing(
+    app: rota.App,
+    engine: Engine,
+    ran: list[int],
+    made_ready: list[IdleClaim],
+    sent: list[ReadyClaim],
+) -> None:
+    async with app.worker():
+        run = await send_one(engine, made_ready, sent)
+        (pid,) = waiting_backends(engine)
+        engine.conn.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        engine.conn.execute("SELECT pg_advisory_unlock(1)")
+        await eventually(lambda: engine.state(run) == "succeeded")
+    assert ran == [1]
+    assert engine.run(run)["attempts_used"] == 1
+
+
+async def test_a_lost_lease_calls_it_off(
+    app: rota.App,
+    engine: Engine,
+    ran: list[int],
+    made_ready: list[IdleClaim],
+    sent: list[ReadyClaim],
+) -> None:
+    async with app.worker() as worker:
+        run = await send_one(engine, made_ready, sent)
+        identity = worker._identity
+        assert identity is not None
+        await identity.feeder.abandon()
+        assert ran == []
+        engine.conn.execute("SELECT pg_advisory_unlock(1)")
+    assert engine.state(run) == "queued"
+
+
+# The turn.
+
+
+async def test_a_free_turn_is_taken_at_once() -> None:
+    turn = Turn()
+    assert turn.take()
+    assert not turn.take()
+    turn.release()
+    async with turn:
+        assert not turn.take()
+    assert turn.take()
+
+
+async def test_who_has_waited_longer_goes_first() -> None:
+    turn = Turn()
+    order: list[str] = []
+
+    async def wait() -> None:
+        async with turn:
+            order.append("waited")
+
+    assert turn.take()
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    turn.release()
+    assert not turn.take()
+    await waiting
+    assert order == ["waited"]
+    assert turn.take()
