@@ -1,8 +1,7 @@
 """Prepares the shop and runs it with `rota dev`, which gets the arguments: `./script/demo`.
 
 A deployment would do one after the other. Here somebody waits for the first page, so `rota dev` is
-loaded while prepare.py makes the database, and started while that writes the history; the worker
-waits for its end.
+loaded while prepare.py makes the database and its history.
 """
 
 from __future__ import annotations

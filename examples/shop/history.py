@@ -5,7 +5,6 @@ Busiest at this time of the day, so that a chart of the last hour looks like the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,18 +27,13 @@ RETURNING id
 AFTERWARDS = Path(__file__).with_name("history.sql")
 
 
-async def make(app: rota.App, conn: Any, ready: Callable[[], None]) -> None:
-    """`ready` is told when a worker may start: it waits until the history is there."""
+async def make(app: rota.App, conn: Any) -> None:
     now = await app.clock.now()
     since = now - timedelta(days=DAYS)
     cursor = await conn.execute("SELECT name, id FROM rota.schedules")
     schedules = dict(await cursor.fetchall())
-    # Before the rest: it would keep readers waiting until all is written.
-    await conn.execute("SELECT rota.ensure_partitions(%s, %s)", [since, now])
     async with conn.transaction():
-        # Nobody runs anything meanwhile: a worker begins with a row here.
-        await conn.execute("LOCK TABLE rota.workers IN SHARE ROW EXCLUSIVE MODE")
-        ready()
+        await conn.execute("SELECT rota.ensure_partitions(%s, %s)", [since, now])
         cursor = await conn.execute(WORKERS, {"since": since, "now": now})
         (worker,) = await cursor.fetchone()
         book = Book(worker, schedules)

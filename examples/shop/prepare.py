@@ -1,7 +1,7 @@
 """Before the shop opens: its tables, its SQL jobs, its schedules, and some days of history.
 
 Everything here is harmless to repeat; a history is made only where Rota has not run anything yet.
-`--ready N` names a file descriptor that is written to as soon as a worker may be started.
+`--ready N` names a file descriptor that is written to when all is there.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ async def main() -> None:
             await conn.execute((HERE / name).read_text())
         if is_new:
             await _plan()
-            await history.make(app, conn, _tell)
+            await history.make(app, conn)
             await _leave_work()
-        else:
-            _tell()
         run = await open_shop.options(key="shop").enqueue()
         print(f"the shop opens with run {run.id}" + (" (already open)" * run.is_duplicate))
+        # Before the database is left: whoever comes now finds it running.
+        _tell()
 
 
 def _tell() -> None:

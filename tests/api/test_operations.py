@@ -243,6 +243,12 @@ STORY = [
     step("resume_queue", "ok", "POST /queues/mail/resume", WHY),
     step("resume_queue", "wrong", "POST /queues/mail/resume"),
     step("resume_queue", "bad", "POST /queues/mail/resume", {"reason": []}),
+    step("set_queue", "ok", "PATCH /queues/mail", {"max_waiting": 1_000_000, **WHY}),
+    step("set_queue", "bad", "PATCH /queues/mail", {"when_full": "shout"}),
+    step("set_queue", "stale", "PATCH /queues/mail", {"max_waiting": 7}),
+    step("reset_queue", "ok", "POST /queues/mail/reset", WHY),
+    step("reset_queue", "bad", "POST /queues/mail/reset", {"reason": []}),
+    step("reset_queue", "missing", "POST /queues/none/reset"),
     step("set_limit", "ok", "PUT /limits/calm", {"cap": 5, "jobs": ["work"], "reason": "why"}),
     step("set_limit", "bad", "PUT /limits/calm", {"cap": -1}),
     step("list_limits", "ok", "GET /limits?order=fullest"),
@@ -269,6 +275,8 @@ STORY = [
     step("get_tenant", "ok", "GET /tenants/acme"),
     step("get_tenant", "bad", "GET /tenants/acme?jobs=1"),
     step("get_tenant", "missing", "GET /tenants/none"),
+    step("export_tenant", "bad", "GET /tenants/acme/export?to=x"),
+    step("export_tenant", "missing", "GET /tenants/none/export"),
     step("get_tenant_stats", "ok", "GET /tenants/acme/stats"),
     step("get_tenant_stats", "bad", "GET /tenants/acme/stats?jobs=1"),
     step("get_tenant_stats", "missing", "GET /tenants/none/stats"),
@@ -384,13 +392,16 @@ STORY = [
 ]  # fmt: skip
 # They stand outside /api/v1 (test_access, test_stats), or never end (test_stream).
 ELSEWHERE = {("health", "bad"), ("ready", "bad"), ("metrics", "bad"), ("health", "ok"),
-             ("ready", "ok"), ("metrics", "ok"), ("stream", "ok"), ("tail_logs", "ok")}  # fmt: skip
+             ("ready", "ok"), ("metrics", "ok"), ("stream", "ok"), ("tail_logs", "ok"),
+             # An archive, not JSON: tests/api/test_tenant_export.py.
+             ("export_tenant", "ok")}  # fmt: skip
 # What always may be done, whatever the state; 409 is only for a key that is in use.
 NEVER_WRONG = {
     "update_job", "sync_definitions", "cancel_runs", "retry_runs", "start_bulk_action",
     "preview_bulk_action",
     "delete_runs", "update_schedule", "pause_schedule", "trigger_schedule", "reschedule",
-    "backfill_schedule", "preview_timing", "emit_event", "replay_events", "set_limit",
+    "backfill_schedule", "preview_timing", "reset_queue", "emit_event", "replay_events",
+    "set_limit",
 }  # fmt: skip
 # A queue is whatever somebody names: there is none that is not there.
 NEVER_MISSING = {"pause_queue", "resume_queue"}

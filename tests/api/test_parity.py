@@ -120,8 +120,8 @@ SAME = {
 }
 # What only makes sense where it is typed; docs/reference/api.md says why.
 CLI_ONLY = {
-    "", "dev", "worker", "server", "migrate", "grant", "bench", "config set", "config unset",
-    "config init",
+    "", "dev", "worker", "server", "migrate", "grant", "psql", "bench", "config set",
+    "config unset", "config init",
 }  # fmt: skip
 # What a command has in each of its answers: whether one lives, and what time it is.
 API_ONLY = {"health", "ready", "metrics", "get_clock"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,11 +40,15 @@ PICTURES = (
 
 @contextmanager
 def demo() -> Iterator[str]:
-    """The address of a demo of one's own, which ends with the block."""
+    """The address of a demo of one's own, with a history that goes on until now, which ends with
+    the block."""
     port = free_port()
+    home = Path(tempfile.mkdtemp(prefix="rota-pictures-"))
+    home.chmod(0o711)  # as root the database has an account of its own, which must enter
+    own = {"ROTA_SERVER_PORT": str(port), "ROTA_DATA_DIR": str(home / "postgres")}
     program = subprocess.Popen(
         [str(ROOT / "script" / "demo"), "--no-reload"],
-        env=os.environ | {"ROTA_SERVER_PORT": str(port)},
+        env=os.environ | own,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -54,13 +60,15 @@ def demo() -> Iterator[str]:
     finally:
         os.killpg(program.pid, signal.SIGINT)
         program.wait()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _wait(base: str) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            if httpx.get(f"{base}/runs?state=succeeded", timeout=10).text.count("data-row") > 20:
+            # Not a page: the first one would be of a moment in which no worker is there yet.
+            if httpx.get(f"{base}/api/v1/workers", timeout=10).json()["items"]:
                 return
         except httpx.HTTPError:
             pass

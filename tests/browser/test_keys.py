@@ -1,4 +1,4 @@
-"""Every key that the page of keys names, beyond those of other tests; what is shown meanwhile."""
+"""Keys that other tests leave out, and what is shown while a question is loaded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ pytestmark = BROWSER
 
 
 async def test_rows_are_selected_copied_and_opened(place: Place, open_tab: OpenTab) -> None:
-    four = "SELECT rota.enqueue('nightly_report', '{}') FROM generate_series(1, 4)"
-    ids = place.conn.execute(four)
-    assert len(ids.fetchall()) == 4
+    some = "SELECT rota.enqueue('nightly_report', '{}') FROM generate_series(1, 4)"
+    assert len(place.conn.execute(some).fetchall()) == 4
     tab: Tab = await open_tab(place)
     await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await tab.open("/runs?job=nightly_report&state=queued")

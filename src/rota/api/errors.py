@@ -55,6 +55,8 @@ STATUS: dict[type[errors.RotaError], int] = {
     errors.AttemptTimeout: 500,
     errors.RunFailed: 409,
     errors.WaitTimeout: 504,
+    errors.ResultError: 500,
+    errors.MissingExtra: 500,
     errors.DatabaseError: 500,
 }
 # Of the database's own errors, by the beginning of their code: what to say, and whether the

@@ -33,6 +33,8 @@ _ROOM = 2 * 2**30
 _SETTINGS = {"max_connections": "200", "log_min_messages": "error"}
 _NO_TEMPLATE = "SELECT 1 FROM pg_catalog.pg_database WHERE datname = %s"
 _TRIES = 200
+_PREFIX = "rota-test-"
+_OLD_SECONDS = 600
 
 
 class TestDatabases:
@@ -47,6 +49,7 @@ class TestDatabases:
         self._place = _place(self._run)
         self._server: EmbeddedPostgres | None = None
         self._numbers = itertools.count(1)
+        remove_old_places(self._place.parent)
         with self._locked():
             if url is None:
                 # Nothing in it outlives the run.
@@ -184,7 +187,17 @@ def _place(run: str) -> Path:
     with suppress(OSError):
         if shutil.disk_usage(_MEMORY).free > _ROOM and os.access(_MEMORY, os.W_OK | os.X_OK):
             parent = _MEMORY
-    return parent / f"rota-test-{os.getuid()}-{run}"
+    return parent / f"{_PREFIX}{os.getuid()}-{run}"
+
+
+def remove_old_places(parent: Path) -> None:
+    """What runs that were killed have left: their server has ended, nobody removed the data."""
+    for place in parent.glob(f"{_PREFIX}{os.getuid()}-*"):
+        with suppress(OSError):
+            is_old = time.time() - place.stat().st_mtime > _OLD_SECONDS
+            if is_old and place.is_dir() and not any(map(_is_alive, (place / "users").iterdir())):
+                shutil.rmtree(place, ignore_errors=True)
+                place.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def _is_alive(sign: Path) -> bool:
