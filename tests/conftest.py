@@ -13,6 +13,7 @@ import psutil
 import psycopg
 import pytest
 import uvloop
+from _pytest.nodeid import NodeId
 
 import rota
 from rota.telemetry import logging as console
@@ -89,6 +90,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("distribution") is not None:
             item.add_marker(pytest.mark.xdist_group("distribution"))  # one runner starts it
     items.sort(key=lambda item: not any(map(item.get_closest_marker, _LONG)))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        for item in items:
+            _say_group(item)
+
+
+def _say_group(item: pytest.Item) -> None:
+    """xdist keeps together what has `@group` in its name, and gives pytest that name in a way that
+    pytest has not read since its ids are objects: what a group shares was made by every runner."""
+    groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
+    suffix = f"@{'_'.join(groups)}"
+    if groups and not item.nodeid.endswith(suffix):
+        item._id = NodeId.parse(item.nodeid + suffix)
+        assert item.nodeid.endswith(suffix), "pytest has another way to name its items now"
 
 
 @pytest.fixture(autouse=True)

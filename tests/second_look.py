@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 FAILED = "ROTA_FAILED"
-_GROUP = re.compile(r"@[\w-]+$")  # what xdist adds to the name of a test of a group
+_GROUP = re.compile(r"@[^\]@]+$")  # what is added to the name of a test of a group
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

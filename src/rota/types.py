@@ -18,6 +18,7 @@ from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, T
 from rota.model.event import BindingInfo, EventInfo
 from rota.model.figures import (
     AttemptFigure,
+    CapFigure,
     Changes,
     Count,
     Deed,
@@ -67,6 +68,7 @@ from rota.model.tenant import (
     TenantDay,
     TenantInfo,
     TenantRemoval,
+    TenantShare,
     TenantStats,
 )
 from rota.model.trend import Curve, Trend
@@ -90,6 +92,7 @@ __all__ = [
     "BulkItem",
     "BulkResult",
     "CalendarInfo",
+    "CapFigure",
     "Changes",
     "ChildRun",
     "ComingSchedule",
@@ -179,6 +182,7 @@ __all__ = [
     "TenantFigure",
     "TenantInfo",
     "TenantRemoval",
+    "TenantShare",
     "TenantStats",
     "Trait",
     "Trend",

@@ -83,9 +83,11 @@ async def test_a_call_sends_what_is_ready(
         await eventually(lambda: n in ran)
 
     async with app.worker():
-        for n in range(3):
+        for n in range(30):
             await pick_up(n)
-    assert ran == [0, 1, 2]
+            if len(sent) == 3:  # on a busy machine a look of its own may come before a call
+                break
+    assert ran == [*range(n + 1)]
     assert len(sent) == 3
 
 
