@@ -263,7 +263,7 @@ class SettingView(Body):
             "default": 16,
             "accepts": "a whole number from 1 to 1024",
             "variable": "ROTA_WORKER_CONCURRENCY",
-            "description": "Slots: the attempts that one worker process runs at once.",
+            "description": "Slots: maximum concurrent attempts per worker process.",
         }
     )
 
