@@ -25,7 +25,8 @@ def _wanted(
         str | None,
         Header(
             max_length=1000,
-            description="The ETag that was read: the edit is refused if it is another one now.",
+            description="ETag of the version you read. The edit is refused if it has changed "
+            "since.",
         ),
     ] = None,
 ) -> int | None:

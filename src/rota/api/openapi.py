@@ -12,20 +12,20 @@ from rota.api.idempotency import HEADER, REPLAYED
 from rota.api.schemas.problem import Problem, problems
 
 ABOUT = """
-The control plane of Rota. Send `Authorization: Bearer …` with every request; only `/health` and
-`/ready` answer without. Errors are `application/problem+json`. Lists are paged: send `next_cursor`
-as `cursor`. A POST with an `Idempotency-Key` can be sent again without being carried out again.
+The Rota API. Send `Authorization: Bearer …` with every request, except to `/health` and `/ready`.
+Errors are `application/problem+json`. Lists are paginated: pass `next_cursor` as `cursor`. A POST
+with an `Idempotency-Key` can be repeated safely.
 """.strip()
 _KEY: dict[str, Any] = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "description": "Sent again with the same body within a day, it gets the same answer, and "
-    "nothing is done again.",
+    "description": "Repeating the request with the same key and body within a day returns "
+    "the first response and does nothing again.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _REPLAYED: dict[str, Any] = {
-    "description": "`true`: this was answered before.",
+    "description": "`true`: the stored response of an earlier request.",
     "schema": {"type": "string"},
 }
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def attention(
     ctx: typer.Context,
     limit: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="Of each kind at most so many.")
+        int, typer.Option(min=1, max=100, metavar="N", help="Maximum number of items of each kind.")
     ] = 5,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """What needs somebody: since when, why, and what to type."""
+    """List what needs attention: since when, why, and the command to run."""
     with administer(ctx) as app:
         found = app.attention.sync.get(limit=limit)
     if json:

@@ -16,7 +16,9 @@ from rota.cli.watch import watched
 if TYPE_CHECKING:
     from rota.model.audit import AuditEntry
 
-commands = typer.Typer(name="audit", help="The audit: who did what.", no_args_is_help=True)
+commands = typer.Typer(
+    name="audit", help="Audit trail: who did what, when and why.", no_args_is_help=True
+)
 
 HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
 
@@ -25,28 +27,36 @@ HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
 @watched
 def list_entries(
     ctx: typer.Context,
-    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Such as cli:ada.")] = None,
+    actor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who did it, e.g. cli:ada.")
+    ] = None,
     action: Annotated[
-        str | None, typer.Option(metavar="ACTION", help="Such as run.cancelled.")
+        str | None, typer.Option(metavar="ACTION", help="What was done, e.g. run.cancelled.")
     ] = None,
     noun: Annotated[
-        str | None, typer.Option(metavar="NOUN", help="run, job, schedule, queue, worker, …")
+        str | None,
+        typer.Option(metavar="NOUN", help="Type of object: run, job, schedule, queue, worker, …"),
     ] = None,
     subject: Annotated[
-        str | None, typer.Option(metavar="NAME|ID", help="Which of them; with --noun.")
+        str | None,
+        typer.Option(metavar="NAME|ID", help="Name or ID of the object; requires --noun."),
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    since: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Since then.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Before then.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Entries since this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Entries before this time.")
+    ] = None,
     oldest: Oldest = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Beyond this entry: the next page.")
+        int | None, typer.Option(metavar="ID", help="Start after this entry (next page).")
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """What was done, the newest first."""
+    """List audit entries, newest first."""
     if subject is not None and noun is None:
         values.refuse("--subject", "needs --noun: 7 may be a run or a worker")
     wanted: Any = {
@@ -104,7 +114,7 @@ def show(
     entry_id: Annotated[int, typer.Argument(metavar="ID")],
     json: Json = False,
 ) -> None:
-    """One entry: what was there before, and after."""
+    """Show one audit entry with the values before and after the change."""
     with administer(ctx) as app:
         found = app.audit.sync.get(entry_id)
         now = app.clock.sync.now()

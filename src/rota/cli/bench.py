@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 def bench(
     ctx: typer.Context,
-    runs: Annotated[int, typer.Option(min=100, max=1_000_000, help="Runs to drain.")] = 20_000,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="The median of so many.")] = 3,
+    runs: Annotated[
+        int, typer.Option(min=100, max=1_000_000, help="Number of runs to process.")
+    ] = 20_000,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=20, help="Number of rounds; the median is reported.")
+    ] = 3,
     json: Json = False,
 ) -> None:
-    """Measure Rota on the configured server, in a schema of its own that is dropped at the end.
+    """Benchmark Rota on the configured server, in a temporary schema that is dropped afterwards.
 
-    The floor is the same statements with no product round them.
+    The baseline runs the same statements as bare SQL, without Rota.
     """
     import asyncio
     from dataclasses import asdict

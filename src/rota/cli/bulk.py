@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rota.model.bulk_action import BulkAction
 
 commands = typer.Typer(
-    name="bulk", help="Bulk actions: what is done to all runs of a filter.", no_args_is_help=True
+    name="bulk",
+    help="Bulk actions: retry, cancel or delete all runs that match a filter.",
+    no_args_is_help=True,
 )
 Id = Annotated[int, typer.Argument(metavar="ID")]
 STATES = ("running", "paused", "stopped", "finished")
@@ -28,13 +30,13 @@ STATES = ("running", "paused", "stopped", "finished")
 def list_actions(
     ctx: typer.Context,
     state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help=", ".join(STATES))
+        str | None, typer.Option("--state", metavar="STATE", help=f"State: {', '.join(STATES)}.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Bulk actions, the newest first."""
+    """List bulk actions, newest first."""
     with administer(ctx) as app:
         wanted = values.choice(state, STATES, "--state")
         found = app.bulk.sync.page(state=wanted, limit=limit)
@@ -50,7 +52,7 @@ def list_actions(
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, action_id: Id, json: Json = False) -> None:
-    """One bulk action: what it does to which runs, how far it is, what went wrong."""
+    """Show one bulk action: its filter, progress and errors."""
     with administer(ctx) as app:
         found = app.bulk.sync.get(action_id)
         now = app.clock.sync.now()
@@ -62,21 +64,21 @@ def show(ctx: typer.Context, action_id: Id, json: Json = False) -> None:
 
 @commands.command("pause")
 def pause(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
-    """Hold it after the batch that is under way."""
+    """Pause a bulk action after the current batch."""
     with administer(ctx) as app:
         _tell(app.bulk.by(actor()).sync.pause(action_id, reason), "is paused", json)
 
 
 @commands.command("resume")
 def resume(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
-    """Let it go on where it was."""
+    """Resume a paused bulk action where it left off."""
     with administer(ctx) as app:
         _tell(app.bulk.by(actor()).sync.resume(action_id, reason), "goes on", json)
 
 
 @commands.command("stop")
 def stop(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
-    """End it for good; what was done stays done."""
+    """Stop a bulk action permanently. Changes already made are kept."""
     with administer(ctx) as app:
         _tell(app.bulk.by(actor()).sync.stop(action_id, reason), "is stopped", json)
 
@@ -87,12 +89,14 @@ def throttle(
     action_id: Id,
     rate: Annotated[
         float | None,
-        typer.Option(min=0.01, max=1_000_000, metavar="N", help="Runs a second. Else no limit."),
+        typer.Option(
+            min=0.01, max=1_000_000, metavar="N", help="Maximum runs per second. Default: no limit."
+        ),
     ] = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """At most so many runs a second from now on; without `--rate`, as fast as it goes."""
+    """Change the rate limit of a bulk action; without `--rate`, remove it."""
     with administer(ctx) as app:
         told = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
     _tell(told, "has no limit" if rate is None else f"does at most {rate:g} runs a second", json)

@@ -25,23 +25,27 @@ from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
 commands = typer.Typer(
-    name="calendars", help="Calendars: when schedules do not run.", no_args_is_help=True
+    name="calendars",
+    help="Calendars: days and windows when schedules do not run.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=calendar_names)]
 ORDERS = ("name", "changed")
-DEFINITION_HELP = '{"timezone", "holidays", "weekends", "windows"}'
+DEFINITION_HELP = "JSON object with timezone, holidays, weekends and windows."
 
 
 @commands.command("list")
 @watched
 def list_calendars(
     ctx: typer.Context,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Every calendar, and how many schedules follow it."""
+    """List calendars and how many schedules use each."""
     with administer(ctx) as app:
         found = app.calendars.sync.list(order=values.choice(order, ORDERS, "--order"))
         now = app.clock.sync.now()
@@ -78,7 +82,7 @@ def _count(found: object) -> int:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
-    """One calendar with its definition."""
+    """Show one calendar and its definition."""
     with administer(ctx) as app:
         found = app.calendars.sync.get(name)
         now = app.clock.sync.now()
@@ -107,7 +111,7 @@ def create(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Make a calendar."""
+    """Create a calendar."""
     given = values.payload(definition, "--definition") or {}
     with administer(ctx) as app:
         app.calendars.by(actor()).sync.create(name, given, description, reason=reason)
@@ -126,7 +130,7 @@ def update(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Change a calendar, for every schedule that follows it."""
+    """Update a calendar for every schedule that uses it."""
     given = values.payload(definition, "--definition")
     if given is None and description is None:
         values.refuse("--definition", "nothing to change: give it, or --description")
@@ -145,7 +149,7 @@ def delete(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Remove a calendar that no schedule follows."""
+    """Delete a calendar that no schedule uses."""
     with administer(ctx) as app:
         app.calendars.by(actor()).sync.delete(name, version=version, reason=reason)
     tell(json, f'calendar "{name}" deleted', calendar=name, action="deleted")

@@ -13,18 +13,24 @@ from rota.cli.failure import Failure
 from rota.cli.flags import Json
 from rota.cli.output import print_json, remark, say, table, tell
 
-commands = typer.Typer(name="config", help="Settings and their file.", no_args_is_help=True)
+commands = typer.Typer(
+    name="config", help="Settings and the configuration file.", no_args_is_help=True
+)
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as worker.concurrency.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Setting, e.g. worker.concurrency.")]
 File = Annotated[
     Path | None,
-    typer.Option("--file", metavar="FILE", help="Else the one in use, else ./rota.toml."),
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        help="Configuration file. Default: the one in use, else ./rota.toml.",
+    ),
 ]
 
 
 @commands.command("list")
 def list_settings(json: Json = False) -> None:
-    """Every setting: its value, where that comes from, and what it may be."""
+    """List all settings: value, source and allowed values."""
     from rota.config import Config, describe
 
     config = Config.load()
@@ -60,10 +66,10 @@ def _entry(config: object, key: str) -> dict[str, object]:
 @commands.command("get")
 def get(
     key: Key,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Print a secret as it is.")] = False,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Print secrets in plain text.")] = False,
     json: Json = False,
 ) -> None:
-    """The value of one setting."""
+    """Print the value of one setting."""
     from rota.config import Config
     from rota.config.catalogue import value_text
 
@@ -84,12 +90,14 @@ def set_setting(
     key: Key,
     value: Annotated[
         str,
-        typer.Argument(metavar="VALUE", help="Lists as a,b; -: from standard input, as secrets."),
+        typer.Argument(
+            metavar="VALUE", help="New value; lists as a,b. Use - to read from stdin (for secrets)."
+        ),
     ],
     file: File = None,
     json: Json = False,
 ) -> None:
-    """Check a value and write it to the file; its comments stay."""
+    """Validate a value and write it to the configuration file. Comments are preserved."""
     from rota.config.catalogue import MASK, find_setting
     from rota.config.edit import set_value
 
@@ -107,7 +115,7 @@ def set_setting(
 
 @commands.command("unset")
 def unset(key: Key, file: File = None, json: Json = False) -> None:
-    """Take a setting out of the file, so that its default holds again."""
+    """Remove a setting from the file, restoring its default."""
     from rota.config.edit import unset_value
 
     path = _file(file)
@@ -121,7 +129,7 @@ def init(
     path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("rota.toml"),
     json: Json = False,
 ) -> None:
-    """Write a rota.toml with every setting, its default and its range as comments."""
+    """Write a rota.toml that lists every setting with its default and range as comments."""
     from rota.config.edit import write_template
 
     if path.exists():

@@ -30,8 +30,9 @@ def dev(
         bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")
     ] = True,
 ) -> int:
-    """Run an application here: its database (the embedded one, if none is configured), migrated,
-    a worker and the API, restarted when the code changes."""
+    """Run an application for development: a migrated database (embedded, if none is configured), a
+    worker and the API, restarted when the code changes.
+    """
     given = target or app or session(ctx).app
     place = session(ctx).place(given)
     roots = source_roots(place)

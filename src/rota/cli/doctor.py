@@ -18,11 +18,12 @@ _WORDS = {"bad": "NEEDS ACTION", "warn": "WORTH A LOOK"}
 
 def doctor(
     ctx: typer.Context,
-    every: Annotated[bool, typer.Option("--all", help="Also list what is fine.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also list checks that passed.")] = False,
     json: Json = False,
 ) -> None:
-    """Check server, schema, workers, ticks, transactions, tables and connections. Ends with 1 if
-    something needs action."""
+    """Check the server, schema, workers, scheduler, transactions, tables and connections. Exits
+    with 1 if anything needs action.
+    """
     with administer(ctx) as app:
         found = app.doctor.sync.get()
     if json:

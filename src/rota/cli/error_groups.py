@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.error_group import ErrorGroup
 
-commands = typer.Typer(name="errors", help="Errors: what fails, by kind.", no_args_is_help=True)
+commands = typer.Typer(
+    name="errors", help="Errors: failures grouped by cause.", no_args_is_help=True
+)
 
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more groups.")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more error groups.")]
 STANDINGS = ("new", "back", "known", "handled", "quiet")
 ORDERS = ("last", "most", "first")
 HEADERS = ("GROUP", "STANDING", "FAILURES>", "RUNS>", "FIRST", "LAST", "JOB", "ERROR")
@@ -37,28 +39,31 @@ def list_errors(
         list[str] | None,
         typer.Option(
             metavar="STANDING",
-            help=f"{', '.join(STANDINGS)}; repeated, or a,b.",
+            help=f"Standing: {', '.join(STANDINGS)}; repeat, or use a,b.",
             autocompletion=one_of(STANDINGS),
         ),
     ] = None,
     job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
     text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With this in type, message or place.")
+        str | None, typer.Option(metavar="TEXT", help="Text in the type, message or location.")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="2h|TIME", help="That happened since then; counted from there."),
+        typer.Option(metavar="2h|TIME", help="Errors since this time; counts start there too."),
     ] = None,
     system: Annotated[
-        bool, typer.Option("--system", help="Those of Rota's housekeeping, too.")
+        bool, typer.Option("--system", help="Include errors of Rota's own jobs.")
     ] = False,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "last",
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "last",
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Failures by type, place and message, the last one first: how often in the last day, or since
-    then."""
+    """List failures grouped by type, location and message, most recent first, with counts for the
+    last day or since a given time.
+    """
     asked: Any = {
         "standings": _standings(standing),
         "job": job,
@@ -109,8 +114,9 @@ def _row(it: ErrorGroup, now: datetime, is_absolute: bool) -> tuple[object, ...]
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
-    """One group: where, since when, how often, its last traceback, and what its runs have in
-    common."""
+    """Show one error group: location, first occurrence, frequency, last traceback, and what the
+    affected runs have in common.
+    """
     with administer(ctx) as app:
         found = app.errors.sync.get(group)
         now = app.clock.sync.now()
@@ -150,7 +156,7 @@ def _standing(it: ErrorGroup, now: datetime) -> str:
 
 @commands.command("handle")
 def handle(ctx: typer.Context, groups: Groups, reason: Reason = None, json: Json = False) -> int:
-    """You have seen to them: they and their runs need no attention until they happen again."""
+    """Mark error groups as handled. They and their runs need no attention until they recur."""
     return each(ctx, "error", groups, _handling(reason), is_json=json)
 
 
@@ -164,7 +170,7 @@ def _handling(reason: str | None) -> Callable[[App, str], str]:
 
 @commands.command("reopen")
 def reopen(ctx: typer.Context, groups: Groups, reason: Reason = None, json: Json = False) -> int:
-    """They were handled, and are not any more."""
+    """Mark handled error groups as unhandled again."""
     return each(ctx, "error", groups, _reopening(reason), is_json=json)
 
 

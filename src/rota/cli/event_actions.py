@@ -23,25 +23,33 @@ if TYPE_CHECKING:
 def replay(
     ctx: typer.Context,
     job: Annotated[
-        str, typer.Option(metavar="JOB", help="Which gets them.", autocompletion=job_names)
+        str,
+        typer.Option(metavar="JOB", help="Job to deliver the events to.", autocompletion=job_names),
     ],
     event: Annotated[
-        str | None, typer.Option(metavar="EVENT", help="A name, or a pattern: order.*")
+        str | None, typer.Option(metavar="EVENT", help="Event name or pattern, e.g. order.*")
     ] = None,
     event_id: Annotated[
-        list[int] | None, typer.Option("--id", metavar="ID", help="This one; may be repeated.")
+        list[int] | None,
+        typer.Option("--id", metavar="ID", help="ID of a single event; repeatable."),
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Since then.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Before then.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Events since this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Events before this time.")
+    ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also those that the job got before.")
+        bool, typer.Option("--again", help="Include events already delivered to the job.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the events without delivering them.")
+    ] = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Deliver events that are kept to a job that was bound to them later."""
+    """Deliver stored events to a job that was bound to them later."""
     if (event is None) == (not event_id):
         values.refuse("--event", "say which events: either --event or --id")
     wanted: Any = {
@@ -76,26 +84,30 @@ def _told(done: Replayed, job: str) -> str:
 @commands.command("watch")
 def watch(
     ctx: typer.Context,
-    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="Such as shop.orders.")],
+    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="Table, e.g. shop.orders.")],
     on: Annotated[
         str,
-        typer.Option("--on", metavar="insert,update[COLUMNS],delete", help="What counts."),
+        typer.Option("--on", metavar="insert,update[COLUMNS],delete", help="Operations to watch."),
     ] = "insert,update,delete",
     when: Annotated[
         str | None,
-        typer.Option("--when", metavar="EXPR", help="Which rows: new.total > 100"),
+        typer.Option(
+            "--when", metavar="EXPR", help="SQL condition on the row, e.g. new.total > 100"
+        ),
     ] = None,
-    columns: Annotated[str | None, typer.Option(metavar="A,B", help="Only these are told.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to include in the payload.")
+    ] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Instead of the table's name.")
+        str | None, typer.Option(metavar="NAME", help="Event name. Default: the table name.")
     ] = None,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose the events are.")] = "",
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Tenant of the events.")] = "",
     tenant_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Which says whose a row is.")
+        str | None, typer.Option(metavar="COLUMN", help="Column that holds the tenant of each row.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Have a table emit an event for each row that is written, in the writer's transaction."""
+    """Emit an event for each row written to a table, in the writer's transaction."""
     try:
         read_operations(on)
     except ValueError as error:
@@ -115,11 +127,16 @@ def watch(
 @commands.command("unwatch")
 def unwatch(
     ctx: typer.Context,
-    which: Annotated[str, typer.Argument(metavar="TABLE|ID", help="All of a table, or one.")],
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE|ID", help="A table (all its watches) or the ID of one watch."
+        ),
+    ],
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Take watches and their triggers away."""
+    """Remove watches and their triggers."""
     number = int(which) if which.isascii() and which.isdigit() else None
     with administer(ctx) as app:
         done = app.events.by(actor()).sync.unwatch(
@@ -134,7 +151,7 @@ def unwatch(
 @commands.command("watches")
 @watched
 def watches(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
-    """Tables that are watched, and where that no longer holds."""
+    """List watched tables, and watches whose trigger or table is no longer intact."""
     with administer(ctx) as app:
         found = app.events.sync.watches()
         now = app.clock.sync.now()
@@ -164,7 +181,7 @@ def refusals(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """What came to webhooks and was refused, by minute."""
+    """List requests that webhooks refused, by minute."""
     with administer(ctx) as app:
         found = app.events.sync.refusals(hook, limit=limit)
         now = app.clock.sync.now()

@@ -28,7 +28,9 @@ from rota.model.event import Outcome, where_from
 if TYPE_CHECKING:
     from rota.model.event import EventInfo
 
-commands = typer.Typer(name="events", help="Events: facts that start jobs.", no_args_is_help=True)
+commands = typer.Typer(
+    name="events", help="Events: start jobs when something happens.", no_args_is_help=True
+)
 
 HEADERS = ("ID>", "WHEN", "EVENT", "FROM", "STARTED")
 
@@ -36,25 +38,29 @@ HEADERS = ("ID>", "WHEN", "EVENT", "FROM", "STARTED")
 @commands.command("emit")
 def emit(
     ctx: typer.Context,
-    event: Annotated[str, typer.Argument(metavar="EVENT", help="Such as order.paid.")],
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="Event name, e.g. order.paid.")],
     payload: Annotated[
-        str | None, typer.Argument(metavar="JSON|@FILE|-", help="What the jobs are called with.")
+        str | None, typer.Argument(metavar="JSON|@FILE|-", help="Payload passed to the jobs.")
     ] = None,
-    tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose it is.")] = "",
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Tenant of the event.")] = "",
     key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="One run for each job and key.")
+        str | None, typer.Option(metavar="KEY", help="Idempotency key: one run per job and key.")
     ] = None,
     key_keep: Annotated[
         str | None,
-        typer.Option(metavar="DURATION|forever", help="How long the key outlives the runs."),
+        typer.Option(
+            metavar="DURATION|forever", help="How long the key stays reserved after the runs end."
+        ),
     ] = None,
     key_period: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="One event for the key in this time instead."),
+        typer.Option(
+            metavar="DURATION", help="Accept only one event per key in this period instead."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Start every job that is bound to the event. The audit says who did."""
+    """Emit an event, starting every job bound to it. Recorded in the audit trail."""
     given = values.payload(payload, "JSON")
     with administer(ctx) as app:
         runs = app.events.by(actor()).sync.emit(
@@ -81,29 +87,36 @@ def emit(
 def list_events(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="EVENT", help="A name, or a pattern: order.*")
+        str | None, typer.Argument(metavar="EVENT", help="Event name or pattern, e.g. order.*")
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     job: Annotated[
         str | None,
-        typer.Option(metavar="JOB", help="That concerned it.", autocompletion=job_names),
+        typer.Option(
+            metavar="JOB", help="Events that concerned this job.", autocompletion=job_names
+        ),
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY")] = None,
     outcome: Annotated[
-        str | None, typer.Option(metavar="OUTCOME", help=", ".join(get_args(Outcome)))
+        str | None,
+        typer.Option(metavar="OUTCOME", help=f"Outcome: {', '.join(get_args(Outcome))}."),
     ] = None,
-    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Part of the payload.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Since then.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="2h|TIME", help="Before then.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="Text in the payload.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Events since this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Events before this time.")
+    ] = None,
     oldest: Oldest = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Beyond this event: the next page.")
+        int | None, typer.Option(metavar="ID", help="Start after this event (next page).")
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Events that came, the newest first, with what each started."""
+    """List received events, newest first, and what each started."""
     wanted: Any = {
         "name": name, "tenant": tenant, "job": job, "key": key, "text": text,
         "outcome": values.choice(outcome, get_args(Outcome), "--outcome"),
@@ -147,7 +160,7 @@ def show(
     event_id: Annotated[int, typer.Argument(metavar="ID")],
     json: Json = False,
 ) -> None:
-    """One event: its payload, where it came from, and what it started."""
+    """Show one event: its payload, its source and what it started."""
     with administer(ctx) as app:
         found = app.events.sync.get(event_id)
         now = app.clock.sync.now()
@@ -180,12 +193,13 @@ def show(
 def bindings(
     ctx: typer.Context,
     event: Annotated[
-        str | None, typer.Argument(metavar="EVENT", help="What an event of this name reaches.")
+        str | None,
+        typer.Argument(metavar="EVENT", help="Bindings that an event of this name matches."),
     ] = None,
     job: Annotated[str | None, typer.Option(metavar="JOB", autocompletion=job_names)] = None,
     json: Json = False,
 ) -> None:
-    """Which jobs are bound to which names and patterns, and their filters."""
+    """List event bindings: jobs, event names or patterns, and filters."""
     with administer(ctx) as app:
         found = app.events.sync.bindings(event, job)
     if json:

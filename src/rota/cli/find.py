@@ -15,16 +15,13 @@ _HEADERS = ("KIND", "NAME", "TENANT", "STATE", "OF", "FOUND")
 
 def find(
     ctx: typer.Context,
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="A run's id or key, or a part of a name.")
-    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Run ID or key, or part of a name.")],
     limit: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="At most so many of each kind.")
+        int, typer.Option(min=1, max=100, metavar="N", help="Maximum results of each kind.")
     ] = 8,
     json: Json = False,
 ) -> None:
-    """Find runs by their id or key, and schedules, jobs, queues and workers by a part of their
-    name."""
+    """Find runs by ID or key, and schedules, jobs, queues and workers by part of their name."""
     with administer(ctx) as app:
         found = app.find.sync.named(text, limit=limit)
     if json:

@@ -16,30 +16,32 @@ def _use_zone(name: str | None) -> str | None:
     return name
 
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document, times in UTC.")]
-Absolute = Annotated[
-    bool, typer.Option("--absolute", help="Times in your zone instead of “5m ago”.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Output JSON, with times in UTC.")]
+Absolute = Annotated[bool, typer.Option("--absolute", help="Absolute times instead of “5m ago”.")]
 Zone = Annotated[
     str | None,
     typer.Option(
         "--timezone",
         metavar="ZONE",
-        help="Times in this zone. Else ROTA_CLI_TIMEZONE, TZ, the machine's.",
+        help="Time zone for display. Default: ROTA_CLI_TIMEZONE, TZ or the system's.",
         callback=_use_zone,
         is_eager=True,
     ),
 ]
 Watch = Annotated[
     str | None,
-    typer.Option("--watch", metavar="[SECONDS]", help="Again and again, until Ctrl-C."),
+    typer.Option(
+        "--watch", metavar="[SECONDS]", help="Refresh until Ctrl-C. Default interval: 2s."
+    ),
 ]
-Oldest = Annotated[bool, typer.Option("--oldest", help="The oldest first.")]
+Oldest = Annotated[bool, typer.Option("--oldest", help="Oldest first.")]
 Metadata = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY:VALUE", help="With this in its metadata; may be repeated."),
+    typer.Option(metavar="KEY:VALUE", help="Metadata key and value; repeatable."),
 ]
-Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; kept in the audit.")]
+Reason = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Reason, recorded in the audit trail.")
+]
 Version = Annotated[
-    int | None, typer.Option(metavar="N", help="Only if it is still at this version.")
+    int | None, typer.Option(metavar="N", help="Fail unless this is the current version.")
 ]

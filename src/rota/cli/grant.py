@@ -13,12 +13,12 @@ from rota.cli.session import administer
 
 def grant(
     ctx: typer.Context,
-    role: Annotated[
-        str, typer.Argument(metavar="ROLE", help="A role of the database that exists.")
-    ],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Existing database role.")],
     json: Json = False,
 ) -> None:
-    """Give a role what workers, the API and commands need. Run it as the role that migrates."""
+    """Grant a role the privileges that workers, the API and commands need. Run it as the role that
+    migrates.
+    """
     with administer(ctx) as app:
         app.grant(role)
     if json:

@@ -26,54 +26,72 @@ def update(
     name: Name,
     description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    priority: Annotated[int | None, typer.Option(metavar="0-9", help="Lower runs first.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(metavar="0-9", help="Priority; lower runs first.")
+    ] = None,
     max_attempts: Annotated[int | None, typer.Option(metavar="N")] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help=f"{values.DURATION}, or none.")
+        str | None,
+        typer.Option(
+            metavar="DURATION", help=f"Timeout of each attempt: {values.DURATION}, or none."
+        ),
     ] = None,
     backoff: Annotated[
-        str | None, typer.Option(metavar="KIND|JSON", help="fixed, linear, exponential, or JSON.")
+        str | None,
+        typer.Option(
+            metavar="KIND|JSON", help="Retry backoff: fixed, linear, exponential or JSON."
+        ),
     ] = None,
     tags: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Instead of those it has.")
+        str | None, typer.Option(metavar="A,B", help="Tags; replaces the current ones.")
     ] = None,
     metadata: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Instead of what it has.")
+        str | None, typer.Option(metavar="JSON", help="Metadata; replaces the current value.")
     ] = None,
     payload: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Default payload; @file, - for stdin, or none."),
+        typer.Option(metavar="JSON", help="Default payload: JSON, @file, - for stdin, or none."),
     ] = None,
     events: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Events that start it, instead of those.")
+        str | None,
+        typer.Option(metavar="A,B", help="Events that start the job; replaces the current list."),
     ] = None,
     event_filters: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Filters by event, instead of what it has; @file, -."),
+        typer.Option(
+            metavar="JSON",
+            help="Filters by event; replaces the current ones. @file, or - for stdin.",
+        ),
     ] = None,
     event_delivery: Annotated[
         str | None,
         typer.Option(
             metavar="JSON|none",
-            help='Bundle bursts of events: {"debounce_seconds": 5} or {"throttle_seconds": 60}.',
+            help='Debounce or throttle events: {"debounce_seconds": 5}, {"throttle_seconds": 60}.',
         ),
     ] = None,
     log_level: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", help="Store lines of this level or worse; or none."),
+        typer.Option(metavar="LEVEL", help="Minimum level of stored log lines, or none."),
     ] = None,
     retention: Annotated[
         str | None,
-        typer.Option(metavar="days=30,…|JSON|none", help="What is kept, instead of what it says."),
+        typer.Option(
+            metavar="days=30,…|JSON|none",
+            help="Retention of runs and logs; replaces the current value.",
+        ),
     ] = None,
     reset: Annotated[
-        list[str] | None, typer.Option(metavar="FIELD", help="Let the code decide again.")
+        list[str] | None,
+        typer.Option(metavar="FIELD", help="Field to reset to the value in the code; repeatable."),
     ] = None,
     version: Version = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Change settings of a job. The next attempt uses them; the code no longer overwrites them."""
+    """Update a job's settings. They apply from the next attempt and take precedence over the
+    code.
+    """
     given: dict[str, Any] = {
         "description": description,
         "queue": queue,
@@ -154,7 +172,7 @@ def _declared(ctx: typer.Context, app: App) -> SyncJobs:
 
 @commands.command("plan")
 def plan(ctx: typer.Context, json: Json = False) -> None:
-    """Where the code of the application and the database differ, and who changed it."""
+    """Show differences between the application's code and the database, and who made them."""
     with administer(ctx) as app:
         found = _declared(ctx, app).plan()
         now = app.clock.sync.now()
@@ -180,11 +198,11 @@ def sync(
     ctx: typer.Context,
     force: Annotated[
         list[str] | None,
-        typer.Option(metavar="JOB", help="Overwrite what operators changed; again for more."),
+        typer.Option(metavar="JOB", help="Job whose operator changes are overwritten; repeatable."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write what the application's code says, and mark jobs that it no longer declares."""
+    """Apply the application's job definitions, and mark jobs that it no longer declares."""
     with administer(ctx) as app:
         written = _declared(ctx, app).sync_definitions(force=force or ())
     if json:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from rota.model.job import JobInfo
 
 Name = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)]
-commands = typer.Typer(name="jobs", help="Jobs: what applications declare.", no_args_is_help=True)
+commands = typer.Typer(
+    name="jobs", help="Jobs: functions that applications declare.", no_args_is_help=True
+)
 
 ORDERS = ("name", "newest", "changed")
 HEADERS = (
@@ -52,17 +54,19 @@ HEADERS = (
 def list_jobs(
     ctx: typer.Context,
     text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="In the name or the description.")
+        str | None, typer.Option(metavar="TEXT", help="Text in the name or description.")
     ] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=queue_names)] = None,
     metadata: Metadata = None,
     enabled: Annotated[str | None, typer.Option(metavar="true|false")] = None,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
-    system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
+    system: Annotated[bool, typer.Option("--system", help="Include Rota's own jobs.")] = False,
     json: Json = False,
 ) -> None:
-    """Every job that some application has registered."""
+    """List all registered jobs."""
     wanted: Any = {
         "text": text,
         "tag": tag,
@@ -113,7 +117,7 @@ def show(
     name: Name,
     json: Json = False,
 ) -> None:
-    """One job: its settings and the payload it takes."""
+    """Show one job: its settings and payload schema."""
     with administer(ctx) as app:
         found = app.jobs.sync.get(name)
         now = app.clock.sync.now()
@@ -169,7 +173,7 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
 
 @commands.command("enable")
 def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
-    """Let the runs of a job start again, and its schedules."""
+    """Enable a job: its runs and schedules start again."""
     with administer(ctx) as app:
         app.jobs.by(actor()).sync.enable(name, reason)
     tell(json, f'job "{name}" enabled', job=name, action="enabled")
@@ -177,7 +181,7 @@ def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = F
 
 @commands.command("disable")
 def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
-    """Let the runs of a job wait, and its schedules skip. What runs, runs on."""
+    """Disable a job: its runs wait and its schedules skip. Running attempts continue."""
     with administer(ctx) as app:
         app.jobs.by(actor()).sync.disable(name, reason)
     tell(json, f'job "{name}" disabled', job=name, action="disabled")
@@ -187,15 +191,15 @@ def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = 
 def delete(
     ctx: typer.Context,
     name: Name,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Delete its schedules too.")] = False,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also delete its schedules.")] = False,
     cancel_open: Annotated[
-        bool, typer.Option("--cancel-open", help="Cancel its runs that have not ended.")
+        bool, typer.Option("--cancel-open", help="Cancel its unfinished runs.")
     ] = False,
     version: Version = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Remove a job that no code declares any more. What it did stays in history and audit."""
+    """Delete a job that no code declares any more. Its history and audit entries are kept."""
     with administer(ctx) as app:
         cancelled = app.jobs.by(actor()).sync.delete(
             name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason

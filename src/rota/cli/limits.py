@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.limit import LimitInfo, LimitRun
 
-commands = typer.Typer(name="limits", help="Limits: how many runs may start.", no_args_is_help=True)
+commands = typer.Typer(
+    name="limits", help="Limits: concurrency, rate and ordering of runs.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=limit_names)]
 Names = Annotated[
@@ -28,7 +30,12 @@ Names = Annotated[
     typer.Argument(metavar="NAME", help="One or more limits.", autocompletion=limit_names),
 ]
 Tenant = Annotated[
-    str, typer.Option("--tenant", metavar="TENANT", help="Whose limit; else that of all tenants.")
+    str,
+    typer.Option(
+        "--tenant",
+        metavar="TENANT",
+        help="Tenant of the limit. Default: the limit for all tenants.",
+    ),
 ]
 KINDS = ("concurrency", "rate", "sequence")
 ORDERS = ("name", "fullest", "longest")
@@ -42,15 +49,21 @@ _ANY = "any"
 def list_limits(
     ctx: typer.Context,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="TENANT", help="Only of this tenant.")
+        str | None, typer.Option("--tenant", metavar="TENANT", help="Limits of this tenant.")
     ] = None,
-    kind: Annotated[str | None, typer.Option(metavar="KIND", help=", ".join(KINDS))] = None,
-    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only of this job.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Only of this queue.")] = None,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help=f"Kind: {', '.join(KINDS)}.")
+    ] = None,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Limits of this job.")] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Limits of this queue.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
     json: Json = False,
 ) -> None:
-    """Every limit: what it holds, who has a place, who waits."""
+    """List limits: rule, slots in use and runs waiting."""
     wanted = None if kind is None else values.choice(kind, KINDS, "--kind")
     with administer(ctx) as app:
         found = app.limits.sync.list(
@@ -82,7 +95,9 @@ def _news(it: LimitInfo) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
-    """One limit: its counters, who has a place and who waits; a hundred of each at most."""
+    """Show one limit: its counters, and the runs holding or waiting for a slot (up to 100 of
+    each).
+    """
     with administer(ctx) as app:
         found = app.limits.sync.get(name, tenant)
         now = app.clock.sync.now()
@@ -136,43 +151,57 @@ def set_limit(
     ctx: typer.Context,
     name: Name,
     cap: Annotated[
-        int | None, typer.Option(metavar="N", help="How many. 0: nothing new starts.")
+        int | None, typer.Option(metavar="N", help="Maximum number of runs. 0: nothing new starts.")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help=f"{', '.join(KINDS)}; of a new one the first")
+        str | None,
+        typer.Option(
+            metavar="KIND", help=f"{', '.join(KINDS)}. Default for a new limit: {KINDS[0]}."
+        ),
     ] = None,
-    per: Annotated[
-        str | None, typer.Option(metavar="1m", help="Of a rate: in how much time.")
-    ] = None,
+    per: Annotated[str | None, typer.Option(metavar="1m", help="Rate limits: period.")] = None,
     burst: Annotated[
-        int | None, typer.Option(metavar="N", help="Of a rate: at most so many at one moment.")
+        int | None, typer.Option(metavar="N", help="Rate limits: maximum burst.")
     ] = None,
     cost: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Of a rate: the payload's field for it.")
+        str | None,
+        typer.Option(
+            metavar="FIELD", help="Rate limits: payload field that holds the cost of a run."
+        ),
     ] = None,
     after: Annotated[
-        str | None, typer.Option(metavar="END", help=f"Of a sequence: {' or '.join(AFTER)}.")
+        str | None,
+        typer.Option(
+            metavar="END", help=f"Sequences: start the next run after {' or '.join(AFTER)}."
+        ),
     ] = None,
-    on_full: Annotated[str | None, typer.Option(metavar="WHAT", help=", ".join(ON_FULL))] = None,
+    on_full: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help=f"Policy when the limit is full: {', '.join(ON_FULL)}."),
+    ] = None,
     queue: Annotated[
-        str | None, typer.Option(metavar="QUEUE", help='Only its runs; "any": all queues.')
+        str | None,
+        typer.Option(metavar="QUEUE", help='Limit runs of this queue; "any": all queues.'),
     ] = None,
     job: Annotated[
         list[str] | None,
-        typer.Option(metavar="JOB", help='Only its runs; may be repeated; "any": all jobs.'),
+        typer.Option(metavar="JOB", help='Limit runs of this job; repeatable; "any": all jobs.'),
     ] = None,
     schedule: Annotated[
-        str | None, typer.Option(metavar="SCHEDULE", help='Only its runs; "any": all.')
+        str | None,
+        typer.Option(metavar="SCHEDULE", help='Limit runs of this schedule; "any": all runs.'),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="TEMPLATE", help="A counter for each value: customer:{customer_id}."),
+        typer.Option(
+            metavar="TEMPLATE", help="Count separately by value, e.g. customer:{customer_id}."
+        ),
     ] = None,
     tenant: Tenant = "",
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Make a limit, or change what is named. It holds at once; what runs goes on."""
+    """Create or update a limit. It takes effect at once; running attempts continue."""
     given: dict[str, Any] = {
         "cap": cap,
         "kind": None if kind is None else values.choice(kind, KINDS, "--kind"),
@@ -206,7 +235,9 @@ def set_limit(
 def remove(
     ctx: typer.Context, names: Names, tenant: Tenant = "", reason: Reason = None, json: Json = False
 ) -> int:
-    """Remove limits: what waits goes on. Of one declared in code, an operator's values go."""
+    """Remove limits and release waiting runs. For limits declared in code, remove operator
+    overrides.
+    """
 
     def one(app: App, name: str) -> str:
         answer = app.limits.by(actor()).sync.remove(name, tenant=tenant, reason=reason)
@@ -220,13 +251,13 @@ def unblock(
     ctx: typer.Context,
     name: Name,
     key: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Only the counter of this value.")
+        str | None, typer.Option(metavar="VALUE", help="Unblock only the counter with this value.")
     ] = None,
     tenant: Tenant = "",
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Let a sequence go on that waits for the success of a run which has failed."""
+    """Unblock a sequence that waits for a failed run to succeed."""
     with administer(ctx) as app:
         freed = app.limits.by(actor()).sync.unblock(name, key, tenant=tenant, reason=reason)
     if json:

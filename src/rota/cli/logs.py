@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.log import LogLine, LogPage
 
-commands = typer.Typer(name="logs", help="Logs: what handlers wrote.", no_args_is_help=True)
+commands = typer.Typer(name="logs", help="Logs written by job handlers.", no_args_is_help=True)
 
 Job = Annotated[str | None, typer.Option(metavar="NAME")]
 Run = Annotated[int | None, typer.Option(metavar="ID")]
 Attempt = Annotated[int | None, typer.Option(metavar="N", min=1)]
 Level = Annotated[
-    str | None, typer.Option(metavar="LEVEL", help=f"This or worse: {', '.join(LEVELS)}.")
+    str | None, typer.Option(metavar="LEVEL", help=f"Minimum level: {', '.join(LEVELS)}.")
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME")]
-Queue = Annotated[str | None, typer.Option(metavar="NAME", help="Of runs in this queue.")]
-Worker = Annotated[int | None, typer.Option(metavar="ID", help="Written by this worker.", min=1)]
+Queue = Annotated[str | None, typer.Option(metavar="NAME", help="Lines of runs in this queue.")]
+Worker = Annotated[
+    int | None, typer.Option(metavar="ID", help="Lines written by this worker.", min=1)
+]
 STYLES = {
     "critical": typer.colors.RED, "error": typer.colors.RED, "warning": typer.colors.YELLOW,
     "debug": typer.colors.BRIGHT_BLACK,
@@ -40,7 +42,8 @@ def search(
     text: Annotated[
         str,
         typer.Argument(
-            metavar="TEXT", help='Words, "a phrase", -without, field:value, begin*. All must hold.'
+            metavar="TEXT",
+            help='Search terms: word, "a phrase", -exclude, field:value, prefix*. All must match.',
         ),
     ] = "",
     job: Job = None,
@@ -51,22 +54,24 @@ def search(
     queue: Queue = None,
     worker: Worker = None,
     since: Annotated[
-        str | None, typer.Option(metavar="2h|TIME", help="Not older: a duration or a time.")
+        str | None, typer.Option(metavar="2h|TIME", help="Lines since this time, or this long ago.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="2h|TIME", help="Older: a duration or a time.")
+        str | None,
+        typer.Option(metavar="2h|TIME", help="Lines before this time, or this long ago."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 100,
     cursor: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Go on where a search has stopped.")
+        str | None,
+        typer.Option(metavar="CURSOR", help="Continue an earlier search from its cursor."),
     ] = None,
     patience: Annotated[
-        str, typer.Option(metavar="DURATION", help="Look back for so long at most.")
+        str, typer.Option(metavar="DURATION", help="Time limit of the search.")
     ] = "10s",
     timezone: Zone = None,
     json: Json = False,
 ) -> None:
-    """Lines that match, the newest first."""
+    """Search log lines, newest first."""
     wanted: Any = _filters(job, run, attempt, level, tenant, queue, worker) | {
         "since": values.since(since, "--since"),
         "until": values.since(until, "--until"),
@@ -94,15 +99,23 @@ def tail(
     queue: Queue = None,
     worker: Worker = None,
     grep: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only lines that a search for it finds.")
+        str | None, typer.Option(metavar="TEXT", help="Show only lines that match this search.")
     ] = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, max=1000, metavar="N", help="Begin with so many.")
+        int,
+        typer.Option(
+            "--lines",
+            "-n",
+            min=0,
+            max=1000,
+            metavar="N",
+            help="Number of recent lines to start with.",
+        ),
     ] = 10,
     timezone: Zone = None,
     json: Json = False,
 ) -> None:
-    """New lines as they are stored, until Ctrl-C; with --json one document a line."""
+    """Follow new log lines until Ctrl-C. With --json, one document per line."""
     filters: Any = _filters(job, run, None, level, tenant, queue, worker)
     with administer(ctx) as app, one_line_json(json):
         for line in app.logs.sync.tail(grep or "", lines=lines, **filters):
@@ -120,7 +133,7 @@ def show(
     timezone: Zone = None,
     json: Json = False,
 ) -> None:
-    """All lines of a run, the oldest first."""
+    """Show all log lines of a run, oldest first."""
     with administer(ctx) as app:
         found = _all_of_run(app, run, attempt)
     if json:

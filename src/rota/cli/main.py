@@ -103,12 +103,16 @@ def options(
         str | None,
         typer.Option(
             metavar="MODULE:ATTRIBUTE|FILE.PY",
-            help="The application. Else ROTA_APP, or `app` in rota.toml.",
+            help="Application. Default: ROTA_APP, or `app` in rota.toml.",
         ),
     ] = None,
     config_file: Annotated[
         str | None,
-        typer.Option("--config", metavar="FILE", help="Settings. Else ROTA_CONFIG, or rota.toml."),
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Configuration file. Default: ROTA_CONFIG, or rota.toml.",
+        ),
     ] = None,
     version: Annotated[
         bool,
@@ -116,7 +120,7 @@ def options(
             "--version",
             is_eager=True,
             callback=lambda it: _version(it),
-            help="Print the version of Rota.",
+            help="Print the version and exit.",
         ),
     ] = False,
 ) -> None:

@@ -13,10 +13,12 @@ from rota.cli.session import closing, session
 
 def migrate(
     ctx: typer.Context,
-    plan: Annotated[bool, typer.Option("--plan", help="Only say what would be applied.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show pending migrations without applying them.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Bring the database's schema up to this release. The release before runs on meanwhile."""
+    """Migrate the database schema to this release. The previous release keeps running meanwhile."""
     from rota.app import App
 
     config = session(ctx).config()

@@ -20,7 +20,9 @@ PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def psql(ctx: typer.Context) -> int:
-    """Open psql on the configured database. Arguments are passed on: `rota psql -c "SELECT 1"`."""
+    """Open psql on the configured database. Arguments are passed through: `rota psql -c "SELECT
+    1"`.
+    """
     with administer(ctx) as app:
         url = app.database.url  # the embedded server runs for as long as this program does
         command = [_program(), f"--dbname={conninfo(app)}", *ctx.args]

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.queue import JobDepth, QueueInfo
 
-commands = typer.Typer(name="queues", help="Queues: named lanes.", no_args_is_help=True)
+commands = typer.Typer(
+    name="queues",
+    help="Queues: named groups of runs that workers claim from.",
+    no_args_is_help=True,
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=queue_names)]
 Names = Annotated[
@@ -40,12 +44,14 @@ WHEN_FULL = ("refuse", "drop_lowest")
 @watched
 def list_queues(
     ctx: typer.Context,
-    paused: Annotated[bool, typer.Option("--paused", help="Only those.")] = False,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
+    paused: Annotated[bool, typer.Option("--paused", help="Only paused queues.")] = False,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Every queue: what waits and runs in it, for how long, and whether it is paused."""
+    """List queues: runs waiting and running, age of the oldest, and whether each is paused."""
     with administer(ctx) as app:
         found = app.queues.sync.list(
             order=values.choice(order, ORDERS, "--order"), paused=paused or None
@@ -96,7 +102,7 @@ def counted(found: list[QueueInfo]) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
-    """One queue: what waits and runs in it by job, and whether it is paused."""
+    """Show one queue: runs waiting and running by job, and whether it is paused."""
     with administer(ctx) as app:
         found = app.queues.sync.get(name)
         now = app.clock.sync.now()
@@ -139,17 +145,22 @@ def set_queue(
     ctx: typer.Context,
     name: Name,
     max_waiting: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Most runs that may wait.")
+        str | None, typer.Option(metavar="N|none", help="Maximum number of waiting runs, or none.")
     ] = None,
     when_full: Annotated[
-        str | None, typer.Option(metavar="ACTION", help=", ".join(WHEN_FULL))
+        str | None,
+        typer.Option(
+            metavar="ACTION", help=f"Policy when the queue is full: {', '.join(WHEN_FULL)}."
+        ),
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Back to what the code declares.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Reset to the values in the code.")
+    ] = False,
     reason: Reason = None,
     version: Version = None,
     json: Json = False,
 ) -> None:
-    """How many runs may wait in a queue, and what happens when more come."""
+    """Set how many runs may wait in a queue, and what happens when it is full."""
     settings: QueueSettings = {}
     if max_waiting is not None:
         settings["max_waiting"] = values.number_or_none(max_waiting, "--max-waiting")
@@ -177,11 +188,16 @@ def pause(
     reason: Reason = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", "--for", metavar="2h|TIME", help="Goes on by itself then."),
+        typer.Option(
+            "--until",
+            "--for",
+            metavar="2h|TIME",
+            help="Resume automatically after this duration or at this time.",
+        ),
     ] = None,
     json: Json = False,
 ) -> int:
-    """Claim nothing of queues any more. What runs, runs on; what is enqueued, waits."""
+    """Pause queues: nothing is claimed. Running attempts continue; new runs wait."""
     end = values.since(until, "--until")
     return each(ctx, "queue", names, _pausing(reason, end), is_json=json)
 
@@ -202,7 +218,7 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
 
 @commands.command("resume")
 def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json = False) -> int:
-    """Claim from paused queues again."""
+    """Resume paused queues."""
 
     def one(app: App, name: str) -> str:
         app.queues.by(actor()).sync.resume(name, reason)

@@ -16,28 +16,32 @@ if TYPE_CHECKING:
     from rota.model.retention import RetentionItem, RetentionResult
 
 commands = typer.Typer(
-    name="retention", help="How long what has ended is kept.", no_args_is_help=True
+    name="retention",
+    help="Retention of finished runs, logs and other history.",
+    no_args_is_help=True,
 )
 
 
 @commands.callback()
 def retention() -> None:
-    """How long what has ended is kept: [retention] in rota.toml, and what single jobs say."""
+    """How long finished runs and logs are kept: [retention] in rota.toml, or per job."""
 
 
 @commands.command("run")
 def run(
     ctx: typer.Context,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be deleted without deleting it.")
     ] = False,
     hurry: Annotated[
         bool,
-        typer.Option("--hurry", help="Do not rest between portions; workers at work feel it."),
+        typer.Option(
+            "--hurry", help="Do not pause between batches. Faster, but slows busy workers."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Remove what is past its time, now and not only at night."""
+    """Delete expired data now instead of waiting for the nightly pass."""
     with administer(ctx) as app:
         face = app.retention.by(actor()).sync
         if dry_run:

@@ -26,23 +26,31 @@ if TYPE_CHECKING:
 
 Action = Literal["cancel", "retry", "delete"]
 RunIds = Annotated[
-    list[int] | None, typer.Argument(metavar="ID", help="One or more runs; or filters.")
+    list[int] | None, typer.Argument(metavar="ID", help="One or more run IDs; or use filters.")
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=1, metavar="N", help="By a filter: at most so many."),
+    typer.Option(
+        "--limit", min=1, metavar="N", help="Maximum number of runs the filter may select."
+    ),
 ]
 Rate = Annotated[
     float | None,
     typer.Option(
-        "--rate", min=0.01, max=1_000_000, metavar="N", help="By a filter: at most N a second."
+        "--rate",
+        min=0.01,
+        max=1_000_000,
+        metavar="N",
+        help="With a filter: maximum runs per second.",
     ),
 ]
 Detach = Annotated[
-    bool, typer.Option("--detach", help="By a filter: leave it to the workers, and return at once.")
+    bool, typer.Option("--detach", help="With a filter: return at once and let workers do it.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done without doing it.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")]
 
 _DOING = {"cancel": "cancelling", "retry": "retrying", "delete": "deleting"}
 _WORDS = {
@@ -68,7 +76,7 @@ def cancel(
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """Cancel runs: waiting ones at once, running ones by asking their worker."""
+    """Cancel runs: waiting ones at once, running ones by asking their worker to stop."""
     how = _How(reason, limit=limit, rate=rate, is_detached=detach)
     return _act(ctx, "cancel", ids, wanted, how, dry_run, yes, json)
 
@@ -80,9 +88,12 @@ def retry(
     ids: RunIds = None,
     payload: Annotated[
         str | None,
-        typer.Option(metavar="JSON|@FILE|-", help="Run with this payload instead."),
+        typer.Option(metavar="JSON|@FILE|-", help="Replace the payload."),
     ] = None,
-    delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Not before then.")] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Wait at least this long before the retry."),
+    ] = None,
     *,
     wanted: flags.Wanted,
     limit: Limit = None,
@@ -93,7 +104,7 @@ def retry(
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """Put failed or cancelled runs back to work, each under its id."""
+    """Retry failed or cancelled runs, keeping their IDs."""
     retrial = {
         "payload": values.payload(payload, "--payload"),
         "delay": values.seconds(delay, "--delay"),
@@ -117,7 +128,7 @@ def delete(
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """Remove ended runs with their attempts and log lines."""
+    """Delete finished runs with their attempts and log lines."""
     how = _How(reason, limit=limit, rate=rate, is_detached=detach)
     return _act(ctx, "delete", ids, wanted, how, dry_run, yes, json)
 
@@ -125,11 +136,11 @@ def delete(
 @commands.command("handle")
 def handle(
     ctx: typer.Context,
-    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more runs.")],
+    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more run IDs.")],
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """You have seen to runs that failed for good: they need no attention any more."""
+    """Mark dead letters as handled, so they no longer need attention."""
 
     def one(app: App, run_id: int) -> str:
         app.runs.by(actor()).sync.handle(run_id, reason)
@@ -141,11 +152,11 @@ def handle(
 @commands.command("reopen")
 def reopen(
     ctx: typer.Context,
-    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more runs.")],
+    ids: Annotated[list[int], typer.Argument(metavar="ID", help="One or more run IDs.")],
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """They were handled, and are not any more."""
+    """Mark handled runs as unhandled again."""
 
     def one(app: App, run_id: int) -> str:
         app.runs.by(actor()).sync.reopen(run_id, reason)

@@ -27,7 +27,7 @@ STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "c
 State = Annotated[
     list[str] | None,
     typer.Option(
-        "--state", metavar="STATE", help=f"{', '.join(STATES)}; repeated, or a,b.",
+        "--state", metavar="STATE", help=f"State: {', '.join(STATES)}; repeat, or use a,b.",
         autocompletion=one_of(STATES),
     ),
 ]  # fmt: skip
@@ -43,47 +43,52 @@ Key = Annotated[str | None, typer.Option("--key", metavar="KEY")]
 ScheduleName = Annotated[
     str | None,
     typer.Option(
-        "--schedule", metavar="NAME", help="Made by this schedule.", autocompletion=schedule_names
+        "--schedule",
+        metavar="NAME",
+        help="Runs created by this schedule.",
+        autocompletion=schedule_names,
     ),
 ]
 WorkerId = Annotated[
     int | None,
-    typer.Option("--worker", metavar="ID", min=0, help="Run by this worker, last or now."),
+    typer.Option(
+        "--worker", metavar="ID", min=0, help="Runs whose current or last worker is this one."
+    ),
 ]
 Text = Annotated[
     str | None,
-    typer.Option("--text", metavar="TEXT", help="With this in the payload or the last error."),
+    typer.Option("--text", metavar="TEXT", help="Text in the payload or last error."),
 ]
 Error = Annotated[
-    str | None, typer.Option("--error", metavar="TEXT", help="With this in the last error.")
+    str | None, typer.Option("--error", metavar="TEXT", help="Text in the last error.")
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", metavar="ID", help="Whose last error is of this group: rota errors."),
+    typer.Option("--group", metavar="ID", help="Error group of the last error; see rota errors."),
 ]
 PayloadField = Annotated[
     list[str] | None,
     typer.Option(
-        "--payload-field", metavar="KEY:VALUE", help="With this in the payload; may be repeated."
+        "--payload-field", metavar="KEY:VALUE", help="Payload field and value; repeatable."
     ),
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="2h|TIME", help="Created since then: a duration or a time."),
+    typer.Option("--since", metavar="2h|TIME", help="Created since this time, or this long ago."),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", metavar="2h|TIME", help="Created before then.")
+    str | None, typer.Option("--until", metavar="2h|TIME", help="Created before this time.")
 ]
 EndedSince = Annotated[
-    str | None, typer.Option("--ended-since", metavar="2h|TIME", help="Ended since then.")
+    str | None, typer.Option("--ended-since", metavar="2h|TIME", help="Finished since this time.")
 ]
 EndedUntil = Annotated[
-    str | None, typer.Option("--ended-until", metavar="2h|TIME", help="Ended before then.")
+    str | None, typer.Option("--ended-until", metavar="2h|TIME", help="Finished before this time.")
 ]
-Dead = Annotated[bool, typer.Option("--dead", help="Dead letters: they failed for good.")]
+Dead = Annotated[bool, typer.Option("--dead", help="Dead letters: runs that failed permanently.")]
 Handled = Annotated[
     bool | None,
-    typer.Option("--handled/--unhandled", help="Dead letters that somebody has seen to, or not."),
+    typer.Option("--handled/--unhandled", help="Dead letters that are handled, or not."),
 ]
 
 FLAGS: dict[str, tuple[Any, Any]] = {

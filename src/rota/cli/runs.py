@@ -17,7 +17,9 @@ from rota.cli.watch import watched
 from rota.cli.why import print_reasons
 from rota.cli.worker import AppOption
 
-commands = typer.Typer(name="runs", help="Runs: what was asked for.", no_args_is_help=True)
+commands = typer.Typer(
+    name="runs", help="Runs: enqueue, inspect and manage executions of jobs.", no_args_is_help=True
+)
 
 
 @commands.command("list")
@@ -27,17 +29,17 @@ def list_runs(
     ctx: typer.Context,
     wanted: flags.Wanted,
     system: Annotated[
-        bool, typer.Option("--system", help="Those of Rota's housekeeping, too.")
+        bool, typer.Option("--system", help="Include runs of Rota's own jobs.")
     ] = False,
-    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest first.")] = False,
+    oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
     before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Beyond this run: the next page.")
+        int | None, typer.Option(metavar="ID", help="Start after this run (next page).")
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Runs, the newest first."""
+    """List runs, newest first."""
     more: Any = {"system": system, "order": "oldest" if oldest else "newest", **wanted}
     with administer(ctx) as app:
         page = app.runs.sync.page(limit=limit, cursor=before, seconds=10, **more)
@@ -55,11 +57,14 @@ def show(
     ctx: typer.Context,
     run_id: Annotated[int, typer.Argument(metavar="ID")],
     lines: Annotated[
-        int, typer.Option("--logs", min=0, max=10_000, metavar="N", help="Log lines, the last N.")
+        int,
+        typer.Option(
+            "--logs", min=0, max=10_000, metavar="N", help="Number of recent log lines to show."
+        ),
     ] = 20,
     json: Json = False,
 ) -> None:
-    """One run: its payload and result, its attempts with their errors, its last log lines."""
+    """Show one run: payload, result, attempts with their errors, and the last log lines."""
     with administer(ctx) as app:
         found = app.runs.sync.details(run_id, log_lines=lines)
         is_open = found.run.finished_at is None and not json
@@ -80,52 +85,63 @@ def enqueue(
     job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)],
     payload: Annotated[
         str | None,
-        typer.Argument(metavar="JSON|@FILE|-", help='Arguments, like {"user_id": 7}.'),
+        typer.Argument(metavar="JSON|@FILE|-", help='Arguments, e.g. {"user_id": 7}.'),
     ] = None,
     app: AppOption = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     priority: Annotated[
-        int | None, typer.Option(min=0, max=9, metavar="0..9", help="Lower runs first.")
+        int | None, typer.Option(min=0, max=9, metavar="0..9", help="Priority; lower runs first.")
     ] = None,
-    delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Not before then.")] = None,
-    run_at: Annotated[str | None, typer.Option(metavar="TIME", help="Not before then.")] = None,
+    delay: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Delay before the run may start.")
+    ] = None,
+    run_at: Annotated[str | None, typer.Option(metavar="TIME", help="Earliest start time.")] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="If an unfinished run holds it, that run is the answer."),
+        typer.Option(
+            metavar="KEY",
+            help="Idempotency key: an unfinished run with this key is returned instead.",
+        ),
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     max_attempts: Annotated[int | None, typer.Option(min=1, max=100, metavar="N")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Tag; repeatable.")] = None,
     expires_at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Not started by then: cancelled.")
+        str | None,
+        typer.Option(metavar="TIME", help="Cancel the run if it has not started by this time."),
     ] = None,
     attempt_timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Of each attempt.")
+        str | None, typer.Option(metavar="DURATION", help="Timeout of each attempt.")
     ] = None,
     backoff: Annotated[
-        str | None, typer.Option(metavar="WORD|JSON", help="fixed, linear, exponential, or JSON.")
+        str | None,
+        typer.Option(
+            metavar="WORD|JSON", help="Retry backoff: fixed, linear, exponential or JSON."
+        ),
     ] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON|@FILE")] = None,
     on_conflict: Annotated[
         str | None,
         typer.Option(
             metavar="return|raise|replace|debounce|throttle",
-            help="If an unfinished run holds the key.",
+            help="What to do if an unfinished run holds the key.",
         ),
     ] = None,
     key_keep: Annotated[
         str | None,
-        typer.Option(metavar="DURATION|forever", help="How long the key outlives the run."),
+        typer.Option(
+            metavar="DURATION|forever", help="How long the key stays reserved after the run ends."
+        ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its end; print its result.")
+        bool, typer.Option("--wait", help="Wait for the run to finish and print its result.")
     ] = False,
     timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="With --wait: the longest wait.")
+        str | None, typer.Option(metavar="DURATION", help="With --wait: maximum time to wait.")
     ] = None,
     json: Json = False,
 ) -> int:
-    """Ask for a run. With an application, the payload is checked against the job's types."""
+    """Enqueue a run. With an application, the payload is validated against the job's types."""
     if delay is not None and run_at is not None:
         values.refuse("--run-at", "excludes --delay: both say when")
     if timeout is not None and not wait:

@@ -29,7 +29,7 @@ def edits(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Who changed what of a schedule, the newest first."""
+    """List changes to a schedule, newest first."""
     with administer(ctx) as app:
         app.schedules.sync.get(name, tenant=tenant)
         found = app.schedules.sync.edits(name, tenant=tenant, limit=limit)
@@ -62,7 +62,7 @@ def manual(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """What people ran beside its times: single runs and backfills, the newest first."""
+    """List manual runs and backfills of a schedule, newest first."""
     with administer(ctx) as app:
         app.schedules.sync.get(name, tenant=tenant)
         found = app.schedules.sync.manual(name, tenant=tenant, limit=limit)
@@ -91,13 +91,15 @@ def _ran(it: ManualRun) -> str:
 def revert(
     ctx: typer.Context,
     name: Name,
-    entry: Annotated[int, typer.Argument(metavar="ENTRY", help="As `rota schedules edits` says.")],
+    entry: Annotated[
+        int, typer.Argument(metavar="ENTRY", help="Entry number from `rota schedules edits`.")
+    ],
     version: Version = None,
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """Take one edit back, by a new one."""
+    """Revert one edit of a schedule. The revert is recorded as a new edit."""
     with administer(ctx) as app:
         changed = acting(app).revert(name, entry, tenant=tenant, version=version, reason=reason)
     if json:

@@ -32,21 +32,26 @@ def preview(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="Or a timing that is not saved.", autocompletion=schedule_names
+            metavar="NAME",
+            help="Schedule name; omit it to preview a timing.",
+            autocompletion=schedule_names,
         ),
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, max=10_000, metavar="N")] = None,
-    after: Annotated[str | None, typer.Option(metavar="TIME", help="Default: now.")] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Start after this time. Default: now.")
+    ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME")] = None,
     zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Show them in this zone too.")
+        str | None, typer.Option(metavar="ZONE", help="Also show the times in this time zone.")
     ] = None,
     tenant: Tenant = "",
     json: Json = False,
     **given: Any,
 ) -> None:
-    """The next times of a schedule, or of a timing before it is saved, with changes of the
-    clocks noted."""
+    """Preview the next run times of a schedule, or of a timing not yet saved, with notes on clock
+    changes.
+    """
     timing = flags.read(given)
     window: dict[str, Any] = {
         "count": count,
@@ -82,21 +87,23 @@ def _rows(
 def backfill(
     ctx: typer.Context,
     name: Name,
-    start: Annotated[str, typer.Option("--from", metavar="7d|TIME", help="From then on.")],
+    start: Annotated[str, typer.Option("--from", metavar="7d|TIME", help="Start of the period.")],
     end: Annotated[
-        str, typer.Option("--until", metavar="1d|TIME", help="Up to then. Default: now.")
+        str, typer.Option("--until", metavar="1d|TIME", help="End of the period. Default: now.")
     ] = "0s",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the times.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the times without enqueueing runs.")
+    ] = False,
     rate: Annotated[
-        float | None, typer.Option(metavar="N", help="At most so many runs a minute.")
+        float | None, typer.Option(metavar="N", help="Maximum runs per minute.")
     ] = None,
     priority: Annotated[int | None, typer.Option(min=0, max=9, metavar="0..9")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also times that ran already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Include times that already ran.")] = False,
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """Enqueue runs for the times of a stretch of the past. What was decided then stays written."""
+    """Enqueue runs for past times of a schedule. The ledger keeps the original decisions."""
     from datetime import timedelta
 
     first, last = values.since(start, "--from"), values.since(end, "--until")
@@ -124,16 +131,22 @@ def history(
     decision: Annotated[
         str | None,
         typer.Option(
-            metavar="DECISION", help=", ".join(DECISIONS), autocompletion=one_of(DECISIONS)
+            metavar="DECISION",
+            help=f"Decision: {', '.join(DECISIONS)}.",
+            autocompletion=one_of(DECISIONS),
         ),
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(metavar="PART", help=", ".join(PARTS), autocompletion=one_of(PARTS)),
+        typer.Option(
+            metavar="PART",
+            help=f"Part of the ledger: {', '.join(PARTS)}.",
+            autocompletion=one_of(PARTS),
+        ),
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="2h|TIME")] = None,
     before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Older than this: the next page.")
+        str | None, typer.Option(metavar="TIME", help="Entries before this time (next page).")
     ] = None,
     oldest: Oldest = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
@@ -141,7 +154,7 @@ def history(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """The ledger: what was decided about each of its times, the newest first."""
+    """Show the ledger: the decision for each scheduled time, newest first."""
     from datetime import timedelta
 
     values.choice(decision, DECISIONS, "--decision")
@@ -172,23 +185,27 @@ def history(
 def simulate(
     ctx: typer.Context,
     days: Annotated[int, typer.Option(min=1, max=31, metavar="N")] = 7,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Of the map.")] = "UTC",
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Time zone of the forecast.")
+    ] = "UTC",
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Whose runs go to this queue.", autocompletion=queue_names
+            metavar="NAME",
+            help="Schedules whose runs go to this queue.",
+            autocompletion=queue_names,
         ),
     ] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     least: Annotated[
-        int, typer.Option(min=2, metavar="N", help="So many in one minute are a pile-up.")
+        int, typer.Option(min=2, metavar="N", help="Starts per minute that count as a pile-up.")
     ] = 5,
-    system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="Include Rota's own schedules.")] = False,
     json: Json = False,
 ) -> None:
-    """The load of the coming days as a map of hours: pile-ups, probable overlaps, advice."""
+    """Forecast the load of the coming days by hour: pile-ups, likely overlaps and suggestions."""
     with administer(ctx) as app:
         load = app.schedules.sync.simulate(
             days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,
@@ -204,16 +221,16 @@ def simulate(
 def templates(
     ctx: typer.Context,
     add: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Add one, with --cron; or change it.")
+        str | None, typer.Option(metavar="NAME", help="Add or update a template; requires --cron.")
     ] = None,
     cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
     description: Annotated[str, typer.Option(metavar="TEXT")] = "",
-    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove one.")] = None,
+    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a template.")] = None,
     version: Version = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Timings to start from: `rota schedules create --template NAME`."""
+    """List or edit timing templates for `rota schedules create --template NAME`."""
     if (add is None) != (cron is None):
         values.refuse("--cron", "belongs to --add, and --add needs it")
     with administer(ctx) as app:

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from rota.timing.preview import Row
 
 commands = typer.Typer(
-    name="schedules", help="Schedules: when jobs run by themselves.", no_args_is_help=True
+    name="schedules", help="Schedules: run jobs automatically.", no_args_is_help=True
 )
 
 ORDERS = ("name", "next", "last", "newest", "changed")
 STATES = ("active", "pending", "paused", "disabled", "finished", "parked")
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=schedule_names)]
-Tenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.", callback=whose)]
+Tenant = Annotated[
+    str, typer.Option(metavar="NAME", help="Tenant of the schedule.", callback=whose)
+]
 
-NewTenant = Annotated[str, typer.Option(metavar="NAME", help="Whose schedule it is.")]
+NewTenant = Annotated[str, typer.Option(metavar="NAME", help="Tenant of the schedule.")]
 
 
 def acting(app: App) -> SyncSchedules:
@@ -46,35 +48,43 @@ def list_schedules(
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Whose runs go to this queue.", autocompletion=queue_names
+            metavar="NAME",
+            help="Schedules whose runs go to this queue.",
+            autocompletion=queue_names,
         ),
     ] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     state: Annotated[
         str | None,
-        typer.Option(metavar="STATE", help=", ".join(STATES), autocompletion=one_of(STATES)),
+        typer.Option(
+            metavar="STATE", help=f"State: {', '.join(STATES)}.", autocompletion=one_of(STATES)
+        ),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="In name, job, description or zone."),
+        typer.Option(metavar="TEXT", help="Text in the name, job, description or time zone."),
     ] = None,
     calendar: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     metadata: Metadata = None,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
     attention: Annotated[
         bool,
-        typer.Option("--attention", help="That need somebody: late, missed, parked, stopped."),
+        typer.Option(
+            "--attention", help="Schedules that need attention: late, missed, parked or stopped."
+        ),
     ] = False,
-    system: Annotated[bool, typer.Option("--system", help="With Rota's own ones.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="Include Rota's own schedules.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N")] = 500,
     after: Annotated[
-        int | None, typer.Option(metavar="ID", help="After this one: the next page.")
+        int | None, typer.Option(metavar="ID", help="Start after this schedule (next page).")
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Every schedule: when it runs in words, its next time, how its last run went."""
+    """List schedules: timing in words, next run and result of the last run."""
     wanted: Any = {
         "job": job,
         "queue": queue,
@@ -108,7 +118,7 @@ def list_schedules(
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
-    """One schedule: its timing and policies, its next times, how its runs went."""
+    """Show one schedule: timing, policies, next run times and recent results."""
     with administer(ctx) as app:
         found = app.schedules.sync.get(name, tenant=tenant)
         now = app.clock.sync.now()
@@ -137,16 +147,17 @@ def _coming(app: App, name: str, tenant: str) -> tuple[list[Row], str | None]:
 def create(
     ctx: typer.Context,
     name: Annotated[str, typer.Option(metavar="NAME")],
-    job: Annotated[str, typer.Option(metavar="NAME", help="What it runs.")],
+    job: Annotated[str, typer.Option(metavar="NAME", help="Job to run.")],
     template: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A timing of `rota schedules templates`.")
+        str | None,
+        typer.Option(metavar="NAME", help="Timing template; see `rota schedules templates`."),
     ] = None,
     reason: Reason = None,
     tenant: NewTenant = "",
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Make a schedule. Exactly one of --cron, --every, --at, --init and --template says when."""
+    """Create a schedule. Pass exactly one of --cron, --every, --at, --init and --template."""
     arguments = flags.read(given)
     with administer(ctx) as app:
         made = acting(app).create(
@@ -163,14 +174,14 @@ def create(
 def update(
     ctx: typer.Context,
     name: Name,
-    job: Annotated[str | None, typer.Option(metavar="NAME", help="Another job.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="NAME", help="New job.")] = None,
     version: Version = None,
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Change what is given, at once; `none` clears a value. The audit keeps before and after."""
+    """Update the given fields; `none` clears a value. The audit trail keeps old and new values."""
     arguments = flags.read(given)
     if not arguments and job is None:
         values.refuse("NAME", "nothing to change: give what is to be different")
@@ -196,7 +207,7 @@ def delete(
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """Remove a schedule. What it did stays in history, ledger and audit."""
+    """Delete a schedule. Its history, ledger and audit entries are kept."""
     with administer(ctx) as app:
         cancelled = acting(app).delete(
             name, tenant=tenant, cancel_waiting=cancel_waiting, version=version, reason=reason
@@ -211,7 +222,7 @@ def delete(
 def enable(
     ctx: typer.Context, name: Name, reason: Reason = None, tenant: Tenant = "", json: Json = False
 ) -> None:
-    """Let its times count again, from now on."""
+    """Enable a schedule from now on."""
     with administer(ctx) as app:
         acting(app).enable(name, reason, tenant=tenant)
     tell(json, f'schedule "{name}" enabled', schedule=name, tenant=tenant, action="enabled")
@@ -221,7 +232,7 @@ def enable(
 def disable(
     ctx: typer.Context, name: Name, reason: Reason = None, tenant: Tenant = "", json: Json = False
 ) -> None:
-    """Skip its times until it is enabled."""
+    """Disable a schedule: its times are skipped until it is enabled."""
     with administer(ctx) as app:
         acting(app).disable(name, reason, tenant=tenant)
     tell(json, f'schedule "{name}" disabled', schedule=name, tenant=tenant, action="disabled")
@@ -233,12 +244,15 @@ def pause(
     name: Name,
     reason: Reason = None,
     until: Annotated[
-        str | None, typer.Option(metavar="2h|TIME", help="Goes on by itself then.")
+        str | None,
+        typer.Option(
+            metavar="2h|TIME", help="Resume automatically after this duration or at this time."
+        ),
     ] = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """Skip its times for a while."""
+    """Pause a schedule: its times are skipped until it is resumed."""
     end = values.since(until, "--until")
     with administer(ctx) as app:
         acting(app).pause(name, reason, end, tenant=tenant)
@@ -253,13 +267,13 @@ def resume(
     ctx: typer.Context,
     name: Name,
     catch_up: Annotated[
-        bool, typer.Option("--catch-up", help="What the pause left out counts as missed.")
+        bool, typer.Option("--catch-up", help="Treat times skipped by the pause as missed.")
     ] = False,
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """End a pause: it goes on from now."""
+    """Resume a paused schedule from now on."""
     with administer(ctx) as app:
         acting(app).resume(name, reason, catch_up=catch_up, tenant=tenant)
     tell(json, f'schedule "{name}" resumed', schedule=name, tenant=tenant, action="resumed")
@@ -270,13 +284,14 @@ def trigger(
     ctx: typer.Context,
     name: Name,
     payload: Annotated[
-        str | None, typer.Option(metavar="JSON|@FILE|-", help="Instead of the schedule's.")
+        str | None,
+        typer.Option(metavar="JSON|@FILE|-", help="Payload for this run. Default: the schedule's."),
     ] = None,
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """One run now, also while it is paused. Its next time stays what it is."""
+    """Run a schedule now, even if it is paused. Its next run time does not change."""
     arguments = values.payload(payload, "--payload")
     with administer(ctx) as app:
         done = acting(app).trigger(name, arguments, tenant=tenant, reason=reason)
@@ -291,12 +306,14 @@ def trigger(
 def reschedule(
     ctx: typer.Context,
     name: Name,
-    at: Annotated[str, typer.Option(metavar="30m|TIME", help="The next time: from now, or then.")],
+    at: Annotated[
+        str, typer.Option(metavar="30m|TIME", help="Next run time: a duration from now, or a time.")
+    ],
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
-    """Move its next time; after that it goes on as before."""
+    """Move the next run of a schedule. Later runs keep their usual times."""
     instant = values.since(at, "--at")
     assert instant is not None
     with administer(ctx) as app:

@@ -25,18 +25,22 @@ def server(
     ctx: typer.Context,
     app: AppOption = None,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where to listen. Default: loopback.")
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen on. Default: loopback.")
     ] = None,
-    port: Annotated[int | None, typer.Option(metavar="N", help="0: any that is free.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", help="Port to listen on. 0: any free port.")
+    ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the admin token is.")
+        Path | None, typer.Option(metavar="FILE", help="File that contains the admin token.")
     ] = None,
     new_token: Annotated[
-        bool, typer.Option("--new-token", help="Print a random token, and do nothing else.")
+        bool, typer.Option("--new-token", help="Print a random token and exit.")
     ] = False,
 ) -> int:
-    """Serve the API. It never claims, runs or ticks. With an application, payloads are checked
-    against the types of its jobs. SIGTERM or Ctrl-C: answer what was asked, then stop."""
+    """Serve the API and dashboard. The server never claims or runs jobs or ticks schedules. With an
+    application, payloads are validated against the types of its jobs. SIGTERM or Ctrl-C: finish
+    open requests, then stop.
+    """
     if new_token:
         from secrets import token_urlsafe
 

@@ -26,23 +26,26 @@ _STEPS_SHOWN = 30
 @watched
 def stats(
     ctx: typer.Context,
-    job: Annotated[str | None, typer.Option(metavar="NAME", help="Of this job only.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Of this queue only.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="NAME", help="Only this job.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only this queue.")] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help=f"{values.DURATION} ago, or a time; 1h by default."),
+        typer.Option(
+            metavar="TIME",
+            help=f"Start of the period: {values.DURATION} ago, or a time. Default: 1h.",
+        ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="A time; now by default.")
+        str | None, typer.Option(metavar="TIME", help="End of the period. Default: now.")
     ] = None,
     step: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Show what was done in steps: 1m, 5m, 1h, 1d."),
+        typer.Option(metavar="DURATION", help="Also show figures per interval: 1m, 5m, 1h, 1d."),
     ] = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Runs by state and queue; rates, failures and durations in all and by job."""
+    """Show runs by state and queue, and throughput, failures and durations in total and by job."""
     start, end = values.since(since, "--since"), values.instant(until, "--until")
     seconds = values.seconds(step, "--step")
     if seconds is not None and seconds != int(seconds):

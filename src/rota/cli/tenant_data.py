@@ -27,14 +27,12 @@ def export(
     name: Name,
     to: Annotated[
         Path,
-        typer.Option("--to", metavar="FILE.tar.gz", help="The archive.", writable=True),
+        typer.Option("--to", metavar="FILE.tar.gz", help="Archive file to write.", writable=True),
     ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Also if the file is there already.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
 ) -> None:
-    """All data of a tenant as one archive: a file of JSON lines for each table."""
+    """Export all data of a tenant as one archive, with a JSON Lines file for each table."""
     if to.exists() and not force:
         values.refuse("--to", f"{to} is there already; --force writes over it")
     if not to.absolute().parent.is_dir():
@@ -52,13 +50,16 @@ def delete(
     ctx: typer.Context,
     name: Name,
     cancel_running: Annotated[
-        bool, typer.Option("--cancel-running", help="Cancel what runs first, and wait for it.")
+        bool,
+        typer.Option(
+            "--cancel-running", help="First cancel running attempts and wait for them to stop."
+        ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Remove all data of a tenant. What operators did stays in the audit."""
+    """Delete all data of a tenant. Operator actions stay in the audit trail."""
     with administer(ctx) as app:
         face = app.tenants.by(actor()).sync
         if not yes:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.tenant import TenantInfo, TenantStats
 
-commands = typer.Typer(name="tenants", help="Tenants: whose data it is.", no_args_is_help=True)
+commands = typer.Typer(
+    name="tenants", help="Tenants: fair shares, quotas, retention and data.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=tenant_names)]
 Names = Annotated[
@@ -28,7 +30,13 @@ Names = Annotated[
     typer.Argument(metavar="NAME", help="One or more tenants.", autocompletion=tenant_names),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", "--for", metavar="2h|TIME", help="Goes on by itself then.")
+    str | None,
+    typer.Option(
+        "--until",
+        "--for",
+        metavar="2h|TIME",
+        help="Resume automatically after this duration or at this time.",
+    ),
 ]
 ORDERS = ("name", "waiting", "failed")
 HEADERS = (
@@ -46,16 +54,20 @@ _NUMBERS = (
 @watched
 def list_tenants(
     ctx: typer.Context,
-    paused: Annotated[bool, typer.Option("--paused", help="Only those.")] = False,
+    paused: Annotated[bool, typer.Option("--paused", help="Only paused tenants.")] = False,
     text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="In its name or description.")
+        str | None, typer.Option(metavar="TEXT", help="Text in the name or description.")
     ] = None,
-    order: Annotated[str, typer.Option(metavar="ORDER", help=", ".join(ORDERS))] = "name",
-    limit: Annotated[int, typer.Option(metavar="N", help="Show at most N.", min=1)] = 1000,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
+    limit: Annotated[
+        int, typer.Option(metavar="N", help="Maximum number of tenants.", min=1)
+    ] = 1000,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Tenants that have settings, schedules or open runs, or did something in the last week."""
+    """List tenants with settings, schedules, unfinished runs, or activity in the last week."""
     with administer(ctx) as app:
         page = app.tenants.sync.page(
             order=values.choice(order, ORDERS, "--order"),
@@ -93,7 +105,7 @@ def _pause(one: TenantInfo, shown: Callable[[datetime | None], str]) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
-    """One tenant: its settings, what it has, and what it did."""
+    """Show one tenant: its settings, schedules, runs and activity."""
     with administer(ctx) as app:
         found = app.tenants.sync.stats(name)
         now = app.clock.sync.now()
@@ -141,33 +153,35 @@ def set_tenant(
     ctx: typer.Context,
     name: Name,
     weight: Annotated[
-        float | None, typer.Option(metavar="N", help="Its share beside other tenants.")
+        float | None, typer.Option(metavar="N", help="Weight of its share among tenants.")
     ] = None,
     max_waiting: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Most runs that may wait.")
+        str | None, typer.Option(metavar="N|none", help="Maximum number of waiting runs.")
     ] = None,
     max_runs_per_day: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Most runs that it may enqueue a day.")
+        str | None, typer.Option(metavar="N|none", help="Maximum runs enqueued per day.")
     ] = None,
     max_bytes_per_day: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Most bytes of payloads a day.")
+        str | None, typer.Option(metavar="N|none", help="Maximum payload bytes enqueued per day.")
     ] = None,
     retention_days: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Its ended runs go after that.")
+        str | None, typer.Option(metavar="N|none", help="Days to keep its finished runs.")
     ] = None,
     failed_retention_days: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Its failed runs go after that.")
+        str | None, typer.Option(metavar="N|none", help="Days to keep its failed runs.")
     ] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.")] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Metadata, as a JSON object.")
+    ] = None,
     reset: Annotated[
-        bool, typer.Option("--reset", help="All settings back to their defaults.")
+        bool, typer.Option("--reset", help="Reset all settings to their defaults.")
     ] = False,
     reason: Reason = None,
     version: Version = None,
     json: Json = False,
 ) -> None:
-    """Change settings of a tenant. It needs no other registration."""
+    """Update a tenant's settings. Tenants need no registration."""
     given: dict[str, Any] = {
         "max_waiting": max_waiting, "max_runs_per_day": max_runs_per_day,
         "max_bytes_per_day": max_bytes_per_day, "retention_days": retention_days,
@@ -199,7 +213,7 @@ def set_tenant(
 def pause(
     ctx: typer.Context, names: Names, reason: Reason = None, until: Until = None, json: Json = False
 ) -> int:
-    """Start no run of tenants any more. What runs, runs on; what is enqueued, waits."""
+    """Pause tenants: no run starts. Running attempts continue; new runs wait."""
     end = values.since(until, "--until")
     return each(ctx, "tenant", names, _pausing(reason, end), is_json=json)
 
@@ -216,7 +230,7 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
 
 @commands.command("resume")
 def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json = False) -> int:
-    """Let runs of paused tenants start again, in their order."""
+    """Resume paused tenants. Their runs start again, in order."""
 
     def one(app: App, name: str) -> str:
         freed = app.tenants.by(actor()).sync.resume(name, reason)

@@ -33,18 +33,23 @@ _ROWS = 50
 
 def top(
     ctx: typer.Context,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Between two looks.")] = "2s",
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Refresh interval.")] = "2s",
     failing: Annotated[
-        str, typer.Option(metavar="DURATION", help="How far back failures count.")
+        str, typer.Option(metavar="DURATION", help="Period over which failures are counted.")
     ] = "5m",
     rows: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="N", help="Of each table, where it is printed.")
+        int,
+        typer.Option(
+            min=1, max=1000, metavar="N", help="Rows per table when printed instead of drawn live."
+        ),
     ] = 10,
-    once: Annotated[bool, typer.Option("--once", help="One look, printed.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     timezone: Zone = None,
     json: Json = False,
 ) -> int:
-    """Queues, workers, what runs longest, what fails and what is due next, live. `q` quits."""
+    """Live view of queues, workers, longest-running attempts, failures and upcoming schedules.
+    Press `q` to quit.
+    """
     seconds = values.seconds(interval, "--interval") or 0
     if seconds < _LEAST_SECONDS:
         values.refuse("--interval", f"{interval!r} is too often; 100ms is the least")

@@ -28,15 +28,15 @@ _STEPS_SHOWN = 30
 @watched
 def trend(
     ctx: typer.Context,
-    job: Annotated[str | None, typer.Option(metavar="NAME", help="Of this job only.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Of this queue only.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="NAME", help="Only this job.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only this queue.")] = None,
     span: Annotated[
         str, typer.Option(metavar="SPAN", help=f"How far back: {', '.join(SPANS)}.")
     ] = "1h",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """What was done and what waited, step by step, beside the same time of the day before."""
+    """Show throughput, latency and backlog per interval, compared with the day before."""
     hours = SPANS[values.choice(span, tuple(SPANS), "--span")]
     with administer(ctx) as app:
         found = app.stats.sync.trend(job=job, queue=queue, span=timedelta(hours=hours))

@@ -13,7 +13,7 @@ from rota.cli.session import actor, administer
 from rota.cli.watch import watched
 
 commands = typer.Typer(
-    name="views", help="Views: filters of the list of runs that have a name.", no_args_is_help=True
+    name="views", help="Views: saved filters for the list of runs.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 @commands.command("list")
 @watched
 def list_views(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
-    """All views, by name."""
+    """List all saved views by name."""
     with administer(ctx) as app:
         found = app.views.sync.list()
         now = app.clock.sync.now()
@@ -42,12 +42,13 @@ def save(
     ctx: typer.Context,
     name: Name,
     query: Annotated[
-        str, typer.Argument(metavar="FILTER", help="As in the address: state=failed&since=24h.")
+        str,
+        typer.Argument(metavar="FILTER", help="Filter as in the page URL: state=failed&since=24h."),
     ],
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Keep a filter under a name; one that has it is replaced."""
+    """Save a filter under a name, replacing any view with that name."""
     with administer(ctx) as app:
         app.views.by(actor()).sync.save(name, query, reason)
     tell(json, f"view {name} is saved", name=name, query=query)
@@ -55,7 +56,7 @@ def save(
 
 @commands.command("delete")
 def delete(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
-    """Forget a view. The runs stay."""
+    """Delete a saved view. Its runs are not affected."""
     with administer(ctx) as app:
         app.views.by(actor()).sync.delete(name, reason)
     tell(json, f"view {name} is deleted", name=name)

@@ -28,21 +28,24 @@ def why(
         str,
         typer.Argument(
             metavar="RUN|SCHEDULE|JOB|QUEUE",
-            help="A run's number, or a name.",
+            help="Run ID, or a name.",
             autocompletion=subject_names,
         ),
     ],
     kind: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help=f"Which of them is meant: {', '.join(KINDS)}."),
+        typer.Option(
+            metavar="KIND", help=f"Kind of object, if the name is ambiguous: {', '.join(KINDS)}."
+        ),
     ] = None,
     tenant: Annotated[
-        str, typer.Option(metavar="NAME", help="Whose schedule it is.", callback=whose)
+        str, typer.Option(metavar="NAME", help="Tenant of the schedule.", callback=whose)
     ] = "",
     json: Json = False,
 ) -> None:
-    """Why something does not run, or did what it did. A number is a run; a name is a schedule, else
-    a job, else a queue."""
+    """Explain why something is not running, or what happened to it. A number is a run ID; a name is
+    a schedule, else a job, else a queue.
+    """
     chosen = values.choice(kind, KINDS, "--kind")
     with administer(ctx) as app:
         found = app.why.sync(subject, kind=chosen, tenant=tenant)

@@ -18,26 +18,30 @@ if TYPE_CHECKING:
 
 AppOption = Annotated[
     str | None,
-    typer.Option("--app", metavar="MODULE:ATTRIBUTE|FILE.PY", help="The application."),
+    typer.Option("--app", metavar="MODULE:ATTRIBUTE|FILE.PY", help="Application."),
 ]
 Queues = Annotated[
     str | None, typer.Option(metavar="A,B", help="Queues to claim from. Default: all.")
 ]
 Concurrency = Annotated[
-    int | None, typer.Option(metavar="N", help="Attempts that run at once, in each process.")
+    int | None, typer.Option(metavar="N", help="Concurrent attempts per process.")
 ]
-Processes = Annotated[int | None, typer.Option(metavar="N", help="Worker processes.")]
+Processes = Annotated[int | None, typer.Option(metavar="N", help="Number of worker processes.")]
 Poll = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="Longest wait between claims when no wake-up comes."),
+    typer.Option(
+        metavar="DURATION", help="Maximum interval between polls when no notification arrives."
+    ),
 ]
 Lease = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="A worker silent for this long is lost."),
+    typer.Option(
+        metavar="DURATION", help="Time without a heartbeat after which a worker is considered lost."
+    ),
 ]
 Shutdown = Annotated[
     str | None,
-    typer.Option(metavar="DURATION", help="What running attempts get to end at a shutdown."),
+    typer.Option(metavar="DURATION", help="Time running attempts have to finish on shutdown."),
 ]
 
 
@@ -45,12 +49,12 @@ SleepAfter = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="Without work for this long, close all connections until something is due.",
+        help="Idle time after which all connections are closed until something is due.",
     ),
 ]
-SleepAtMost = Annotated[str | None, typer.Option(metavar="DURATION", help="The longest sleep.")]
+SleepAtMost = Annotated[str | None, typer.Option(metavar="DURATION", help="Maximum sleep time.")]
 NoScheduler = Annotated[
-    bool, typer.Option("--no-scheduler", help="Claim and run, but leave schedules to others.")
+    bool, typer.Option("--no-scheduler", help="Run jobs, but leave schedules to other workers.")
 ]
 
 
@@ -67,8 +71,9 @@ def worker(
     sleep_at_most: SleepAtMost = None,
     no_scheduler: NoScheduler = False,
 ) -> int:
-    """Run jobs. SIGTERM or Ctrl-C: finish what runs, then stop; a second one: do not wait. SIGUSR1:
-    wake up, and look for work."""
+    """Run jobs. SIGTERM or Ctrl-C: finish running attempts, then stop; a second signal: stop
+    without waiting. SIGUSR1: wake up and look for work.
+    """
     overrides = {
         "worker.queues": values.names(queues),
         "worker.concurrency": concurrency,

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.model.worker import WorkerInfo
 
-commands = typer.Typer(name="workers", help="Workers: who runs jobs.", no_args_is_help=True)
+commands = typer.Typer(
+    name="workers", help="Workers: processes that run jobs.", no_args_is_help=True
+)
 
 Id = Annotated[int, typer.Argument(metavar="ID")]
-Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more workers.")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more worker IDs.")]
 STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone")
 HEADERS = (
     "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
@@ -35,17 +37,17 @@ HEADERS = (
 def list_workers(
     ctx: typer.Context,
     include_gone: Annotated[
-        bool, typer.Option("--all", help="With those that have left in order.")
+        bool, typer.Option("--all", help="Include workers that shut down cleanly.")
     ] = False,
     wanted: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help=", ".join(STATES))
+        str | None, typer.Option("--state", metavar="STATE", help=f"State: {', '.join(STATES)}.")
     ] = None,
     host: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     oldest: Oldest = False,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Live, draining, stopping and lost workers, the newest first."""
+    """List live, draining, stopping and lost workers, newest first."""
     with administer(ctx) as app:
         found = app.workers.sync.list(
             include_gone=include_gone,
@@ -117,7 +119,7 @@ def _draining(worker: WorkerInfo) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
-    """One worker: where it is, what it serves, what it runs, what it was told."""
+    """Show one worker: host, queues, running attempts and pending instructions."""
     with administer(ctx) as app:
         found = app.workers.sync.get(worker_id)
         running = app.workers.sync.running(worker_id)
@@ -172,12 +174,12 @@ def drain(
     ctx: typer.Context,
     ids: Ids,
     stop: Annotated[
-        bool, typer.Option("--stop", help="End it when what runs has ended, for good.")
+        bool, typer.Option("--stop", help="Stop the worker once its running attempts finish.")
     ] = False,
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """Let workers claim no more and finish what they run, however long that takes."""
+    """Drain workers: claim nothing more and finish running attempts, however long they take."""
     word = "drains, then stops" if stop else "drains"
 
     def one(app: App, worker_id: int) -> str:
@@ -193,12 +195,12 @@ def stop(
     ids: Ids,
     at_once: Annotated[
         bool,
-        typer.Option("--now", help="Cut off what runs longer than a shutdown may take."),
+        typer.Option("--now", help="Interrupt attempts that outlast the shutdown timeout."),
     ] = False,
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """End workers when what they run has ended, or now."""
+    """Stop workers after their running attempts finish, or now."""
     word = "stops" if at_once else "drains, then stops"
 
     def one(app: App, worker_id: int) -> str:
@@ -210,7 +212,7 @@ def stop(
 
 @commands.command("resume")
 def resume(ctx: typer.Context, ids: Ids, reason: Reason = None, json: Json = False) -> int:
-    """Let draining workers claim again."""
+    """Resume draining workers."""
 
     def one(app: App, worker_id: int) -> str:
         app.workers.by(actor()).sync.resume(worker_id, reason)

@@ -23,8 +23,8 @@ with needing("worker", "editing rota.toml"):
     from tomlkit.exceptions import TOMLKitError
 
 INTRODUCTION = """\
-# Settings of Rota, each with its default (or an example, where there is none): take away the
-# "# " before a name to set it. ROTA_ variables and arguments win over this file.
+# Rota settings, each with its default (or an example, if there is none). To change one, remove
+# the "# " before its name. ROTA_ variables and arguments take precedence over this file.
 """
 
 

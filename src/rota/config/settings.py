@@ -54,14 +54,14 @@ def _network(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSettings:
-    """How the database is reached where `database_url` leads to a pooler."""
+    """How to reach the database when `database_url` points to a connection pooler."""
 
     direct_url: Annotated[
         str | None,
         Field(
             min_length=1,
-            description="The same database past the pooler, for what needs a session of its own:"
-            " listening, SQL jobs, migrations. Not set: `database_url`.",
+            description="Direct URL of the same database, bypassing the pooler, for features that "
+            "need a session: LISTEN, SQL jobs, migrations. Default: `database_url`.",
             examples=["postgresql://user@host/database"],
         ),
         AfterValidator(secrets.database_url),
@@ -75,23 +75,21 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """How a worker claims runs, keeps its lease and stops."""
+    """How a worker claims runs, renews its lease and shuts down."""
 
     concurrency: Annotated[
         int,
-        Field(
-            ge=1, le=1024, description="Slots: the attempts that one worker process runs at once."
-        ),
+        Field(ge=1, le=1024, description="Slots: maximum concurrent attempts per worker process."),
         Shown(default="4 × cores"),
     ] = field(default_factory=default_concurrency)
     processes: Annotated[
-        int, Field(ge=1, le=64, description="Worker processes that one `rota worker` starts.")
+        int, Field(ge=1, le=64, description="Number of worker processes that `rota worker` starts.")
     ] = 1
     queues: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...],
         Field(
-            description="Queues to claim from. Empty: all of them. Rota's own, `rota.system`, is"
-            " always one.",
+            description="Queues to claim from. Empty: all. Rota's own queue, `rota.system`, is "
+            "always included.",
             examples=[("mail",)],
         ),
         Shown(default="all"),
@@ -99,8 +97,9 @@ class WorkerSettings:
     isolation: Annotated[
         Literal["process", "inline"],
         Field(
-            description="Where a run is isolated that was lost with its worker: in a process of "
-            "its own where its handler can run in one, or always in the worker's own process."
+            description="Where to isolate a run that was lost with its worker: in a separate "
+            "process if its handler supports it, or always in the worker's own "
+            "process."
         ),
     ] = "process"
     child_max_runs: Annotated[
@@ -108,8 +107,8 @@ class WorkerSettings:
         Field(
             ge=1,
             le=1_000_000_000,
-            description="Attempts after which a child process of the process executor is replaced."
-            " Not set: it stays.",
+            description="Number of attempts after which a child process of the process executor "
+            "is replaced. Not set: never.",
             examples=[1000],
         ),
     ] = None
@@ -118,8 +117,8 @@ class WorkerSettings:
         Field(
             ge=16,
             le=16_777_216,
-            description="A child process of the process executor that has more resident memory than"
-            " this after an attempt is replaced (on Linux). Not set: it stays.",
+            description="Resident memory above which a child process of the process executor is "
+            "replaced after an attempt (Linux only). Not set: never.",
             examples=[512],
         ),
     ] = None
@@ -128,8 +127,9 @@ class WorkerSettings:
         Field(
             ge=0.1,
             le=60,
-            description="Longest wait between claims when no wake-up comes; six times as long, at"
-            " most six seconds, while it hears calls and has nothing to do.",
+            description="Maximum interval between polls when no notification arrives. While a "
+            "worker receives notifications and is idle, it is six times as long, but "
+            "at most 6 seconds unless set higher.",
         ),
     ] = 1.0
     lease_seconds: Annotated[
@@ -137,8 +137,9 @@ class WorkerSettings:
         Field(
             ge=10,
             le=3600,
-            description="A worker silent for this long is lost and its runs are rescued. "
-            "It renews every third of it. No bound on the length of a run.",
+            description="Time without a heartbeat after which a worker is considered lost and its "
+            "runs are rescued. The lease is renewed every third of this time. It does "
+            "not limit how long a run may take.",
         ),
     ] = 30.0
     patience_seconds: Annotated[
@@ -146,8 +147,9 @@ class WorkerSettings:
         Field(
             ge=5,
             le=3600,
-            description="A worker that cannot claim or write ends for this long, although the"
-            " database is there, gives up its identity; if that does not help, its process ends.",
+            description="Time after which a worker that cannot claim runs or store results, "
+            "although the database is available, gives up its identity. If that does "
+            "not help, its process exits.",
         ),
     ] = 60.0
     sleep_after_seconds: Annotated[
@@ -155,8 +157,8 @@ class WorkerSettings:
         Field(
             ge=1,
             le=86_400,
-            description="A worker without work for this long falls asleep: it closes its"
-            " connections until something is due or somebody wakes it. Not set: never.",
+            description="Idle time after which a worker goes to sleep: it closes its connections "
+            "until something is due or it is woken. Not set: never.",
             examples=[300.0],
         ),
     ] = None
@@ -165,68 +167,77 @@ class WorkerSettings:
         Field(
             ge=1,
             le=86_400,
-            description="Longest sleep: what others enqueue meanwhile waits for so long at most.",
+            description="Maximum sleep time, and so the longest that a run enqueued meanwhile may "
+            "wait.",
         ),
     ] = 3600.0
     shutdown_seconds: Annotated[
         float,
-        Field(ge=0, le=3600, description="Time that running attempts get to end at a shutdown."),
+        Field(ge=0, le=3600, description="Time that running attempts have to finish on shutdown."),
     ] = 30.0
     claim_size: Annotated[
-        int, Field(ge=1, le=5000, description="Most runs taken in one claim.")
+        int, Field(ge=1, le=5000, description="Maximum number of runs per claim.")
     ] = 500
     unknown_job_seconds: Annotated[
         float,
         Field(
             ge=0,
             le=YEAR,
-            description="How long a run waits for a worker that knows its job, before it fails.",
+            description="How long a run waits for a worker that knows its job before it fails.",
         ),
     ] = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What a run gets unless its job says otherwise, and the sizes that are stored."""
+    """Defaults for runs, which jobs may override, and size limits."""
 
     max_attempts: Annotated[
-        int, Field(ge=1, le=100, description="Attempts of a run. 1: no retry.")
+        int, Field(ge=1, le=100, description="Maximum attempts per run. 1: no retries.")
     ] = 3
     timeout_seconds: Annotated[
         float | None,
         Field(
             ge=0.1,
             le=YEAR,
-            description="An attempt that runs longer is stopped. Not set: no limit.",
+            description="Timeout of each attempt. Not set: no limit.",
             examples=[60.0],
         ),
     ] = None
     payload_bytes: Annotated[
-        int, Field(ge=KIB, le=64 * MIB, description="Largest payload, as JSON.")
+        int, Field(ge=KIB, le=64 * MIB, description="Maximum payload size, as JSON.")
     ] = MIB
     result_bytes: Annotated[
-        int, Field(ge=KIB, le=64 * MIB, description="Largest result that is stored, as JSON.")
+        int, Field(ge=KIB, le=64 * MIB, description="Maximum size of a stored result, as JSON.")
     ] = MIB
     error_bytes: Annotated[
         int,
         Field(
-            ge=256, le=MIB, description="Longest error message, and traceback, stored; cut beyond."
+            ge=256,
+            le=MIB,
+            description="Maximum size of a stored error message, and of a traceback; longer ones "
+            "are truncated.",
         ),
     ] = 16 * KIB
     backoff: Annotated[
-        Kind, Field(description="How the wait before a retry grows with each attempt.")
+        Kind, Field(description="How the delay before a retry grows with each attempt.")
     ] = "exponential"
     backoff_base_seconds: Annotated[
-        float, Field(ge=0, le=YEAR, description="The wait after the first attempt.")
+        float, Field(ge=0, le=YEAR, description="Delay after the first attempt.")
     ] = 5.0
     backoff_factor: Annotated[
-        float, Field(ge=1, le=1000, description="Growth of each exponential wait over the last.")
+        float,
+        Field(
+            ge=1,
+            le=1000,
+            description="Multiplier of the exponential delay from one attempt to the next.",
+        ),
     ] = 2.0
     backoff_cap_seconds: Annotated[
-        float, Field(ge=0, le=YEAR, description="Longest wait, before jitter.")
+        float, Field(ge=0, le=YEAR, description="Maximum delay, before jitter.")
     ] = 300.0
     backoff_jitter_seconds: Annotated[
-        float, Field(ge=0, le=YEAR, description="Most that is added to a wait at random.")
+        float, Field(ge=0, le=YEAR, description="Maximum random jitter added to a delay.")
     ] = 1.0
 
     def default_backoff(self) -> Backoff:
@@ -242,35 +253,42 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
-    """Whether and how often a worker looks at the schedules."""
+    """Whether and how often a worker checks schedules."""
 
-    enabled: Annotated[bool, Field(description="Whether workers of this process tick.")] = True
+    enabled: Annotated[
+        bool, Field(description="Whether workers of this process run the scheduler.")
+    ] = True
     tick_seconds: Annotated[
         float,
-        Field(ge=1, le=3600, description="Longest wait between ticks when no wake-up comes."),
+        Field(
+            ge=1,
+            le=3600,
+            description="Maximum interval between scheduler ticks when no notification arrives.",
+        ),
     ] = 15.0
     burst_seconds: Annotated[
         float,
         Field(
             ge=0,
             le=3600,
-            description="More than ten schedules due at one instant start over this; 0: at once.",
+            description="Period over which starts are spread when more than ten schedules are due "
+            "at once. 0: no spreading.",
         ),
     ] = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """What is stored of the lines that handlers write."""
+    """Which log lines of handlers are stored."""
 
-    stored_level: Annotated[Level, Field(description="Lines below this level are not stored.")] = (
-        "info"
-    )
+    stored_level: Annotated[
+        Level, Field(description="Minimum level of log lines that are stored.")
+    ] = "info"
     capture: Annotated[
         bool,
         Field(
-            description="Whether what logging and structlog emit in handlers is stored too, "
-            "beside `ctx.log`; a job may say otherwise."
+            description="Whether to store log lines that handlers write through logging and "
+            "structlog, in addition to `ctx.log`. Jobs may override it."
         ),
     ] = False
     buffer_lines: Annotated[
@@ -278,7 +296,8 @@ class LogSettings:
         Field(
             ge=100,
             le=1_000_000,
-            description="Lines kept in memory while the database is away; then lines are dropped.",
+            description="Maximum number of log lines buffered while the database is unavailable; "
+            "further lines are dropped.",
         ),
     ] = 10_000
     buffer_bytes: Annotated[
@@ -286,38 +305,46 @@ class LogSettings:
         Field(
             ge=MIB,
             le=1024 * MIB,
-            description="Memory for them; then lines are dropped, too.",
+            description="Maximum memory for buffered log lines; further lines are dropped.",
         ),
     ] = 64 * MIB
     flush_seconds: Annotated[
-        float, Field(ge=0.1, le=60, description="Longest time a line waits before it is stored.")
+        float, Field(ge=0.1, le=60, description="Maximum time before a log line is stored.")
     ] = 5.0
     line_bytes: Annotated[
-        int, Field(ge=256, le=MIB, description="Longest line stored; a longer one is cut, marked.")
+        int,
+        Field(
+            ge=256,
+            le=MIB,
+            description="Maximum size of a stored log line; longer ones are truncated and marked.",
+        ),
     ] = 16 * KIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """How long what has ended is kept, unless its job says otherwise."""
+    """How long history is kept. Jobs may override it."""
 
     run_days: Annotated[
-        int, Field(ge=1, le=36_500, description="Ended runs, with their attempts.")
+        int, Field(ge=1, le=36_500, description="Days to keep finished runs and their attempts.")
     ] = 30
     failed_run_days: Annotated[
         int | None,
         Field(
-            ge=1, le=36_500, description="Runs that failed. Not set: as the others.", examples=[90]
+            ge=1,
+            le=36_500,
+            description="Days to keep failed runs. Default: as other runs.",
+            examples=[90],
         ),
     ] = None
-    log_days: Annotated[int, Field(ge=1, le=36_500, description="Log lines.")] = 7
+    log_days: Annotated[int, Field(ge=1, le=36_500, description="Days to keep log lines.")] = 7
     occurrence_days: Annotated[
         int,
         Field(
             ge=1,
             le=36_500,
-            description="Occurrences: the decisions of schedules; and finished schedules, "
-            "backfills and their times, and bulk actions that have ended.",
+            description="Days to keep occurrences (the ledger of schedules), finished schedules, "
+            "backfills and their times, and finished bulk actions.",
         ),
     ] = 90
     event_days: Annotated[
@@ -325,21 +352,28 @@ class RetentionSettings:
         Field(
             ge=1,
             le=36_500,
-            description="Events, with what each has started, and what webhooks refused.",
+            description="Days to keep events with what each started, and refused webhook requests.",
         ),
     ] = 30
-    rollup_days: Annotated[int, Field(ge=1, le=36_500, description="Counts for charts.")] = 400
+    rollup_days: Annotated[
+        int, Field(ge=1, le=36_500, description="Days to keep roll-ups, the counts behind charts.")
+    ] = 400
     audit_days: Annotated[
         int | None,
-        Field(ge=1, le=36_500, description="The audit. Not set: for ever.", examples=[3650]),
+        Field(
+            ge=1,
+            le=36_500,
+            description="Days to keep the audit trail. Not set: forever.",
+            examples=[3650],
+        ),
     ] = None
     short_days: Annotated[
         int,
         Field(
             ge=1,
             le=36_500,
-            description="Bound of the class of runs that are kept shortest: what its jobs keep no "
-            "longer than this lies in partitions of its own.",
+            description="Upper bound of the short retention class: runs kept no longer than this "
+            "are stored in separate partitions.",
         ),
     ] = 7
     long_days: Annotated[
@@ -347,42 +381,43 @@ class RetentionSettings:
         Field(
             ge=1,
             le=36_500,
-            description="Bound of the class that is kept longest: no job may ask for more.",
+            description="Upper bound of the long retention class: no job may keep runs longer "
+            "than this.",
         ),
     ] = 365
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the API is served, to whom, and how much of it at once."""
+    """Address, access and limits of the API server."""
 
     host: Annotated[
-        str, Field(min_length=1, description="The address that `rota server` listens on.")
+        str, Field(min_length=1, description="Address that `rota server` listens on.")
     ] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535, description="The port; 0: any that is free.")] = (
-        7682
-    )
+    port: Annotated[
+        int, Field(ge=0, le=65_535, description="Port to listen on. 0: any free port.")
+    ] = 7682
     token: Annotated[
         str | None,
         Field(
             min_length=16,
             max_length=1000,
-            description="The admin token. Nothing but `/health` and `/ready` answers without it.",
+            description="Admin token. Only `/health` and `/ready` respond without it.",
             examples=["at-least-16-characters-long"],
         ),
         AfterValidator(secrets.token),
         Shown(is_secret=True, range="at least 16 visible characters"),
     ] = field(default=None, repr=False)
     public_metrics: Annotated[
-        bool, Field(description="Whether `/metrics` answers without a token.")
+        bool, Field(description="Whether `/metrics` is available without a token.")
     ] = False
     metrics_tenants: Annotated[
         int,
         Field(
             ge=0,
             le=1000,
-            description="Tenants with series of their own in `/metrics`; the others are one."
-            " 0: no series of tenants.",
+            description="Number of tenants with their own series in `/metrics`; all others share "
+            "one. 0: no series by tenant.",
         ),
     ] = 20
     failures_per_second: Annotated[
@@ -390,15 +425,15 @@ class ServerSettings:
         Field(
             ge=1,
             le=1_000_000,
-            description="Most requests a second from one address that are refused for want of a"
-            " token, on average; what has the token is not counted.",
+            description="Maximum average rate of unauthenticated requests per second from one "
+            "address. Requests with the token are not counted.",
         ),
     ] = 10.0
     trusted_proxies: Annotated[
         tuple[Annotated[str, AfterValidator(_network)], ...],
         Field(
-            description="Addresses or networks of proxies whose `X-Forwarded-For` and"
-            " `X-Forwarded-Proto` are believed. Empty: nobody's.",
+            description="Addresses or networks of proxies whose `X-Forwarded-For` and "
+            "`X-Forwarded-Proto` headers are trusted. Empty: none.",
             examples=[("10.0.0.0/8",)],
         ),
         Shown(items="addresses"),
@@ -408,8 +443,8 @@ class ServerSettings:
         Field(
             ge=1,
             le=100_000,
-            description="Most connections at once. A new one then takes the place of who has"
-            " waited longest without a request.",
+            description="Maximum number of connections. Above it, a new connection replaces the "
+            "one that has been idle longest.",
         ),
     ] = 1000
     header_seconds: Annotated[
@@ -417,16 +452,16 @@ class ServerSettings:
         Field(
             ge=0.1,
             le=600,
-            description="A connection whose request has not come whole in this time, but for its"
-            " body, is closed.",
+            description="Time limit for receiving a complete request, except its body. Slower "
+            "connections are closed.",
         ),
     ] = 10.0
     body_bytes: Annotated[
-        int, Field(ge=KIB, le=64 * MIB, description="Largest body of a request.")
+        int, Field(ge=KIB, le=64 * MIB, description="Maximum size of a request body.")
     ] = 2 * MIB
     statement_seconds: Annotated[
         float,
-        Field(ge=0.1, le=600, description="Longest time that a statement of a request may take."),
+        Field(ge=0.1, le=600, description="Time limit of each SQL statement of a request."),
     ] = 10.0
 
 
@@ -446,7 +481,7 @@ class Settings:
         str | None,
         Field(
             min_length=1,
-            description="Where the database is. Not set: the embedded Postgres.",
+            description="Database URL. Default: the embedded Postgres.",
             examples=["postgresql://user@host/database"],
         ),
         AfterValidator(secrets.database_url),
@@ -460,31 +495,31 @@ class Settings:
         str,
         Field(
             pattern=r"^[a-z_][a-z0-9_]{0,39}$",
-            description="The database schema that Rota lives in.",
+            description="Database schema that Rota uses.",
         ),
         AfterValidator(_not_reserved),
         Shown(range="up to 40 of a-z, 0-9, _; no digit first, no pg_"),
     ] = "rota"
     embedded: Annotated[
         bool,
-        Field(description="Whether the embedded Postgres is used when there is no `database_url`."),
+        Field(description="Whether to use the embedded Postgres when there is no `database_url`."),
     ] = True
     data_dir: Annotated[
         Path | None,
         Field(
-            description="Where the embedded Postgres keeps its data. "
-            "Not set: `.rota/postgres` in the project.",
+            description="Data directory of the embedded Postgres. Default: `.rota/postgres` in "
+            "the project.",
             examples=[Path(".rota/postgres")],
         ),
     ] = None
     log_level: Annotated[
-        Level, Field(description="Lines below this level are not written to the console.")
+        Level, Field(description="Minimum level of log lines written to the console.")
     ] = "info"
     release: Annotated[
         str | None,
         Field(
             min_length=1,
-            description="The release of your application, shown with its workers.",
+            description="Release of your application, shown with its workers.",
             examples=["2026-01-31"],
         ),
     ] = None

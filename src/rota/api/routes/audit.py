@@ -20,20 +20,22 @@ routes = router("audit")
 @routes.get("/audit", response_model=AuditPage, operation_id="list_audit")
 async def list_audit(
     desk: AtDesk,
-    actor: Annotated[str | None, Query(max_length=200, description="By this actor.")] = None,
-    action: Annotated[str | None, Query(max_length=200, description="This action.")] = None,
+    actor: Annotated[str | None, Query(max_length=200, description="Only by this actor.")] = None,
+    action: Annotated[str | None, Query(max_length=200, description="Only this action.")] = None,
     object_type: Annotated[
-        str | None, Query(max_length=200, description="To this kind of thing.")
+        str | None, Query(max_length=200, description="Only on this type of object.")
     ] = None,
-    object_id: Annotated[str | None, Query(max_length=400, description="To this one.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    object_id: Annotated[
+        str | None, Query(max_length=400, description="Only on the object with this name or ID.")
+    ] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
     since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Before this time.")] = None,
-    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
+    order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Who did what, when and why; the newest or the oldest first."""
+    """List audit entries (who did what, when and why), newest or oldest first."""
     kind = f"audit {order}"
     found = await desk.audit.page(
         actor=actor, action=action, object_type=object_type, object_id=object_id, tenant=tenant,
@@ -50,7 +52,7 @@ async def list_audit(
 )
 async def get_audit_entry(
     desk: AtDesk,
-    entry_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The number of an entry.")],
+    entry_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Audit entry ID.")],
 ) -> Any:
-    """One entry, with what it was before and after."""
+    """Get one audit entry with the values before and after the change."""
     return await desk.audit.get(entry_id)

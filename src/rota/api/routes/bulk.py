@@ -15,7 +15,7 @@ from rota.api.state import AtDesk
 from rota.model.bulk_action import BulkState
 
 routes = router("bulk")
-ActionId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The number of a bulk action.")]
+ActionId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Bulk action ID.")]
 _KIND = "bulk"
 _STEP: Any = {
     "response_model": schemas.BulkActionView,
@@ -30,7 +30,7 @@ async def list_bulk_actions(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Bulk actions, the newest first."""
+    """List bulk actions, newest first."""
     place = read_cursor(_KIND, cursor, int)
     return page_of(_KIND, await desk.bulk.page(state=state, cursor=place, limit=limit))
 
@@ -43,7 +43,9 @@ async def list_bulk_actions(
     responses=problems(*WITH_BODY),
 )
 async def start_bulk_action(desk: AtDesk, body: schemas.BulkRequest) -> Any:
-    """Retry, cancel or delete all runs that fit a filter now. Answers at once; workers do it."""
+    """Retry, cancel or delete all runs that match a filter now. Returns at once; workers carry it
+    out.
+    """
     return await desk.bulk.start(
         body.verb,
         payload=body.payload,
@@ -62,7 +64,7 @@ async def start_bulk_action(desk: AtDesk, body: schemas.BulkRequest) -> Any:
     responses=problems(*WITH_BODY),
 )
 async def preview_bulk_action(desk: AtDesk, body: schemas.BulkPreviewRequest) -> Any:
-    """How many runs an action would be done to, by job and state; at most 10,000 are counted."""
+    """Count the runs that a bulk action would affect, by job and state, up to 10,000."""
     return await desk.bulk.preview(body.verb, **_filters(body))
 
 
@@ -73,13 +75,13 @@ async def preview_bulk_action(desk: AtDesk, body: schemas.BulkPreviewRequest) ->
     responses=problems(404),
 )
 async def get_bulk_action(desk: AtDesk, action_id: ActionId) -> Any:
-    """One bulk action, and how far it is."""
+    """Get one bulk action and its progress."""
     return await desk.bulk.get(action_id)
 
 
 @routes.patch("/bulk/{action_id}", operation_id="throttle_bulk_action", **_STEP)
 async def throttle_bulk_action(desk: AtDesk, action_id: ActionId, body: schemas.BulkChange) -> Any:
-    """Let it go slower or faster from now on."""
+    """Change the rate limit of a bulk action."""
     return await desk.bulk.throttle(action_id, body.rate, body.reason)
 
 
@@ -87,7 +89,7 @@ async def throttle_bulk_action(desk: AtDesk, action_id: ActionId, body: schemas.
 async def pause_bulk_action(
     desk: AtDesk, action_id: ActionId, body: schemas.BulkStep | None = None
 ) -> Any:
-    """Hold it after the batch that is under way."""
+    """Pause a bulk action after the current batch."""
     return await desk.bulk.pause(action_id, body.reason if body else None)
 
 
@@ -95,7 +97,7 @@ async def pause_bulk_action(
 async def resume_bulk_action(
     desk: AtDesk, action_id: ActionId, body: schemas.BulkStep | None = None
 ) -> Any:
-    """Let it go on where it was."""
+    """Resume a paused bulk action where it left off."""
     return await desk.bulk.resume(action_id, body.reason if body else None)
 
 
@@ -103,7 +105,7 @@ async def resume_bulk_action(
 async def stop_bulk_action(
     desk: AtDesk, action_id: ActionId, body: schemas.BulkStep | None = None
 ) -> Any:
-    """End it for good; what was done stays done."""
+    """Stop a bulk action permanently. Changes already made are kept."""
     return await desk.bulk.stop(action_id, body.reason if body else None)
 
 

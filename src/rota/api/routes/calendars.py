@@ -30,12 +30,12 @@ TemplateName = Annotated[
 async def list_calendars(
     desk: AtDesk,
     order: Annotated[
-        CalendarOrder, Query(description="By name; or the last changed first.")
+        CalendarOrder, Query(description="Sort order: by name, or most recently changed first.")
     ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Calendars with how many schedules follow each, by name or as `order` says."""
+    """List calendars and how many schedules use each, sorted by name or by `order`."""
     kind = f"calendars {order}"
     place = read_cursor(kind, cursor, float, str)
     return page_of(kind, await desk.calendars.page(order=order, cursor=place, limit=limit))
@@ -49,7 +49,7 @@ async def list_calendars(
     responses=problems(409, *WITH_BODY) | tagged(201),
 )
 async def create_calendar(desk: AtDesk, body: schemas.NewCalendar, response: Response) -> Any:
-    """Make a calendar."""
+    """Create a calendar."""
     await desk.calendars.create(body.name, body.definition, body.description, reason=body.reason)
     return await _one(desk, body.name, response)
 
@@ -61,7 +61,7 @@ async def create_calendar(desk: AtDesk, body: schemas.NewCalendar, response: Res
     responses=problems(404) | tagged(),
 )
 async def get_calendar(desk: AtDesk, name: CalendarName, response: Response) -> Any:
-    """One calendar."""
+    """Get one calendar."""
     return await _one(desk, name, response)
 
 
@@ -78,7 +78,7 @@ async def update_calendar(
     response: Response,
     version: Version,
 ) -> Any:
-    """Change a calendar. Holds from the next tick on, for every schedule that follows it."""
+    """Update a calendar for every schedule that uses it, from the next tick on."""
     await desk.calendars.update(
         name, body.definition, body.description, version=version, reason=body.reason
     )
@@ -94,7 +94,7 @@ async def update_calendar(
 async def delete_calendar(
     desk: AtDesk, name: CalendarName, version: Version, reason: Why = None
 ) -> Any:
-    """Remove a calendar that no schedule follows."""
+    """Delete a calendar that no schedule uses."""
     await desk.calendars.delete(name, version=version, reason=reason)
     return {"name": name}
 
@@ -105,7 +105,7 @@ async def delete_calendar(
     operation_id="list_schedule_templates",
 )
 async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
-    """Timings to start from, by name."""
+    """List timing templates by name."""
     place = read_cursor("templates", cursor, float, str)
     return page_of("templates", await desk.schedules.templates_page(cursor=place, limit=limit))
 
@@ -117,7 +117,7 @@ async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None)
     responses=problems(404) | tagged(),
 )
 async def get_template(desk: AtDesk, name: TemplateName, response: Response) -> Any:
-    """One template."""
+    """Get one timing template."""
     return await _template(desk, name, response)
 
 
@@ -130,7 +130,7 @@ async def get_template(desk: AtDesk, name: TemplateName, response: Response) -> 
 async def put_template(
     desk: AtDesk, name: TemplateName, body: NewTemplate, response: Response, version: Version
 ) -> Any:
-    """One more template, or another cron for one that is there."""
+    """Create a timing template, or change the cron expression of an existing one."""
     await desk.schedules.add_template(
         name, body.cron, body.description, version=version, reason=body.reason
     )
@@ -146,7 +146,7 @@ async def put_template(
 async def delete_template(
     desk: AtDesk, name: TemplateName, version: Version, reason: Why = None
 ) -> Any:
-    """Remove a template. Schedules that were made from it stay."""
+    """Delete a timing template. Schedules created from it are kept."""
     await desk.schedules.remove_template(name, version=version, reason=reason)
     return {"name": name}
 

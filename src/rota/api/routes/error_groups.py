@@ -17,7 +17,7 @@ from rota.model.error_group import ErrorOrder
 
 routes = router("errors")
 
-GroupId = Annotated[str, Path(min_length=1, max_length=40, description="The id of a group.")]
+GroupId = Annotated[str, Path(min_length=1, max_length=40, description="Error group ID.")]
 DAY = timedelta(days=1)
 
 
@@ -25,26 +25,31 @@ DAY = timedelta(days=1)
 async def list_errors(
     desk: AtDesk,
     standing: Annotated[
-        list[schemas.Standing] | None, Query(description="In this standing; may be repeated.")
+        list[schemas.Standing] | None,
+        Query(description="Only groups with this standing; repeatable."),
     ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
     text: Annotated[
         str | None,
-        Query(min_length=1, max_length=400, description="With this in type, message or place."),
+        Query(min_length=1, max_length=400, description="Text in the type, message or location."),
     ] = None,
     since: Annotated[
-        Instant | None, Query(description="That happened since then; counted from there.")
+        Instant | None, Query(description="Only errors since this time; counts start there too.")
     ] = None,
-    system: Annotated[bool, Query(description="Those of Rota's housekeeping, too.")] = False,
+    system: Annotated[bool, Query(description="Include those of Rota's own jobs.")] = False,
     order: Annotated[
         ErrorOrder,
-        Query(description="What comes first: seen last, most failures, seen first most lately."),
+        Query(
+            description="Sort order: most recent failure, most failures, or most recently first "
+            "seen."
+        ),
     ] = "last",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Groups of failures of one type, place and message. Without `since` the last day is
-    counted."""
+    """List failures grouped by type, location and message. Without `since`, counts cover the last
+    day.
+    """
     kind = f"errors {order}"
     found = await desk.errors.page(
         standings=tuple(standing) if standing else None, job=job, text=text, system=system,
@@ -63,10 +68,12 @@ async def get_error(
     desk: AtDesk,
     group: GroupId,
     since: Annotated[
-        Instant | None, Query(description="Counted from there; left out: the last day.")
+        Instant | None, Query(description="Start of the counts. Default: the last day.")
     ] = None,
 ) -> Any:
-    """One group with the traceback of its last failure, and what its runs have in common."""
+    """Get one error group with the traceback of its last failure, and what its runs have in
+    common.
+    """
     return await desk.errors.get(group, since=since or DAY)
 
 
@@ -77,7 +84,7 @@ async def get_error(
     responses=problems(404, 409, *WITH_BODY),
 )
 async def handle_error(desk: AtDesk, group: GroupId, body: schemas.Handling | None = None) -> Any:
-    """Somebody has seen to it: it and its runs need no attention until it happens again."""
+    """Mark an error group as handled. It and its runs need no attention until it recurs."""
     await desk.errors.handle(group, body.reason if body else None)
     return await desk.errors.get(group)
 
@@ -89,6 +96,6 @@ async def handle_error(desk: AtDesk, group: GroupId, body: schemas.Handling | No
     responses=problems(404, 409, *WITH_BODY),
 )
 async def reopen_error(desk: AtDesk, group: GroupId, body: schemas.Handling | None = None) -> Any:
-    """It was handled, and is not any more."""
+    """Mark a handled error group as unhandled again."""
     await desk.errors.reopen(group, body.reason if body else None)
     return await desk.errors.get(group)

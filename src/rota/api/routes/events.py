@@ -34,20 +34,22 @@ routes = router("events")
 async def list_events(
     desk: AtDesk,
     name: Annotated[
-        str | None, Query(max_length=200, description="A name, or a pattern: order.*")
+        str | None, Query(max_length=200, description="Event name or pattern, e.g. order.*")
     ] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
-    job: Annotated[str | None, Query(max_length=200, description="That concerned it.")] = None,
-    key: Annotated[str | None, Query(max_length=400, description="With this key.")] = None,
-    outcome: Annotated[Outcome | None, Query(description="What they came to.")] = None,
-    text: Annotated[str | None, Query(max_length=200, description="Part of the payload.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    job: Annotated[
+        str | None, Query(max_length=200, description="Only events that concerned this job.")
+    ] = None,
+    key: Annotated[str | None, Query(max_length=400, description="Only with this key.")] = None,
+    outcome: Annotated[Outcome | None, Query(description="Only events with this outcome.")] = None,
+    text: Annotated[str | None, Query(max_length=200, description="Text in the payload.")] = None,
     since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Before this time.")] = None,
-    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
+    order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Events that came, with what each started, also nothing and why."""
+    """List received events and what each started; if nothing, why."""
     kind = f"events {order}"
     found = await desk.events.page(
         name=name, tenant=tenant, job=job, key=key, outcome=outcome, text=text, since=since,
@@ -64,11 +66,12 @@ async def list_events(
 async def list_event_bindings(
     desk: AtDesk,
     event: Annotated[
-        str | None, Query(max_length=200, description="What an event of this name reaches.")
+        str | None,
+        Query(max_length=200, description="Only bindings that an event of this name matches."),
     ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
 ) -> Any:
-    """Which jobs are bound to which names and patterns, with their filters."""
+    """List event bindings: jobs, event names or patterns, and filters."""
     return await desk.events.bindings(event, job)
 
 
@@ -80,9 +83,9 @@ async def list_event_bindings(
 )
 async def get_event(
     desk: AtDesk,
-    event_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The number of an event.")],
+    event_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Event ID.")],
 ) -> Any:
-    """One event, with what it started."""
+    """Get one event and what it started."""
     return await desk.events.get(event_id)
 
 
@@ -94,7 +97,7 @@ async def get_event(
     responses=problems(*WITH_BODY),
 )
 async def emit_event(desk: AtDesk, body: NewEvent) -> Any:
-    """Start every job that is bound to the event. A run of a disabled job waits."""
+    """Emit an event, starting every job bound to it. Runs of disabled jobs wait."""
     runs = await desk.events.emit(
         body.event, body.payload, tenant=body.tenant, key=body.key, key_keep=body.key_seconds,
         key_period=body.period_seconds, hook=body.hook,
@@ -114,7 +117,7 @@ async def emit_event(desk: AtDesk, body: NewEvent) -> Any:
     responses=problems(404, *WITH_BODY),
 )
 async def replay_events(desk: AtDesk, body: ReplayRequest) -> Any:
-    """Deliver events that are kept to a job, or count how many that would be."""
+    """Deliver stored events to a job, or count how many that would be."""
     return await desk.events.replay(
         body.job, event=body.event, ids=body.ids, since=body.since, until=body.until,
         tenant=body.tenant, again=body.again, dry_run=body.dry_run, reason=body.reason,
@@ -128,14 +131,14 @@ async def replay_events(desk: AtDesk, body: ReplayRequest) -> Any:
 )
 async def list_refusals(
     desk: AtDesk,
-    hook: Annotated[str | None, Query(max_length=200, description="Of this webhook.")] = None,
+    hook: Annotated[str | None, Query(max_length=200, description="Only this webhook.")] = None,
     limit: Limit = 50,
 ) -> Any:
-    """What came to webhooks and was refused, by minute, the latest first."""
+    """List requests that webhooks refused, by minute, latest first."""
     return await desk.events.refusals(hook, limit=limit)
 
 
-WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The number of a watch.")]
+WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Watch ID.")]
 
 
 @routes.get(
@@ -144,7 +147,7 @@ WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The number of a 
     operation_id="list_watches",
 )
 async def list_watches(desk: AtDesk) -> Any:
-    """Tables that are watched, with where the database differs from what was installed."""
+    """List watched tables, and where the database differs from what was installed."""
     return await desk.events.watches()
 
 
@@ -155,7 +158,7 @@ async def list_watches(desk: AtDesk) -> Any:
     responses=problems(404),
 )
 async def get_watch(desk: AtDesk, watch: WatchId) -> Any:
-    """One watch of a table."""
+    """Get one watch."""
     return await desk.events.find_watch(watch)
 
 
@@ -167,7 +170,7 @@ async def get_watch(desk: AtDesk, watch: WatchId) -> Any:
     responses=problems(409, *WITH_BODY),
 )
 async def watch_table(desk: AtDesk, body: NewWatch) -> Any:
-    """Have a table emit an event for each row that is written, in the writer's transaction."""
+    """Emit an event for each row written to a table, in the writer's transaction."""
     return await desk.events.watch(
         body.table, on=body.on, when=body.when, columns=body.columns, event=body.event,
         tenant=body.tenant, tenant_column=body.tenant_column,
@@ -181,5 +184,5 @@ async def watch_table(desk: AtDesk, body: NewWatch) -> Any:
     responses=problems(404, 409),
 )
 async def unwatch_table(desk: AtDesk, watch: WatchId, reason: Why = None) -> Any:
-    """Take a watch and its triggers away."""
+    """Remove a watch and its triggers."""
     return {"ids": await desk.events.unwatch(watch=watch, reason=reason)}

@@ -22,11 +22,12 @@ async def find(
         Query(
             min_length=1,
             max_length=MOST_TEXT,
-            description="A run's id or key, or a part of a name, in any case.",
+            description="Run ID or key, or part of a name; case is ignored.",
         ),
     ],
-    limit: Annotated[int, Query(ge=1, le=100, description="At most so many of each kind.")] = 8,
+    limit: Annotated[int, Query(ge=1, le=100, description="Maximum results of each kind.")] = 8,
 ) -> Any:
-    """Runs by their id or key, then schedules, jobs, queues and workers whose name holds the
-    text."""
+    """Find runs by ID or key, then schedules, jobs, queues and workers whose name contains the
+    text.
+    """
     return await desk.find.named(text, limit=limit)

@@ -18,7 +18,7 @@ routes = router("health")
 
 
 class Health(Body):
-    """It answers, so it lives."""
+    """Liveness."""
 
     model_config = examples({"status": "ok"})
 
@@ -27,13 +27,13 @@ class Health(Body):
 
 @routes.get("/health", response_model=Health, operation_id="health")
 async def health() -> Any:
-    """Whether the server lives. Asks nobody."""
+    """Liveness check. Does not query the database."""
     return {"status": "ok"}
 
 
 @routes.get("/ready", response_model=Health, operation_id="ready", responses=problems(503))
 async def ready(request: Request) -> Any:
-    """Whether the database answers and its schema serves this release."""
+    """Readiness check: the database responds and its schema fits this release."""
     desk = Desk(request.app.state.rota, None)
     try:
         await desk.check_ready()

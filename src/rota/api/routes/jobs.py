@@ -29,22 +29,23 @@ _ACTION: Any = {
 async def list_jobs(
     desk: AtDesk,
     text: Annotated[
-        str | None, Query(max_length=200, description="In its name or description.")
+        str | None, Query(max_length=200, description="Text in the name or description.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="In this queue.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Only in this queue.")] = None,
     enabled: Annotated[
-        bool | None, Query(description="Only those that are enabled, or that are not.")
+        bool | None, Query(description="true: only enabled ones; false: only disabled ones.")
     ] = None,
     metadata: Metadata = None,
-    system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
+    system: Annotated[bool, Query(description="Include Rota's own ones.")] = False,
     order: Annotated[
-        JobOrder, Query(description="By name; or the newest, or the last changed, first.")
+        JobOrder,
+        Query(description="Sort order: by name, newest first, or most recently changed first."),
     ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Jobs, by name or as `order` says."""
+    """List jobs, sorted by name or by `order`."""
     kind = f"jobs {order}"
     found = await desk.jobs.page(
         text=text, tag=tag, queue=queue, enabled=enabled, metadata=read_metadata(metadata),
@@ -60,7 +61,7 @@ async def list_jobs(
     responses=problems(404) | tagged(),
 )
 async def get_job(desk: AtDesk, name: JobName, response: Response) -> Any:
-    """One job."""
+    """Get one job."""
     found = await desk.jobs.get(name)
     set_etag(response, found.version)
     return found
@@ -75,7 +76,9 @@ async def get_job(desk: AtDesk, name: JobName, response: Response) -> Any:
 async def update_job(
     desk: AtDesk, name: JobName, body: schemas.JobChanges, response: Response, version: Version
 ) -> Any:
-    """Change what the code said. The next attempt uses it, and the code no longer overwrites it."""
+    """Update a job's settings. They apply from the next attempt and take precedence over the
+    code.
+    """
     given = body.model_dump(exclude_unset=True)
     if body.retention is not None:
         given["retention"] = body.retention.model_dump(exclude_none=True)
@@ -99,12 +102,13 @@ async def delete_job(
     desk: AtDesk,
     name: JobName,
     version: Version,
-    cascade: Annotated[bool, Query(description="Delete its schedules, too.")] = False,
-    cancel_open: Annotated[bool, Query(description="Cancel its runs that have not ended.")] = False,
+    cascade: Annotated[bool, Query(description="Also delete its schedules.")] = False,
+    cancel_open: Annotated[bool, Query(description="Cancel its unfinished runs.")] = False,
     reason: Why = None,
 ) -> Any:
-    """Forget a job that no schedule and no unfinished run needs. Code that still declares it brings
-    it back at its next start."""
+    """Delete a job that has no schedules and no unfinished runs. Code that still declares it
+    registers it again at its next start.
+    """
     cancelled = await desk.jobs.delete(
         name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
     )
@@ -113,14 +117,14 @@ async def delete_job(
 
 @routes.post("/jobs/{name}/enable", operation_id="enable_job", **_ACTION)
 async def enable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | None = None) -> Any:
-    """Let its runs be claimed and its schedules be followed."""
+    """Enable a job: its runs and schedules start again."""
     await desk.jobs.enable(name, body.reason if body else None)
     return await desk.jobs.get(name)
 
 
 @routes.post("/jobs/{name}/disable", operation_id="disable_job", **_ACTION)
 async def disable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | None = None) -> Any:
-    """Its runs wait, what is enqueued too; its schedules skip their times."""
+    """Disable a job: its runs wait, including new ones, and its schedules skip their times."""
     await desk.jobs.disable(name, body.reason if body else None)
     return await desk.jobs.get(name)
 
@@ -131,7 +135,9 @@ async def disable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | Non
     operation_id="plan_definitions",
 )
 async def plan_definitions(desk: AtDesk) -> Any:
-    """Where the code of this server's application and the database differ, and who changed it."""
+    """List differences between the code of this server's application and the database, and who made
+    them.
+    """
     return await desk.jobs.plan()
 
 
@@ -142,8 +148,9 @@ async def plan_definitions(desk: AtDesk) -> Any:
     responses=problems(404, *WITH_BODY),
 )
 async def sync_definitions(desk: AtDesk, body: schemas.SyncRequest | None = None) -> Any:
-    """Write what the code of this server's application says. What operators changed stays, except
-    of the jobs in `force`."""
+    """Apply the job definitions of this server's application. Operator changes are kept, except for
+    jobs in `force`.
+    """
     return {"written": await desk.jobs.sync_definitions(body.force if body else ())}
 
 

@@ -17,7 +17,7 @@ from rota.model.limit import LimitKind, LimitOrder
 routes = router("limits")
 LimitName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a limit.")]
 Tenant = Annotated[
-    str, Query(max_length=200, description="Whose limit it is; empty: that of all tenants.")
+    str, Query(max_length=200, description="Tenant of the limit; empty: the limit for all tenants.")
 ]
 
 
@@ -35,12 +35,13 @@ async def list_limits(
         str | None, Query(min_length=1, max_length=100, description="Only those of this queue.")
     ] = None,
     order: Annotated[
-        LimitOrder, Query(description="By name; or the fullest, or the longest line, first.")
+        LimitOrder,
+        Query(description="Sort order: by name, fullest first, or largest backlog first."),
     ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Limits with how they stand, by name or as `order` says."""
+    """List limits and their usage, sorted by name or by `order`."""
     label = f"limits {order}"
     place = read_cursor(label, cursor, float, str, str)
     found = await desk.limits.page(
@@ -56,7 +57,7 @@ async def list_limits(
     responses=problems(404),
 )
 async def get_limit(desk: AtDesk, name: LimitName, tenant: Tenant = "") -> Any:
-    """One limit with its counters, who has a place and who waits."""
+    """Get one limit with its counters, and the runs that hold or wait for a slot."""
     return await desk.limits.get(name, tenant)
 
 
@@ -69,8 +70,9 @@ async def get_limit(desk: AtDesk, name: LimitName, tenant: Tenant = "") -> Any:
 async def set_limit(
     desk: AtDesk, name: LimitName, body: schemas.SetLimit, tenant: Tenant = ""
 ) -> Any:
-    """Make a limit, or change what the body names of one that there is. It holds at once: what runs
-    goes on, and nothing new starts until there is room."""
+    """Create a limit, or update the given fields of an existing one. Takes effect at once: running
+    attempts continue, and nothing new starts until there is room.
+    """
     changes = body.model_dump(exclude_unset=True, exclude={"reason"})
     return await desk.limits.set(name, tenant=tenant, reason=body.reason, **changes)
 
@@ -85,10 +87,13 @@ async def remove_limit(
     desk: AtDesk,
     name: LimitName,
     tenant: Tenant = "",
-    reason: Annotated[str | None, Query(max_length=1000, description="For the audit.")] = None,
+    reason: Annotated[
+        str | None, Query(max_length=1000, description="Reason, recorded in the audit trail.")
+    ] = None,
 ) -> Any:
-    """Remove a limit: what waits for it goes on. Of one that the code declares, only an operator's
-    values go."""
+    """Remove a limit and release the runs waiting for it. For a limit declared in code, only
+    operator overrides are removed.
+    """
     return {"answer": await desk.limits.remove(name, tenant=tenant, reason=reason)}
 
 
@@ -101,7 +106,7 @@ async def remove_limit(
 async def unblock_limit(
     desk: AtDesk, name: LimitName, body: schemas.UnblockLimit | None = None, tenant: Tenant = ""
 ) -> Any:
-    """Let a sequence go on that waits for the success of a run which has failed."""
+    """Unblock a sequence that waits for a failed run to succeed."""
     given = body or schemas.UnblockLimit.model_construct(value=None, reason=None)
     freed = await desk.limits.unblock(name, given.value, tenant=tenant, reason=given.reason)
     return {"unblocked": freed}

@@ -21,28 +21,31 @@ async def search_logs(
     desk: AtDesk,
     text: Annotated[
         str,
-        Query(max_length=1000, description='Words: `timeout "order 17" -retry user:7`.'),
+        Query(max_length=1000, description='Search terms: `timeout "order 17" -retry user:7`.'),
     ] = "",
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
-    run_id: Annotated[int | None, Query(ge=1, le=BIGGEST_ID, description="Of this run.")] = None,
-    attempt: Annotated[
-        int | None, Query(ge=1, le=2**31 - 1, description="Of this attempt.")
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    run_id: Annotated[
+        int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines of this run.")
     ] = None,
-    level: Annotated[Level | None, Query(description="Of this level or a graver one.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    attempt: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="Only lines of this attempt.")
+    ] = None,
+    level: Annotated[Level | None, Query(description="Minimum level.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
     queue: Annotated[
-        str | None, Query(max_length=100, description="Of runs in this queue.")
+        str | None, Query(max_length=100, description="Only lines of runs in this queue.")
     ] = None,
     worker: Annotated[
-        int | None, Query(ge=1, le=BIGGEST_ID, description="Written by this worker.")
+        int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines written by this worker.")
     ] = None,
     since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Before this time.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Any:
-    """Lines that match, the newest first. A long search stops after a while, says how far back it
-    has looked, and goes on by its cursor."""
+    """Search log lines, newest first. A long search stops at its time limit, reports how far back
+    it has searched, and continues from its cursor.
+    """
     place = read_cursor("logs", cursor, str)
     found = await desk.logs.search(
         text, job=job, run_id=run_id, attempt=attempt, level=level, tenant=tenant, queue=queue,

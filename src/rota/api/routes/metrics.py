@@ -18,7 +18,7 @@ routes = router("metrics")
     response_class=Response,
     responses={
         200: {
-            "description": "One line a figure.",
+            "description": "Metrics in the Prometheus text format, one per line.",
             "content": {
                 "text/plain": {
                     "schema": {"type": "string"},
@@ -30,8 +30,9 @@ routes = router("metrics")
     },
 )
 async def metrics(desk: AtDesk, request: Request) -> Response:
-    """Every metric that there is, read from the database at most once a second. Needs the token,
-    unless `[server] public_metrics` opens it."""
+    """All metrics, read from the database at most once per second. Requires the token, unless
+    `[server] public_metrics` is set.
+    """
     figures = await desk.figures()
     body, content_type = render(figures, request.headers.get("accept", ""))
     return Response(body, media_type=content_type)

@@ -28,16 +28,16 @@ _ACTION: Any = {
 async def list_queues(
     desk: AtDesk,
     paused: Annotated[
-        bool | None, Query(description="Only those that are paused, or that are not.")
+        bool | None, Query(description="true: only paused ones; false: only others.")
     ] = None,
     order: Annotated[
         QueueOrder,
-        Query(description="By name; or the longest line, or the longest wait, first."),
+        Query(description="Sort order: by name, largest backlog first, or longest wait first."),
     ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Queues with what waits in each, by name or as `order` says."""
+    """List queues and their backlog, sorted by name or by `order`."""
     kind = f"queues {order}"
     place = read_cursor(kind, cursor, float, str)
     found = await desk.queues.page(paused=paused, order=order, cursor=place, limit=limit)
@@ -51,14 +51,15 @@ async def list_queues(
     responses=problems(404),
 )
 async def get_queue(desk: AtDesk, name: QueueName) -> Any:
-    """One queue, with what is in it by job."""
+    """Get one queue with its runs by job."""
     return await desk.queues.get(name)
 
 
 @routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)
 async def pause_queue(desk: AtDesk, name: QueueName, body: Pause | None = None) -> Any:
-    """Nothing of the queue is claimed any more; what runs, runs on. Of a paused queue another time
-    moves the end."""
+    """Pause a queue: nothing is claimed from it; running attempts continue. For a paused queue, a
+    new time changes the end of the pause.
+    """
     given = body or Pause()
     until = one_time(given.until, given.seconds, "until")
     await desk.queues.pause(name, given.reason, until)
@@ -69,7 +70,7 @@ async def pause_queue(desk: AtDesk, name: QueueName, body: Pause | None = None) 
 async def resume_queue(
     desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
 ) -> Any:
-    """Let the queue be claimed from again."""
+    """Resume a paused queue."""
     await desk.queues.resume(name, body.reason if body else None)
     return await _one(desk, name)
 
@@ -83,7 +84,9 @@ async def resume_queue(
 async def set_queue(
     desk: AtDesk, name: QueueName, body: schemas.QueueChanges, response: Response, version: Version
 ) -> Any:
-    """How many runs may wait in it, and what happens when more come: at once."""
+    """Set how many runs may wait in a queue, and what happens when it is full. Takes effect at
+    once.
+    """
     given = body.model_dump(exclude_unset=True, exclude={"reason"})
     found = await desk.queues.set(name, body.reason, version=version, **given)
     set_etag(response, found.version)
@@ -94,7 +97,7 @@ async def set_queue(
 async def reset_queue(
     desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
 ) -> Any:
-    """Back to what the code declares of the queue: no cap, if it declares none."""
+    """Reset a queue to the values in the code: no cap, if it declares none."""
     return await desk.queues.reset(name, body.reason if body else None)
 
 

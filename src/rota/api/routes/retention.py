@@ -16,7 +16,7 @@ routes = router("retention")
 
 @routes.get("/retention/plan", response_model=RetentionView, operation_id="plan_retention")
 async def plan_retention(desk: AtDesk) -> Any:
-    """What a pass would remove now. Changes nothing."""
+    """List what a retention pass would delete now. Changes nothing."""
     return await desk.retention.plan()
 
 
@@ -29,10 +29,11 @@ async def plan_retention(desk: AtDesk) -> Any:
 async def run_retention(
     desk: AtDesk,
     hurry: Annotated[
-        bool, Query(description="Do not rest between portions; workers at work feel it.")
+        bool, Query(description="Do not pause between batches. Faster, but slows busy workers.")
     ] = False,
 ) -> Any:
-    """Remove it now instead of tonight. Answers when that is done, which may take minutes. Who does
-    not want to wait triggers the schedules `rota.prune_runs` and `rota.prune_logs`: a worker does
-    it, and what it removed is the result of the run."""
+    """Delete expired data now instead of waiting for the nightly pass. Returns when done, which may
+    take minutes. To avoid waiting, trigger the schedules `rota.prune_runs` and
+    `rota.prune_logs`: a worker does it, and the result of the run lists what was deleted.
+    """
     return await desk.retention.run(hurry=hurry)

@@ -15,13 +15,13 @@ _BATCH: Any = {"response_model": schemas.BulkResultView, "responses": problems(*
 
 @routes.post("/runs/cancel", operation_id="cancel_runs", **_BATCH)
 async def cancel_runs(desk: AtDesk, body: schemas.BatchRequest) -> Any:
-    """Cancel these runs."""
+    """Cancel the given runs."""
     return await desk.runs.cancel_many(body.ids, dry_run=body.dry_run, reason=body.reason)
 
 
 @routes.post("/runs/retry", operation_id="retry_runs", **_BATCH)
 async def retry_runs(desk: AtDesk, body: schemas.BatchRetrial) -> Any:
-    """Put these failed or cancelled runs back to work."""
+    """Retry the given failed or cancelled runs."""
     return await desk.runs.retry_many(
         body.ids,
         payload=body.payload,
@@ -33,5 +33,5 @@ async def retry_runs(desk: AtDesk, body: schemas.BatchRetrial) -> Any:
 
 @routes.post("/runs/delete", operation_id="delete_runs", **_BATCH)
 async def delete_runs(desk: AtDesk, body: schemas.BatchRequest) -> Any:
-    """Remove these ended runs with attempts and log lines."""
+    """Delete the given finished runs with their attempts and log lines."""
     return await desk.runs.delete_many(body.ids, dry_run=body.dry_run, reason=body.reason)

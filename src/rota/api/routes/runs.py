@@ -30,48 +30,52 @@ routes = router("runs")
 async def list_runs(
     desk: AtDesk,
     state: Annotated[
-        list[schemas.RunState] | None, Query(description="In these states; may be repeated.")
+        list[schemas.RunState] | None, Query(description="Only in these states; repeatable.")
     ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="In this queue.")] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
-    key: Annotated[str | None, Query(max_length=400, description="With this key.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Only in this queue.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    key: Annotated[str | None, Query(max_length=400, description="Only with this key.")] = None,
     schedule: Annotated[
-        str | None, Query(max_length=200, description="Asked for by this schedule.")
+        str | None, Query(max_length=200, description="Only runs created by this schedule.")
     ] = None,
     worker: Annotated[
-        int | None, Query(ge=0, le=BIGGEST_ID, description="Run by this worker, last or now.")
+        int | None,
+        Query(
+            ge=0, le=BIGGEST_ID, description="Only runs whose current or last worker is this one."
+        ),
     ] = None,
     text: Annotated[
         str | None,
-        Query(
-            min_length=1, max_length=400, description="With this in the payload or the last error."
-        ),
+        Query(min_length=1, max_length=400, description="Text in the payload or last error."),
     ] = None,
     error: Annotated[
-        str | None, Query(min_length=1, max_length=400, description="With this in the last error.")
+        str | None, Query(min_length=1, max_length=400, description="Text in the last error.")
     ] = None,
     error_group: Annotated[
-        str | None, Query(max_length=40, description="Whose last error is of this group.")
+        str | None,
+        Query(max_length=40, description="Only runs whose last error belongs to this error group."),
     ] = None,
     payload_field: PayloadField = None,
     since: Annotated[Instant | None, Query(description="Created at this time or later.")] = None,
     until: Annotated[Instant | None, Query(description="Created before this time.")] = None,
-    ended_since: Annotated[Instant | None, Query(description="Ended then or later.")] = None,
-    ended_until: Annotated[Instant | None, Query(description="Ended before this time.")] = None,
-    dead: Annotated[bool, Query(description="That failed for good.")] = False,
-    handled: Annotated[
-        bool | None, Query(description="That failed for good, and somebody has seen to, or nobody.")
+    ended_since: Annotated[
+        Instant | None, Query(description="Finished at this time or later.")
     ] = None,
-    system: Annotated[bool, Query(description="Those of Rota's housekeeping, too.")] = False,
-    order: Annotated[
-        Literal["newest", "oldest"], Query(description="Which come first.")
-    ] = "newest",
+    ended_until: Annotated[Instant | None, Query(description="Finished before this time.")] = None,
+    dead: Annotated[
+        bool, Query(description="Only dead letters: runs that failed permanently.")
+    ] = False,
+    handled: Annotated[
+        bool | None, Query(description="Only dead letters that are handled (true), or not (false).")
+    ] = None,
+    system: Annotated[bool, Query(description="Include those of Rota's own jobs.")] = False,
+    order: Annotated[Literal["newest", "oldest"], Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Runs, the newest or the oldest first."""
+    """List runs, newest or oldest first."""
     place = read_cursor(f"runs {order}", cursor, int)
     found = await desk.runs.page(
         states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
@@ -93,8 +97,9 @@ async def list_runs(
 async def enqueue_run(
     desk: AtDesk, body: schemas.NewRun, request: Request, response: Response
 ) -> Any:
-    """Ask for a run. The payload of a job that this server's application declares is checked
-    against its types."""
+    """Enqueue a run. If this server's application declares the job, the payload is validated
+    against its types.
+    """
     given = body.model_dump(exclude_none=True)
     names = {"delay_seconds": "delay", "key_seconds": "key_keep", "timeout_seconds": "timeout"}
     job, payload = given.pop("job"), given.pop("payload")
@@ -116,10 +121,10 @@ async def get_run(
     desk: AtDesk,
     run_id: RunId,
     wait_seconds: Annotated[
-        float, Query(ge=0, le=60, description="Answer when it has ended, at the latest then.")
+        float, Query(ge=0, le=60, description="Wait up to this many seconds for the run to finish.")
     ] = 0,
 ) -> Any:
-    """One run, as it is or as it has ended."""
+    """Get one run, finished or not."""
     if wait_seconds:
         await desk.until_ended(run_id, wait_seconds)
     return await desk.runs.get(run_id)
@@ -134,9 +139,11 @@ async def get_run(
 async def get_run_details(
     desk: AtDesk,
     run_id: RunId,
-    log_lines: Annotated[int, Query(ge=0, le=1000, description="The last so many lines.")] = 100,
+    log_lines: Annotated[
+        int, Query(ge=0, le=1000, description="Number of recent log lines.")
+    ] = 100,
 ) -> Any:
-    """One run with its attempts and its last log lines."""
+    """Get one run with its attempts and its most recent log lines."""
     return await desk.runs.details(run_id, log_lines=log_lines)
 
 
@@ -147,7 +154,7 @@ async def get_run_details(
     responses=problems(404),
 )
 async def list_attempts(desk: AtDesk, run_id: RunId) -> Any:
-    """The attempts of a run, the first one first."""
+    """List the attempts of a run, first one first."""
     return (await desk.runs.details(run_id, log_lines=0)).attempts
 
 
@@ -161,12 +168,12 @@ async def list_run_logs(
     desk: AtDesk,
     run_id: RunId,
     attempt: Annotated[
-        int | None, Query(ge=1, le=2**31 - 1, description="Of this attempt.")
+        int | None, Query(ge=1, le=2**31 - 1, description="Only lines of this attempt.")
     ] = None,
     limit: Limit = 1000,
     cursor: Cursor = None,
 ) -> Any:
-    """The log lines of a run, the oldest first."""
+    """List the log lines of a run, oldest first."""
     place = read_cursor("run logs", cursor, str)
     found = await desk.logs.show(
         run_id, attempt=attempt, limit=limit, cursor=place[0] if place else None
@@ -185,7 +192,7 @@ async def delete_run(
     run_id: RunId,
     reason: Why = None,
 ) -> Any:
-    """Remove an ended run with its attempts and log lines."""
+    """Delete a finished run with its attempts and log lines."""
     await desk.runs.delete(run_id, reason)
     return {"run_id": run_id}
 
@@ -197,7 +204,7 @@ async def delete_run(
     responses=problems(404, 409, *WITH_BODY),
 )
 async def cancel_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
-    """Cancel a run: one that waits at once, one that runs by asking its worker."""
+    """Cancel a run: at once if it is waiting; if it is running, its worker is asked to stop."""
     answer = await desk.runs.cancel(run_id, body.reason if body else None)
     return {"run_id": run_id, "result": answer}
 
@@ -209,7 +216,7 @@ async def cancel_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | N
     responses=problems(404, 409, *WITH_BODY),
 )
 async def retry_run(desk: AtDesk, run_id: RunId, body: schemas.Retrial | None = None) -> Any:
-    """Put a failed or cancelled run back to work under its id."""
+    """Retry a failed or cancelled run, keeping its ID."""
     given = body or schemas.Retrial()
     await desk.runs.retry(run_id, given.reason, payload=given.payload, delay=given.delay_seconds)
     return await desk.runs.get(run_id)
@@ -222,7 +229,7 @@ async def retry_run(desk: AtDesk, run_id: RunId, body: schemas.Retrial | None = 
     responses=problems(404, 409, *WITH_BODY),
 )
 async def handle_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
-    """Somebody has seen to a run that failed for good: it needs no attention any more."""
+    """Mark a dead letter as handled, so it no longer needs attention."""
     await desk.runs.handle(run_id, body.reason if body else None)
     return await desk.runs.get(run_id)
 
@@ -234,6 +241,6 @@ async def handle_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | N
     responses=problems(404, 409, *WITH_BODY),
 )
 async def reopen_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
-    """It was handled, and is not any more."""
+    """Mark a handled run as unhandled again."""
     await desk.runs.reopen(run_id, body.reason if body else None)
     return await desk.runs.get(run_id)

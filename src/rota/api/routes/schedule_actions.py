@@ -35,7 +35,7 @@ _ANSWERS_SCHEDULE: Any = _ACTION | {"response_model": schemas.ScheduleView}
 async def enable_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.ScheduleAction | None = None, tenant: Tenant = ""
 ) -> Any:
-    """Let its times count again, from now on."""
+    """Enable a schedule from now on."""
     await desk.schedules.enable(name, body.reason if body else None, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
 
@@ -44,7 +44,7 @@ async def enable_schedule(
 async def disable_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.ScheduleAction | None = None, tenant: Tenant = ""
 ) -> Any:
-    """Skip its times until it is enabled."""
+    """Disable a schedule: its times are skipped until it is enabled."""
     await desk.schedules.disable(name, body.reason if body else None, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
 
@@ -53,7 +53,7 @@ async def disable_schedule(
 async def pause_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.Pause | None = None, tenant: Tenant = ""
 ) -> Any:
-    """Skip its times for a while."""
+    """Pause a schedule: its times are skipped until it is resumed."""
     given = body or bodies.Pause()
     until = one_time(given.until, given.seconds, "until")
     await desk.schedules.pause(name, given.reason, until, tenant=tenant)
@@ -64,7 +64,7 @@ async def pause_schedule(
 async def resume_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.Resumption | None = None, tenant: Tenant = ""
 ) -> Any:
-    """End a pause: it goes on from now."""
+    """Resume a paused schedule from now on."""
     given = body or bodies.Resumption()
     await desk.schedules.resume(name, given.reason, catch_up=given.catch_up, tenant=tenant)
     return await desk.schedules.get(name, tenant=tenant)
@@ -80,7 +80,7 @@ async def resume_schedule(
 async def trigger_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.Trigger | None = None, tenant: Tenant = ""
 ) -> Any:
-    """One run now, also while it is paused. Its next time stays what it is."""
+    """Run a schedule now, even if it is paused. Its next run time does not change."""
     given = body or bodies.Trigger()
     return await desk.schedules.trigger(name, given.payload, reason=given.reason, tenant=tenant)
 
@@ -89,7 +89,7 @@ async def trigger_schedule(
 async def reschedule(
     desk: AtDesk, name: ScheduleName, body: bodies.Rescheduling, tenant: Tenant = ""
 ) -> Any:
-    """Move its next time; after that it goes on as before."""
+    """Move the next run of a schedule. Later runs keep their usual times."""
     at = one_time(body.at, body.seconds, "at")
     if at is None:
         raise ProblemError(422, "invalid", "at or seconds must say when", field="at")
@@ -106,7 +106,7 @@ async def reschedule(
 async def backfill_schedule(
     desk: AtDesk, name: ScheduleName, body: bodies.BackfillRequest, tenant: Tenant = ""
 ) -> Any:
-    """Runs for the nominal times of a stretch of the past."""
+    """Enqueue runs for the scheduled times of a past period."""
     return await desk.schedules.backfill(name, tenant=tenant, **body.model_dump())
 
 
@@ -119,15 +119,20 @@ async def backfill_schedule(
 async def preview_schedule(
     desk: AtDesk,
     name: ScheduleName,
-    count: Annotated[int | None, Query(ge=1, le=1000, description="So many; default ten.")] = None,
-    after: Annotated[Instant | None, Query(description="After this; default now.")] = None,
-    until: Annotated[Instant | None, Query(description="Up to this.")] = None,
+    count: Annotated[
+        int | None, Query(ge=1, le=1000, description="Number of times. Default: 10.")
+    ] = None,
+    after: Annotated[
+        Instant | None, Query(description="Start after this time. Default: now.")
+    ] = None,
+    until: Annotated[Instant | None, Query(description="End of the period.")] = None,
     viewer_zone: Annotated[
-        str | None, Query(min_length=1, max_length=100, description="Also in this zone.")
+        str | None,
+        Query(min_length=1, max_length=100, description="Also show times in this time zone."),
     ] = None,
     tenant: Tenant = "",
 ) -> Any:
-    """Its next times."""
+    """Preview the next run times of a schedule."""
     return await desk.schedules.preview(
         name, tenant=tenant, count=count or (1000 if until else None), after=after, until=until,
         viewer_zone=viewer_zone,
@@ -143,19 +148,23 @@ async def preview_schedule(
 async def list_occurrences(
     desk: AtDesk,
     name: ScheduleName,
-    decision: Annotated[schemas.Decision | None, Query(description="With this decision.")] = None,
-    since: Annotated[Instant | None, Query(description="Not before this.")] = None,
-    until: Annotated[Instant | None, Query(description="Before this.")] = None,
+    decision: Annotated[
+        schemas.Decision | None, Query(description="Only with this decision.")
+    ] = None,
+    since: Annotated[Instant | None, Query(description="Only at this time or later.")] = None,
+    until: Annotated[Instant | None, Query(description="Only before this time.")] = None,
     only: Annotated[
         LedgerPart | None,
-        Query(description="Only what did not simply run, or what a backfill has filled in."),
+        Query(
+            description="Only times that did not run normally, or times filled in by a backfill."
+        ),
     ] = None,
-    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
+    order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
     tenant: Tenant = "",
 ) -> Any:
-    """What was decided about its times, the newest or the oldest first."""
+    """List the decisions for its scheduled times, newest or oldest first."""
     kind = f"occurrences {order}"
     found = await desk.schedules.history_page(
         name, tenant=tenant, decision=decision, since=since, before=until, only=only,
@@ -177,7 +186,7 @@ async def list_edits(
     cursor: Cursor = None,
     tenant: Tenant = "",
 ) -> Any:
-    """Who changed what of it, the newest first."""
+    """List changes to a schedule, newest first."""
     await desk.schedules.get(name, tenant=tenant)
     at = read_cursor("edits", cursor, int)
     found = await desk.schedules.edits(name, tenant=tenant, cursor=at, limit=limit)
@@ -193,7 +202,7 @@ async def list_edits(
 async def list_manual_runs(
     desk: AtDesk, name: ScheduleName, limit: Limit = 50, tenant: Tenant = ""
 ) -> Any:
-    """What people ran beside its times: single runs and backfills, the newest first."""
+    """List manual runs and backfills of a schedule, newest first."""
     await desk.schedules.get(name, tenant=tenant)
     return await desk.schedules.manual(name, tenant=tenant, limit=limit)
 
@@ -212,7 +221,7 @@ async def revert_schedule(
     version: Version,
     tenant: Tenant = "",
 ) -> Any:
-    """Take one edit back, by a new one."""
+    """Revert one edit of a schedule. The revert is recorded as a new edit."""
     changed = await desk.schedules.revert(
         name, body.entry_id, tenant=tenant, version=version, reason=body.reason
     )

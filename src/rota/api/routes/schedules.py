@@ -32,34 +32,39 @@ routes = router("schedules")
 @routes.get("/schedules", response_model=schemas.SchedulePage, operation_id="list_schedules")
 async def list_schedules(
     desk: AtDesk,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
     queue: Annotated[
-        str | None, Query(max_length=100, description="Whose runs go to this queue.")
+        str | None, Query(max_length=100, description="Only schedules whose runs go to this queue.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
-    state: Annotated[schemas.ScheduleState | None, Query(description="In this state.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    state: Annotated[schemas.ScheduleState | None, Query(description="Only in this state.")] = None,
     text: Annotated[
         str | None,
-        Query(max_length=200, description="With this in name, job, description or zone."),
+        Query(max_length=200, description="Text in the name, job, description or time zone."),
     ] = None,
     calendar: Annotated[
-        str | None, Query(max_length=200, description="That follow this calendar.")
+        str | None, Query(max_length=200, description="Only schedules that use this calendar.")
     ] = None,
     metadata: Metadata = None,
     attention: Annotated[
         bool,
-        Query(description="That need somebody: late, missed, parked, or paused by Rota."),
+        Query(
+            description="Only schedules that need attention: late, missed, parked, or paused by "
+            "Rota."
+        ),
     ] = False,
-    system: Annotated[bool, Query(description="With Rota's own ones.")] = False,
+    system: Annotated[bool, Query(description="Include Rota's own ones.")] = False,
     order: Annotated[
         ScheduleOrder,
-        Query(description="By name; or what is due next, ran last, is newest, or was changed last"),
+        Query(
+            description="Sort order: by name, next due, last run, newest, or most recently changed"
+        ),
     ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Schedules, by tenant and name or as `order` says."""
+    """List schedules, sorted by tenant and name or by `order`."""
     kind = f"schedules {order}"
     types: tuple[type, type] = (str, str) if order == "name" else (float, int)
     found = await desk.schedules.page(
@@ -78,8 +83,9 @@ async def list_schedules(
     responses=problems(404, 409, *WITH_BODY) | tagged(201),
 )
 async def create_schedule(desk: AtDesk, body: bodies.NewSchedule, response: Response) -> Any:
-    """Make a schedule. Exactly one of `cron`, `interval_seconds`, `run_at`, `init` and `template`
-    says when."""
+    """Create a schedule. Send exactly one of `cron`, `interval_seconds`, `run_at`, `init` and
+    `template`.
+    """
     made = await desk.schedules.create(**bodies.arguments(body))
     set_etag(response, made.version)
     return made
@@ -94,7 +100,7 @@ async def create_schedule(desk: AtDesk, body: bodies.NewSchedule, response: Resp
 async def get_schedule(
     desk: AtDesk, name: ScheduleName, response: Response, tenant: Tenant = ""
 ) -> Any:
-    """One schedule: its timing and policies, its next time, how its runs went."""
+    """Get one schedule: timing, policies, next run time and results."""
     found = await desk.schedules.get(name, tenant=tenant)
     set_etag(response, found.version)
     return found
@@ -114,7 +120,7 @@ async def update_schedule(
     version: Version,
     tenant: Tenant = "",
 ) -> Any:
-    """Change what is sent, at once. The audit keeps before and after."""
+    """Update the given fields, effective at once. The audit trail keeps old and new values."""
     changed = await desk.schedules.update(
         name, tenant=tenant, version=version, **bodies.arguments(body)
     )
@@ -138,7 +144,7 @@ async def delete_schedule(
     reason: Why = None,
     tenant: Tenant = "",
 ) -> Any:
-    """Remove a schedule. What it did stays in history, ledger and audit."""
+    """Delete a schedule. Its history, ledger and audit entries are kept."""
     cancelled = await desk.schedules.delete(
         name, tenant=tenant, cancel_waiting=cancel_waiting, version=version, reason=reason
     )

@@ -15,13 +15,13 @@ routes = router("settings")
 
 @routes.get("/config", response_model=list[SettingView], operation_id="get_config")
 async def get_config(desk: AtDesk) -> Any:
-    """Every setting of this server: its value, where that comes from, and what it may be."""
+    """List all settings of this server: value, source and allowed values."""
     return [_entry(desk.app.config, one.key) for one in describe()]
 
 
 @routes.get("/clock", response_model=ClockView, operation_id="get_clock")
 async def get_clock(desk: AtDesk) -> Any:
-    """What time it is, by the clock that decides."""
+    """Get the current time of the database's clock, which decides when runs are due."""
     return {"now": await desk.clock.now()}
 
 

@@ -29,20 +29,21 @@ _SPANS = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 @routes.get("/stats", response_model=StatsView, operation_id="get_stats", responses=problems(404))
 async def get_stats(
     desk: AtDesk,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Of this queue.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Only of this queue.")] = None,
     since: Annotated[
-        Instant | None, Query(description="From this time on; an hour ago by default.")
+        Instant | None, Query(description="Start of the period. Default: one hour ago.")
     ] = None,
-    until: Annotated[Instant | None, Query(description="Before this time; now by default.")] = None,
+    until: Annotated[Instant | None, Query(description="End of the period. Default: now.")] = None,
     step_seconds: Annotated[
         int | None,
-        Query(ge=60, le=34_560_000, description="Length of the steps, in whole minutes."),
+        Query(ge=60, le=34_560_000, description="Interval length in seconds, a multiple of 60."),
     ] = None,
 ) -> Any:
-    """Runs by state and queue, the age of the oldest queued one, and rates, failures and durations
-    in all, by job and by step. Open runs are as counted last, every few seconds; what was done
-    comes from roll-ups."""
+    """Runs by state and queue, the age of the oldest queued run, and throughput, failures and
+    durations in total, by job and by interval. Unfinished runs are counted every few seconds;
+    activity comes from roll-ups.
+    """
     found = await desk.stats.get(job=job, queue=queue, since=since, until=until, step=step_seconds)
     # A day by the minute is 20,000 values: written at once, and not taken apart and checked first.
     return Response(_CODEC.dump_json(found), media_type="application/json")
@@ -53,14 +54,15 @@ async def get_stats(
 )
 async def get_trend(
     desk: AtDesk,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Of this queue.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Only of this queue.")] = None,
     span: Annotated[
-        Literal["1h", "6h", "24h", "7d"], Query(description="How far back; an hour by default.")
+        Literal["1h", "6h", "24h", "7d"], Query(description="How far back. Default: one hour.")
     ] = "1h",
 ) -> Any:
-    """What the charts of the dashboard draw, in steps, beside the same time of the day before:
-    attempts that ended, how long they took, how long claims had waited, and what waited."""
+    """The data of the dashboard's charts, by interval, compared with the same time the day before:
+    finished attempts, durations, pick-up latency and backlog.
+    """
     hours = timedelta(hours=_SPANS[span])
     found = await desk.stats.trend(job=job, queue=queue, span=hours)
     return Response(_TREND_CODEC.dump_json(found), media_type="application/json")
@@ -70,31 +72,40 @@ async def get_trend(
 async def get_overview(
     desk: AtDesk,
     limit: Annotated[
-        int, Query(ge=1, le=1000, description="Of what runs, fails and comes, so many.")
+        int,
+        Query(
+            ge=1, le=1000, description="Maximum number of running, failing and upcoming items each."
+        ),
     ] = 50,
     failing_seconds: Annotated[
-        float, Query(ge=1, le=604_800, description="How far back failures count.")
+        float, Query(ge=1, le=604_800, description="Period over which failures are counted.")
     ] = 300,
 ) -> Any:
-    """Everything at a glance: queues with their rates, the longest line first; workers; what has
-    run longest, what fails lately and why, what is due next. Cheap enough to be asked for every
-    second."""
+    """Overview: queues with their throughput, largest backlog first; workers; the longest-running
+    attempts, recent failures and their causes, and what is due next. Cheap enough to poll every
+    second.
+    """
     return await desk.overview.get(limit=limit, failing_seconds=failing_seconds)
 
 
 @routes.get("/attention", response_model=AttentionView, operation_id="get_attention")
 async def get_attention(
     desk: AtDesk,
-    limit: Annotated[int, Query(ge=1, le=100, description="Of each kind at most so many.")] = 5,
+    limit: Annotated[
+        int, Query(ge=1, le=100, description="Maximum number of items of each kind.")
+    ] = 5,
 ) -> Any:
-    """What needs somebody, the worst first: jobs that fail more than usual, work that no worker
-    takes, workers in trouble, paused queues and tenants, schedules that stand still, runs that take
-    too long. Each with since when, the reason, and what to type."""
+    """List what needs attention, most severe first: jobs that fail more than usual, runs that no
+    worker takes, workers in trouble, paused queues and tenants, stalled schedules, runs that
+    take too long. Each with since when, the reason, and the command to run.
+    """
     return await desk.attention.get(limit=limit)
 
 
 @routes.get("/doctor", response_model=ReportView, operation_id="get_doctor")
 async def get_doctor(desk: AtDesk) -> Any:
-    """How the installation stands: server, schema, workers, ticks, upkeep, old transactions, dead
-    rows, partitions, connections. Each with a verdict, what it costs, and what to do."""
+    """Check the installation: server, schema, workers, scheduler ticks, maintenance, old
+    transactions, dead rows, partitions, connections. Each with a verdict, its impact, and what
+    to do.
+    """
     return await desk.doctor.get()

@@ -48,11 +48,12 @@ async def stream(
         Query(max_length=200, description=f"Of these, by commas: {', '.join(TOPICS)}."),
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(max_length=100, description="Go on after this event.")
+        str | None, Header(max_length=100, description="Continue after this event.")
     ] = None,
 ) -> Any:
-    """Summaries of what has happened since the poll before, about twice a second, and what
-    operators did. After `resync` something was missed: look again at what you show."""
+    """Stream summaries of changes since the previous poll, about twice a second, and operator
+    actions. After `resync`, something was missed: reload what you display.
+    """
     state: ApiState = request.app.state.rota
     wanted = _read_topics(topics)
     return EventStream(_listen(state.hub, wanted, last_event_id), state.listeners)
@@ -74,22 +75,28 @@ async def _listen(hub: Hub, topics: frozenset[str], last_id: str | None) -> Asyn
 async def tail_logs(
     desk: AtDesk,
     request: Request,
-    text: Annotated[str, Query(max_length=1000, description="Words that lines must hold.")] = "",
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
-    run_id: Annotated[int | None, Query(ge=1, le=BIGGEST_ID, description="Of this run.")] = None,
-    level: Annotated[
-        str | None, Query(max_length=20, description="Of this level and above.")
+    text: Annotated[
+        str, Query(max_length=1000, description="Search terms that lines must match.")
+    ] = "",
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    run_id: Annotated[
+        int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines of this run.")
     ] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
+    level: Annotated[str | None, Query(max_length=20, description="Minimum level.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
     queue: Annotated[
-        str | None, Query(max_length=100, description="Of runs in this queue.")
+        str | None, Query(max_length=100, description="Only lines of runs in this queue.")
     ] = None,
     worker: Annotated[
-        int | None, Query(ge=1, le=BIGGEST_ID, description="Written by this worker.")
+        int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines written by this worker.")
     ] = None,
-    lines: Annotated[int, Query(ge=0, le=1000, description="First so many of the last.")] = 10,
+    lines: Annotated[
+        int, Query(ge=0, le=1000, description="Number of recent lines to start with.")
+    ] = 10,
 ) -> Any:
-    """The last lines of the log, then each new one as it is stored: events named `line`."""
+    """Stream the most recent log lines, then each new one as it is stored, as events named
+    `line`.
+    """
     state: ApiState = request.app.state.rota
     found = desk.ask(desk.app.logs)
     filters: Any = {

@@ -32,19 +32,23 @@ _ACTION: Any = {
 async def list_tenants(
     desk: AtDesk,
     paused: Annotated[
-        bool | None, Query(description="Only those that are paused, or that are not.")
+        bool | None, Query(description="true: only paused ones; false: only others.")
     ] = None,
     text: Annotated[
-        str | None, Query(min_length=1, max_length=200, description="In name or description.")
+        str | None,
+        Query(min_length=1, max_length=200, description="Text in the name or description."),
     ] = None,
     order: Annotated[
         TenantOrder,
-        Query(description="By name; or most waiting runs, or most failures today, first."),
+        Query(
+            description="Sort order: by name, most waiting runs first, or most failures today "
+            "first."
+        ),
     ] = "name",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Tenants that have settings, schedules or open runs, or did something in the last week."""
+    """List tenants with settings, schedules, unfinished runs, or activity in the last week."""
     kind = f"tenants {order}"
     place = read_cursor(kind, cursor, float, str)
     found = await desk.tenants.page(
@@ -60,7 +64,7 @@ async def list_tenants(
     responses=problems(404) | tagged(),
 )
 async def get_tenant(desk: AtDesk, name: TenantName, response: Response) -> Any:
-    """One tenant: its settings, which are the defaults unless somebody set them, and its counts."""
+    """Get one tenant: its settings (defaults unless changed) and its counts."""
     return await _one(desk, name, response)
 
 
@@ -71,7 +75,7 @@ async def get_tenant(desk: AtDesk, name: TenantName, response: Response) -> Any:
     responses=problems(404),
 )
 async def get_tenant_stats(desk: AtDesk, name: TenantName) -> Any:
-    """What it did in the last month, by day, and how its last runs went."""
+    """Get the activity of a tenant in the last month, by day, and its recent results."""
     return await desk.tenants.stats(name)
 
 
@@ -81,7 +85,8 @@ async def get_tenant_stats(desk: AtDesk, name: TenantName) -> Any:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "A tar.gz: a file of JSON lines for each table, and manifest.json.",
+            "description": "A tar.gz archive with a JSON Lines file for each table, and "
+            "manifest.json.",
             "content": {
                 "application/gzip": {
                     "schema": {"type": "string", "format": "binary"},
@@ -93,8 +98,9 @@ async def get_tenant_stats(desk: AtDesk, name: TenantName) -> Any:
     },
 )
 async def export_tenant(desk: AtDesk, name: TenantName) -> Any:
-    """All data of the tenant as of one moment, as one archive that is sent while it is written. The
-    audit keeps who took it."""
+    """Export all data of a tenant, as of one moment, as one streamed archive. The audit trail
+    records who exported it.
+    """
     return await desk.export_tenant(name)
 
 
@@ -111,7 +117,9 @@ async def set_tenant(
     response: Response,
     version: Version,
 ) -> Any:
-    """Change what is sent, at once; null is the default. A tenant needs no other registration."""
+    """Update the given settings, effective at once; null restores the default. Tenants need no
+    registration.
+    """
     given = body.model_dump(exclude_unset=True, exclude={"reason"})
     found = await desk.tenants.set(name, body.reason, version=version, **given)
     set_etag(response, found.version)
@@ -125,7 +133,7 @@ async def set_tenant(
     responses=problems(404, 409),
 )
 async def remove_tenant(desk: AtDesk, name: TenantName, reason: Why = None) -> Any:
-    """All settings back to their defaults. The data of the tenant stays."""
+    """Reset all settings of a tenant to their defaults. Its data is kept."""
     await desk.tenants.remove(name, reason)
     return {"name": name}
 
@@ -140,12 +148,13 @@ async def delete_tenant(
     desk: AtDesk,
     name: TenantName,
     cancel_running: Annotated[
-        bool, Query(description="Cancel what runs first, and wait for it.")
+        bool, Query(description="First cancel running attempts and wait for them to stop.")
     ] = False,
     reason: Why = None,
 ) -> Any:
-    """Remove all data of a tenant; what operators did stays in the audit. Works for some seconds at
-    a time: while `is_done` is false, ask again."""
+    """Delete all data of a tenant; operator actions stay in the audit trail. Each request works for
+    a few seconds: repeat it while `is_done` is false.
+    """
     return await desk.tenants.delete(
         name, reason, cancel_running=cancel_running, seconds=DELETE_SECONDS
     )
@@ -155,8 +164,9 @@ async def delete_tenant(
 async def pause_tenant(
     desk: AtDesk, name: TenantName, response: Response, body: Pause | None = None
 ) -> Any:
-    """Nothing of the tenant starts any more; what runs, runs on. Of a paused tenant another time
-    moves the end."""
+    """Pause a tenant: none of its runs start; running attempts continue. For a paused tenant, a new
+    time changes the end of the pause.
+    """
     given = body or Pause()
     until = one_time(given.until, given.seconds, "until")
     await desk.tenants.pause(name, given.reason, until)
@@ -167,7 +177,7 @@ async def pause_tenant(
 async def resume_tenant(
     desk: AtDesk, name: TenantName, response: Response, body: schemas.TenantAction | None = None
 ) -> Any:
-    """Let its runs start again, in the order in which they came."""
+    """Resume a paused tenant. Its runs start again, in order."""
     await desk.tenants.resume(name, body.reason if body else None)
     return await _one(desk, name, response)
 

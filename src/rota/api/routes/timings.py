@@ -24,7 +24,7 @@ routes = router("timings")
     responses=problems(404, *WITH_BODY),
 )
 async def preview_timing(desk: AtDesk, body: bodies.PreviewRequest) -> Any:
-    """The next times of a timing that is not saved. Changes nothing."""
+    """Preview the run times of a timing that is not saved. Changes nothing."""
     given = bodies.arguments(body)
     if given.get("until") is not None:
         given["count"] = given.get("count") or 1000
@@ -34,22 +34,22 @@ async def preview_timing(desk: AtDesk, body: bodies.PreviewRequest) -> Any:
 @routes.get("/simulation", operation_id="simulate", response_model=LoadView)
 async def simulate(
     desk: AtDesk,
-    days: Annotated[int, Query(ge=1, le=31, description="So many from now.")] = 7,
+    days: Annotated[int, Query(ge=1, le=31, description="Number of days from now.")] = 7,
     timezone: Annotated[
-        str, Query(min_length=1, max_length=100, description="Whose local days and times.")
+        str, Query(min_length=1, max_length=100, description="Time zone of the days and times.")
     ] = "UTC",
-    tenant: Annotated[str | None, Query(max_length=200, description="Of this tenant.")] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Of this job.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
     queue: Annotated[
-        str | None, Query(max_length=100, description="Whose runs go to this queue.")
+        str | None, Query(max_length=100, description="Only schedules whose runs go to this queue.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="With this tag.")] = None,
-    system: Annotated[bool, Query(description="With Rota's own schedules.")] = False,
+    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
+    system: Annotated[bool, Query(description="Include Rota's own schedules.")] = False,
     least: Annotated[
-        int, Query(ge=2, le=10_000, description="A pile-up has so many starts in a minute.")
+        int, Query(ge=2, le=10_000, description="Starts per minute that count as a pile-up.")
     ] = 5,
 ) -> Any:
-    """How many runs the coming days bring, where they pile up, and which may overlap."""
+    """Forecast the load of the coming days: runs, pile-ups and likely overlaps."""
     # In a thread: many schedules are seconds of work, for which nobody else shall wait.
     return await asyncio.to_thread(
         desk.schedules.sync.simulate,

@@ -19,7 +19,7 @@ ViewName = Annotated[str, Path(min_length=1, max_length=100, description="The na
 
 @routes.get("/views", response_model=schemas.RunViewList, operation_id="list_views")
 async def list_views(desk: AtDesk) -> Any:
-    """Filters of the list of runs that have a name."""
+    """List saved views: named filters for the list of runs."""
     return {"items": await desk.views.list()}
 
 
@@ -30,7 +30,7 @@ async def list_views(desk: AtDesk) -> Any:
     responses=problems(*WITH_BODY),
 )
 async def put_view(desk: AtDesk, name: ViewName, body: schemas.NewRunView) -> Any:
-    """Keep a filter under this name; one that has it is replaced."""
+    """Save a filter under this name, replacing any view with that name."""
     await desk.views.save(name, body.query, body.reason)
     return {"items": await desk.views.list()}
 
@@ -42,6 +42,6 @@ async def put_view(desk: AtDesk, name: ViewName, body: schemas.NewRunView) -> An
     responses=problems(404),
 )
 async def delete_view(desk: AtDesk, name: ViewName, reason: Why = None) -> Any:
-    """Forget a view. The runs stay."""
+    """Delete a saved view. Its runs are not affected."""
     await desk.views.delete(name, reason)
     return {"name": name}

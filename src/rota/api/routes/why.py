@@ -20,17 +20,18 @@ async def why(
     desk: AtDesk,
     subject: Annotated[
         str,
-        Query(min_length=1, max_length=200, description="A run's number, or a name."),
+        Query(min_length=1, max_length=200, description="Run ID, or a name."),
     ],
     kind: Annotated[
         Kind | None,
         Query(
-            description="Which of them is meant; else a number is a run, and a name a schedule, "
-            "else a job, else a queue."
+            description="Kind of object. Default: a number is a run; a name is a schedule, else a "
+            "job, else a queue."
         ),
     ] = None,
-    tenant: Annotated[str, Query(max_length=200, description="Whose schedule it is.")] = "",
+    tenant: Annotated[str, Query(max_length=200, description="Tenant of the schedule.")] = "",
 ) -> Any:
-    """The reasons why a run, a schedule, a job or a queue does not run, or did what it did: in
-    order, in plain words, with the command that would change each."""
+    """Explain why a run, schedule, job or queue is not running, or what happened to it: the reasons
+    in order, in plain words, with the command that would change each.
+    """
     return await desk.why(subject, kind=kind, tenant=tenant)

@@ -25,14 +25,14 @@ _ACTION: Any = {
 @routes.get("/workers", response_model=schemas.WorkerPage, operation_id="list_workers")
 async def list_workers(
     desk: AtDesk,
-    gone: Annotated[bool, Query(description="Those that have left, too.")] = False,
+    gone: Annotated[bool, Query(description="Include workers that shut down cleanly.")] = False,
     status: Annotated[WorkerStatus | None, Query(description="With this status.")] = None,
     host: Annotated[str | None, Query(max_length=300, description="On this host.")] = None,
-    order: Annotated[TimeOrder, Query(description="Which come first.")] = "newest",
+    order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
-    """Workers, the newest or the oldest first."""
+    """List workers, newest or oldest first."""
     kind = f"workers {order}"
     found = await desk.workers.page(
         include_gone=gone, status=status, host=host, order=order,
@@ -48,13 +48,15 @@ async def list_workers(
     responses=problems(404),
 )
 async def get_worker(desk: AtDesk, worker_id: WorkerId) -> Any:
-    """One worker."""
+    """Get one worker."""
     return await desk.workers.get(worker_id)
 
 
 @routes.post("/workers/{worker_id:int}/drain", operation_id="drain_worker", **_ACTION)
 async def drain_worker(desk: AtDesk, worker_id: WorkerId, body: schemas.Drain | None = None) -> Any:
-    """Claim and tick no more, finish what runs; then wait to be resumed, or end."""
+    """Drain a worker: it stops claiming and ticking, finishes running attempts, then waits to be
+    resumed or exits.
+    """
     given = body or schemas.Drain()
     await desk.workers.drain(worker_id, given.reason, stop=given.stop)
     return await desk.workers.get(worker_id)
@@ -64,7 +66,7 @@ async def drain_worker(desk: AtDesk, worker_id: WorkerId, body: schemas.Drain | 
 async def stop_worker(
     desk: AtDesk, worker_id: WorkerId, body: schemas.StopWorker | None = None
 ) -> Any:
-    """End when what runs has ended; or at once, as at a SIGTERM."""
+    """Stop a worker once its running attempts finish, or now, like SIGTERM."""
     given = body or schemas.StopWorker()
     await desk.workers.stop(worker_id, given.reason, at_once=given.at_once)
     return await desk.workers.get(worker_id)
@@ -74,6 +76,6 @@ async def stop_worker(
 async def resume_worker(
     desk: AtDesk, worker_id: WorkerId, body: schemas.QueueAction | None = None
 ) -> Any:
-    """Let a draining worker claim again."""
+    """Resume a draining worker."""
     await desk.workers.resume(worker_id, body.reason if body else None)
     return await desk.workers.get(worker_id)

@@ -31,7 +31,7 @@ NeedView = view(
         "since": "Since when.",
         "tenant": "Of this tenant; empty for none.",
         "figures": "The numbers of the sentence.",
-        "command": "What one types to change it, or to look closer.",
+        "command": "Command to fix or inspect it.",
     },
     _NEED,
 )
@@ -41,7 +41,7 @@ KindView = view(
     {
         "kind": "Which kind of thing.",
         "subject": "What it is about.",
-        "state": "How it stands.",
+        "state": "Current state.",
         "count": "How many there are, listed or not.",
     },
     _KIND,
@@ -50,9 +50,9 @@ AttentionView = view(
     Attention,
     "Attention",
     {
-        "at": "Now, by the database's clock.",
-        "total": "How many things need somebody.",
-        "needs": "The first of each kind, the worst kind first.",
+        "at": "Current time of the database's clock.",
+        "total": "Number of items that need attention.",
+        "needs": "First items of each kind, most severe kind first.",
         "kinds": "How many there are of each kind.",
     },
     {"at": "2026-03-08T09:59:30Z", "total": 1, "needs": [_NEED], "kinds": [_KIND]},

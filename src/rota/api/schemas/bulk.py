@@ -28,39 +28,48 @@ class Filter(Body):
     model_config = examples({"job": "send_welcome", "states": ["failed"]})
 
     states: list[RunState] | None = Field(
-        default=None, min_length=1, max_length=7, description="In these states."
+        default=None, min_length=1, max_length=7, description="Only in these states."
     )
-    job: str | None = Field(default=None, max_length=200, description="Of this job.")
-    queue: str | None = Field(default=None, max_length=100, description="In this queue.")
-    tenant: str | None = Field(default=None, max_length=200, description="Of this tenant.")
-    tag: str | None = Field(default=None, max_length=100, description="With this tag.")
-    key: str | None = Field(default=None, max_length=400, description="With this key.")
-    schedule: str | None = Field(default=None, max_length=200, description="Of this schedule.")
+    job: str | None = Field(default=None, max_length=200, description="Only of this job.")
+    queue: str | None = Field(default=None, max_length=100, description="Only in this queue.")
+    tenant: str | None = Field(default=None, max_length=200, description="Only of this tenant.")
+    tag: str | None = Field(default=None, max_length=100, description="Only with this tag.")
+    key: str | None = Field(default=None, max_length=400, description="Only with this key.")
+    schedule: str | None = Field(
+        default=None, max_length=200, description="Only runs created by this schedule."
+    )
     worker: int | None = Field(
-        default=None, ge=0, le=BIGGEST_ID, description="Run by this worker, last or now."
+        default=None,
+        ge=0,
+        le=BIGGEST_ID,
+        description="Only runs whose current or last worker is this one.",
     )
     text: str | None = Field(
         default=None,
         min_length=1,
         max_length=400,
-        description="With this in the payload or the last error.",
+        description="Text in the payload or last error.",
     )
     error: str | None = Field(
-        default=None, min_length=1, max_length=400, description="With this in the last error."
+        default=None, min_length=1, max_length=400, description="Text in the last error."
     )
     error_group: str | None = Field(
-        default=None, max_length=40, description="Whose last error is of this group."
+        default=None,
+        max_length=40,
+        description="Only runs whose last error belongs to this error group.",
     )
     payload_fields: dict[str, Any] | None = Field(
-        default=None, max_length=20, description="With these values in the payload, as text."
+        default=None, max_length=20, description="Payload fields and their values, as text."
     )
     since: Instant | None = Field(default=None, description="Created at this time or later.")
     until: Instant | None = Field(default=None, description="Created before this time.")
-    ended_since: Instant | None = Field(default=None, description="Ended at this time or later.")
-    ended_until: Instant | None = Field(default=None, description="Ended before this time.")
-    dead: bool | None = Field(default=None, description="That failed for good.")
+    ended_since: Instant | None = Field(default=None, description="Finished at this time or later.")
+    ended_until: Instant | None = Field(default=None, description="Finished before this time.")
+    dead: bool | None = Field(
+        default=None, description="Only dead letters: runs that failed permanently."
+    )
     handled: bool | None = Field(
-        default=None, description="That failed for good, and somebody has seen to, or nobody."
+        default=None, description="Only dead letters that are handled (true), or not (false)."
     )
 
 
@@ -70,9 +79,9 @@ class BatchRequest(Body):
     model_config = examples({"ids": [42, 43], "reason": "sent twice"})
 
     ids: list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] = Field(
-        min_length=1, max_length=MOST, description="These runs."
+        min_length=1, max_length=MOST, description="Run IDs."
     )
-    dry_run: bool = Field(default=False, description="Only say what would be done.")
+    dry_run: bool = Field(default=False, description="Report what would be done without doing it.")
     reason: Reason = None
 
 
@@ -81,9 +90,9 @@ class BatchRetrial(BatchRequest):
 
     model_config = examples({"ids": [42, 43], "payload": {"user_id": 7}})
 
-    payload: Payload | None = Field(default=None, description="Instead of that of each.")
+    payload: Payload | None = Field(default=None, description="Replaces the payload of each run.")
     delay_seconds: float | None = Field(
-        default=None, ge=0, le=3_153_600_000, description="Not before so long from now."
+        default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
     )
 
 
@@ -93,7 +102,7 @@ class BulkPreviewRequest(Body):
     model_config = examples({"verb": "retry", "filter": {"job": "send_welcome", "dead": True}})
 
     verb: Verb = Field(description="What to do.")
-    filter: Filter = Field(description="Which runs; it must narrow.")
+    filter: Filter = Field(description="Filter that selects the runs; must not be empty.")
 
 
 class BulkRequest(BulkPreviewRequest):
@@ -109,31 +118,36 @@ class BulkRequest(BulkPreviewRequest):
     )
 
     payload: Payload | None = Field(
-        default=None, description="Of a retry: instead of that of each; the filter names the job."
+        default=None, description="Retry only: replacement payload; the filter must name the job."
     )
     delay_seconds: float | None = Field(
-        default=None, ge=0, le=3_153_600_000, description="Of a retry: not before so long from now."
+        default=None,
+        ge=0,
+        le=3_153_600_000,
+        description="Retry only: delay before the runs may start.",
     )
-    limit: int | None = Field(default=None, ge=1, le=BIGGEST_ID, description="At most so many.")
+    limit: int | None = Field(
+        default=None, ge=1, le=BIGGEST_ID, description="Maximum number of runs."
+    )
     rate: float | None = Field(
-        default=None, ge=0.01, le=1_000_000, description="At most so many runs a second."
+        default=None, ge=0.01, le=1_000_000, description="Maximum runs per second."
     )
     reason: Reason = None
 
 
 class BulkChange(Body):
-    """How fast it may go on."""
+    """New rate limit."""
 
     model_config = examples({"rate": 20, "reason": "the provider slows down"}, {"rate": None})
 
     rate: float | None = Field(
-        ge=0.01, le=1_000_000, description="At most so many runs a second; null: no limit."
+        ge=0.01, le=1_000_000, description="Maximum runs per second; null: no limit."
     )
     reason: Reason = None
 
 
 class BulkStep(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "the provider is down again"})
 
@@ -145,7 +159,7 @@ BulkItemView = view(
     "BulkItem",
     {
         "id": "The run.",
-        "outcome": "What was done to it, or would be.",
+        "outcome": "Outcome, or expected outcome of a dry run.",
         "reason": "Why it was refused.",
     },
     _ITEMS[0],
@@ -155,10 +169,10 @@ BulkResultView = view(
     BulkResult,
     "BulkResult",
     {
-        "action": "What was asked for.",
+        "action": "Requested action.",
         "is_dry_run": "Whether nothing was done.",
-        "done": "How many it was done to.",
-        "refused": "How many refused it.",
+        "done": "Number of runs processed.",
+        "refused": "Number of runs refused.",
         "items": "Each run.",
     },
     {
@@ -174,27 +188,27 @@ BulkActionView = view(
     BulkAction,
     "BulkAction",
     {
-        "id": "Its number.",
-        "verb": "What is done.",
-        "filter": "To which runs; times are instants.",
-        "payload": "Of a retry: what each runs with instead.",
-        "delay_seconds": "Of a retry: how much later.",
-        "limit": "At most so many.",
-        "rate": "At most so many a second.",
+        "id": "ID.",
+        "verb": "Action.",
+        "filter": "Filter that selects the runs, with absolute times.",
+        "payload": "Retry only: replacement payload.",
+        "delay_seconds": "Retry only: delay.",
+        "limit": "Maximum number of runs.",
+        "rate": "Maximum runs per second.",
         "actor": "Who started it.",
-        "reason": "Why.",
-        "state": "Whether it goes on.",
-        "done": "Runs that it was done to.",
-        "skipped": "Runs that were gone or had changed their state when their turn came.",
-        "failed": "Runs that it could not be done to.",
-        "total": "How many there are, as far as they have been counted.",
-        "is_counted": "Whether that is all of them.",
-        "problems": "Of the first twenty that failed: which, and why.",
-        "error": "Why it does not go on.",
-        "created_at": "When it was started. Runs that came later are not touched.",
-        "changed_at": "When it last went on, or was changed.",
-        "finished_at": "When it ended.",
-        "has_worker": "Whether a live worker is there to carry it out.",
+        "reason": "Reason.",
+        "state": "State of the bulk action.",
+        "done": "Number of runs processed.",
+        "skipped": "Number of runs skipped because they were deleted or had changed state.",
+        "failed": "Number of runs that failed.",
+        "total": "Number of selected runs counted so far.",
+        "is_counted": "Whether counting is complete.",
+        "problems": "The first 20 failed runs, with the reason.",
+        "error": "Why it is not continuing.",
+        "created_at": "When it was started. Runs enqueued later are not affected.",
+        "changed_at": "When it last made progress or was changed.",
+        "finished_at": "End time.",
+        "has_worker": "Whether a live worker is available to carry it out.",
     },
     {
         "id": 7, "verb": "retry", "filter": {"job": "send_welcome", "dead": True},
@@ -210,7 +224,7 @@ BulkActionPage = page(BulkActionView)
 RunCountView = view(
     RunCount,
     "RunCount",
-    {"job": "Of this job.", "state": "In this state.", "runs": "So many."},
+    {"job": "Job.", "state": "State.", "runs": "Number of runs."},
     {"job": "send_welcome", "state": "failed", "runs": 412},
 )
 RunCountsView = view(

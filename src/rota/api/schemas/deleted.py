@@ -12,5 +12,5 @@ class Deleted(Body):
 
     model_config = examples({"name": "digest", "cancelled_runs": 0})
 
-    name: str = Field(description="Its name.")
-    cancelled_runs: int = Field(description="How many of its runs were cancelled with it.")
+    name: str = Field(description="Name.")
+    cancelled_runs: int = Field(description="Number of its runs that were cancelled.")

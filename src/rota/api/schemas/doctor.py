@@ -28,7 +28,7 @@ FindingView = view(
         "limit": "What it should not pass; null where there is no limit.",
         "detail": "What it costs; null where all is well.",
         "advice": "What to do about it; null where all is well.",
-        "commands": "What to type.",
+        "commands": "Commands to run.",
     },
     _FINDING,
 )
@@ -36,7 +36,7 @@ ReportView = view(
     Report,
     "Report",
     {
-        "at": "Now, by the database's clock.",
+        "at": "Current time of the database's clock.",
         "took_ms": "How long the checks took.",
         "bad": "How many findings need action.",
         "warn": "How many are worth a look.",

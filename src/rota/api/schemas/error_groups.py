@@ -30,26 +30,27 @@ ErrorGroupView = view(
         "id": "The same for the same kind of failure, on every machine.",
         "error_type": "Class of the exception.",
         "error": "The last message.",
-        "file": "Where in the application's code; null: nowhere.",
-        "line": "Of the last one.",
-        "function": "Where in the application's code.",
-        "jobs": "Whose failures they are.",
-        "standing": "`new` for a day, then `known`; `handled`; `back` if it happened after that "
-        "or after a week without; `quiet` after a week without.",
+        "file": "File in the application's code; null if none.",
+        "line": "Line of the last occurrence.",
+        "function": "Function in the application's code.",
+        "jobs": "Jobs that failed.",
+        "standing": "`new` for a day, then `known`; `handled`; `back` if it recurred after "
+        "being handled or after a week of silence; `quiet` after a week of "
+        "silence.",
         "first_seen_at": "When it happened first.",
         "last_seen_at": "When it happened last.",
         "failures": "How often it happened.",
-        "runs": "How many runs failed for good with it.",
+        "runs": "Number of runs that failed permanently with it.",
         "recent_failures": "How often in the range.",
         "recent_runs": "How many runs in the range.",
         "share": "Of all failures in the range, 0 to 1.",
         "counts": "Failures in equal steps of the range, the last one up to now.",
         "last_run_id": "The run that had it last.",
-        "returned_at": "When it last happened after a week without.",
+        "returned_at": "When it last recurred after a week of silence.",
         "quiet_since": "When it had happened before that.",
         "handled_at": "When somebody last handled it.",
-        "handled_by": "Who.",
-        "handled_reason": "Why.",
+        "handled_by": "Who did it.",
+        "handled_reason": "Reason.",
     },
     _EXAMPLE,
     standing=Standing,
@@ -60,7 +61,7 @@ ErrorGroupPage = page(
         dict[str, int],
         Field(description="How many groups of the filter there are, by standing."),
     ),
-    since=(datetime, Field(description="Where the range begins that is counted.")),
+    since=(datetime, Field(description="Start of the counted period.")),
     failures=(int, Field(description="All failures of the filter in the range.")),
 )
 ShareView = view(
@@ -81,7 +82,7 @@ ErrorDetailsView = view(
     "ErrorDetails",
     {
         "group": "The group.",
-        "since": "Where the range begins that is counted.",
+        "since": "Start of the counted period.",
         "traceback": "Of the last failure that has one.",
         "traits": "What its last failed runs have in common.",
         "looked_at": "How many of them were looked at.",
@@ -99,7 +100,7 @@ ErrorDetailsView = view(
 
 
 class Handling(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "the supplier knows"})
 

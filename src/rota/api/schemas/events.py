@@ -23,12 +23,12 @@ EventView = view(
     EventInfo,
     "Event",
     {
-        "tenant": "Whose it is.",
-        "name": "Its name.",
-        "id": "Its number.",
+        "tenant": "Tenant.",
+        "name": "Name.",
+        "id": "ID.",
         "at": "When it was emitted.",
-        "payload": "What the jobs were called with.",
-        "key": "What it was de-duplicated by.",
+        "payload": "Payload passed to the jobs.",
+        "key": "Idempotency key.",
         "actor": "The application's user, if it said so.",
         "role": "The role of the database that emitted it.",
         "source": "Where it came from: a table, a hook, a webhook, a run.",
@@ -45,10 +45,10 @@ BindingView = view(
     BindingInfo,
     "Binding",
     {
-        "pattern": "A name, or a pattern with `*` for any characters.",
-        "job": "The job that is bound to it.",
-        "is_pattern": "Whether it has a `*`.",
-        "filter": "What payloads must fit; null: all do.",
+        "pattern": "Event name, or a pattern where `*` matches any characters.",
+        "job": "Bound job.",
+        "is_pattern": "Whether it is a pattern.",
+        "filter": "Filter that payloads must match; null: none.",
         "is_enabled": "Whether the job is enabled; if not, its runs wait.",
     },
     {
@@ -62,19 +62,26 @@ BindingView = view(
 
 
 class NewEvent(Body):
-    """A fact that starts the jobs bound to it."""
+    """Event to emit; it starts the jobs bound to it."""
 
     model_config = examples({"event": "order.paid", "payload": {"order_id": 7}, "key": "order-7"})
 
-    event: str = Field(min_length=1, max_length=200, description="Its name.")
-    payload: Payload = Field(default_factory=dict, description="What the jobs are called with.")
-    tenant: str = Field(default="", max_length=200, description="Whose it is.")
+    event: str = Field(min_length=1, max_length=200, description="Name.")
+    payload: Payload = Field(default_factory=dict, description="Payload passed to the jobs.")
+    tenant: str = Field(default="", max_length=200, description="Tenant.")
     key: str | None = Field(
-        default=None, min_length=1, max_length=400, description="One run for each job and key."
+        default=None,
+        min_length=1,
+        max_length=400,
+        description="Idempotency key: one run per job and key.",
     )
-    key_seconds: KeySeconds = Field(default=None, description="How long the key outlives its runs.")
+    key_seconds: KeySeconds = Field(
+        default=None, description="How long the key stays reserved after its runs end."
+    )
     period_seconds: Annotated[float, Field(ge=0.001, le=3_153_600_000)] | None = Field(
-        default=None, description="Instead: one event for the key in this time, whatever it starts."
+        default=None,
+        description="Alternatively: accept only one event per key in this period, whatever it "
+        "starts.",
     )
     hook: str | None = Field(
         default=None, min_length=1, max_length=200, description="What part of a program sends it."
@@ -88,7 +95,7 @@ class Emitted(Body):
         {"event_id": 7, "runs": [{"run_id": 42, "job": "send_receipt", "is_duplicate": False}]}
     )
 
-    event_id: int = Field(description="The number under which it is kept.")
+    event_id: int = Field(description="Event ID.")
     runs: list[Enqueued] = Field(description="One for each job that is bound to it.")
 
 
@@ -96,16 +103,16 @@ WatchView = view(
     WatchInfo,
     "Watch",
     {
-        "id": "Its number.",
-        "tenant": "Whose its events are, unless a column says.",
+        "id": "ID.",
+        "tenant": "Tenant of its events, unless a column holds it.",
         "table_name": "The table, as it was called when the watch began.",
         "event": "Its events are called so, with the operation after a dot.",
         "operations": "Which of insert, update and delete count.",
         "update_of": "An update counts if one of these columns changed; null: always.",
         "columns": "Which columns are told; null: all.",
         "condition": "Which rows count; null: all.",
-        "tenant_column": "The column that says whose a row is.",
-        "created_at": "When it began.",
+        "tenant_column": "Column that holds the tenant of each row.",
+        "created_at": "Start time.",
         "created_by": "Who began it.",
         "drift": "Where the database differs from what was installed.",
     },
@@ -160,16 +167,16 @@ class ReplayRequest(Body):
 
     model_config = examples({"job": "send_receipt", "event": "order.*", "dry_run": True})
 
-    job: _Text = Field(description="Which gets them.")
-    event: _Text | None = Field(default=None, description="A name, or a pattern: order.*")
+    job: _Text = Field(description="Job to deliver the events to.")
+    event: _Text | None = Field(default=None, description="Event name or pattern, e.g. order.*")
     ids: list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None = Field(
         default=None, min_length=1, max_length=1000, description="These."
     )
     since: Instant | None = Field(default=None, description="At this time or later.")
     until: Instant | None = Field(default=None, description="Before this time.")
-    tenant: str | None = Field(default=None, max_length=200, description="Of this tenant.")
-    again: bool = Field(default=False, description="Also those that the job got before.")
-    dry_run: bool = Field(default=False, description="Only count.")
+    tenant: str | None = Field(default=None, max_length=200, description="Only of this tenant.")
+    again: bool = Field(default=False, description="Include events already delivered to the job.")
+    dry_run: bool = Field(default=False, description="Count the events without delivering them.")
     reason: Reason = None
 
 
@@ -180,19 +187,26 @@ class NewWatch(Body):
         {"table": "shop.orders", "on": "insert,update[status]", "when": "new.total > 100"}
     )
 
-    table: _Text = Field(description="With its schema, quoted as in SQL.")
+    table: _Text = Field(description="Table with its schema, quoted as in SQL.")
     on: str = Field(
-        default="insert,update,delete", max_length=2000, description="What counts, as one text."
+        default="insert,update,delete",
+        max_length=2000,
+        description="Operations to watch, as one string.",
     )
     when: str | None = Field(
-        default=None, min_length=1, max_length=10_000, description="Which rows: a SQL expression."
+        default=None, min_length=1, max_length=10_000, description="SQL condition on the row."
     )
     columns: list[_Text] | None = Field(
-        default=None, min_length=1, max_length=1600, description="Only these are told."
+        default=None,
+        min_length=1,
+        max_length=1600,
+        description="Columns to include in the payload.",
     )
-    event: _Text | None = Field(default=None, description="Instead of the table's name.")
-    tenant: str = Field(default="", max_length=200, description="Whose the events are.")
-    tenant_column: _Text | None = Field(default=None, description="Which says whose a row is.")
+    event: _Text | None = Field(default=None, description="Event name. Default: the table name.")
+    tenant: str = Field(default="", max_length=200, description="Tenant of the events.")
+    tenant_column: _Text | None = Field(
+        default=None, description="Column that holds the tenant of each row."
+    )
 
 
 class Unwatched(Body):

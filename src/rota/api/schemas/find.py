@@ -11,10 +11,10 @@ HitView = view(
     {
         "kind": "run, schedule, job, queue or worker.",
         "name": "What it is asked for by: the id of a run or a worker, else its name.",
-        "tenant": "Whose it is.",
+        "tenant": "Tenant.",
         "text": "How people know it.",
         "detail": "The job of a run or a schedule, the queue of a job, the host of a worker.",
-        "state": "How it stands.",
+        "state": "Current state.",
     },
     {
         "kind": "run",

@@ -42,26 +42,26 @@ QueueView = view(
     QueueInfo,
     "Queue",
     {
-        "name": "Its name.",
-        "blocked": "Runs that wait for others.",
-        "scheduled": "Runs that wait for their time.",
-        "queued": "Runs that wait for a worker.",
+        "name": "Name.",
+        "blocked": "Runs waiting for other runs.",
+        "scheduled": "Runs waiting for their start time.",
+        "queued": "Runs waiting for a worker.",
         "held": "Of those, how many something holds back.",
-        "running": "Runs that a worker has.",
-        "oldest_seconds": "How long the oldest has waited that a worker may take.",
+        "running": "Runs claimed by a worker.",
+        "oldest_seconds": "Age of the oldest run that a worker may take.",
         "workers": "Live workers that claim from it.",
-        "is_paused": "Whether nothing of it is claimed.",
+        "is_paused": "Whether the queue is paused.",
         "paused_at": "Since when.",
-        "paused_by": "By whom.",
-        "pause_reason": "Why.",
-        "paused_until": "It goes on by itself then.",
-        "version": "Rises with each change.",
-        "max_waiting": "So many may wait, ready or not; null: any number.",
-        "when_full": "What happens when more come: they are refused, or the least important that "
-        "wait are dropped.",
-        "full_since": "Since when as many wait as may; null: there is room, or no cap.",
+        "paused_by": "Who did it.",
+        "pause_reason": "Reason.",
+        "paused_until": "When it resumes automatically.",
+        "version": "Incremented with each change.",
+        "max_waiting": "Maximum number of waiting runs, ready or not; null: no limit.",
+        "when_full": "Policy when the queue is full: refuse new runs, or drop the waiting runs "
+        "with the lowest priority.",
+        "full_since": "Since when the queue is full; null: it has room, or no cap.",
         "is_edited": "Whether an operator has changed what the code declares.",
-        "counted_seconds": "How old the counts are: nothing, unless very many runs are open.",
+        "counted_seconds": "Age of the counts: 0, unless very many runs are unfinished.",
     },
     QUEUE_EXAMPLE,
 )
@@ -76,7 +76,7 @@ JobDepthView = view(
         "queued": "That wait for a worker.",
         "held": "Of those, how many something holds back.",
         "running": "That a worker has.",
-        "oldest_seconds": "How long the oldest has waited that a worker may take.",
+        "oldest_seconds": "Age of the oldest run that a worker may take.",
     },
     _DEPTH,
 )
@@ -112,31 +112,31 @@ WorkerView = view(
     WorkerInfo,
     "Worker",
     {
-        "id": "Its number; never reused.",
-        "name": "Its name.",
-        "host": "Where it runs.",
-        "pid": "As which process.",
+        "id": "Run ID; never reused.",
+        "name": "Name.",
+        "host": "Host.",
+        "pid": "Process ID.",
         "version": "The release of Rota that it runs.",
         "application": "The application that it runs for.",
-        "state": "Where it stands in its life.",
+        "state": "Lifecycle state.",
         "status": "The same with what one must know: draining, silent, stuck, failing, asleep.",
-        "queues": "What it claims from; empty: all.",
-        "jobs": "What it knows.",
-        "concurrency": "How many attempts it runs at once.",
-        "running": "How many it runs now.",
-        "claimed": "How many runs it has.",
+        "queues": "Queues it claims from; empty: all.",
+        "jobs": "Jobs it knows.",
+        "concurrency": "Maximum concurrent attempts.",
+        "running": "Number of running attempts.",
+        "claimed": "Number of claimed runs.",
         "isolating_run": "A run that it runs apart, because a worker was lost with it.",
-        "is_draining": "Whether it was told to claim no more.",
+        "is_draining": "Whether it was asked to stop claiming.",
         "is_to_stop": "Whether it ends once it has drained.",
         "is_to_hurry": "Whether it does not wait for what runs longer than its shutdown.",
-        "drain_requested_at": "When it was told so.",
-        "drain_requested_by": "By whom.",
-        "drain_reason": "Why.",
-        "drain_seen_at": "When it heard of it.",
-        "is_stuck": "Whether its event loop stands still.",
-        "is_silent": "Whether its lease ran out and nobody has declared it lost yet.",
+        "drain_requested_at": "When the drain was requested.",
+        "drain_requested_by": "Who did it.",
+        "drain_reason": "Reason.",
+        "drain_seen_at": "When the worker noticed the request.",
+        "is_stuck": "Whether its event loop is blocked.",
+        "is_silent": "Whether its lease has expired but it has not been declared lost yet.",
         "is_polling": "Whether it hears no calls, as it has no session of its own: it polls.",
-        "lease_seconds": "After so long a silence it is lost.",
+        "lease_seconds": "Time without a heartbeat after which it is considered lost.",
         "started_at": "When it started.",
         "heartbeat_at": "When it last renewed its lease.",
         "heartbeat_seconds": "How long ago that was.",
@@ -147,7 +147,7 @@ WorkerView = view(
         "memory_bytes": "Resident memory of its process and its children.",
         "cpu_seconds": "Processor time that they have used.",
         "cpu_cores": "Cores in use between its last two heartbeats.",
-        "ended_at": "When it ended.",
+        "ended_at": "End time.",
         "asleep_until": "When it comes back at the latest, under another number, if it sleeps.",
     },
     WORKER_EXAMPLE,
@@ -160,12 +160,12 @@ CalendarView = view(
     CalendarInfo,
     "Calendar",
     {
-        "name": "Its name.",
+        "name": "Name.",
         "description": "What it is for.",
-        "definition": "Its zone, holidays, weekends and windows.",
+        "definition": "Time zone, holidays, weekends and windows.",
         "updated_at": "When it was last changed.",
-        "version": "Rises with each change; also its ETag.",
-        "schedules": "How many schedules follow it.",
+        "version": "Incremented with each change; also the ETag.",
+        "schedules": "Number of schedules that use it.",
     },
     {
         "name": "office",
@@ -180,21 +180,24 @@ CalendarPage = page(CalendarView)
 
 
 class QueueChanges(Body):
-    """What may be changed about a queue; what is not sent stays."""
+    """Fields of a queue to change; others keep their values."""
 
     model_config = examples({"max_waiting": 10_000, "when_full": "refuse"})
 
     max_waiting: int | None = Field(
-        default=None, ge=0, le=1_000_000_000, description="So many may wait; null: any number."
+        default=None,
+        ge=0,
+        le=1_000_000_000,
+        description="Maximum number of waiting runs; null: no limit.",
     )
     when_full: Literal["refuse", "drop_lowest"] = Field(
-        default="refuse", description="What happens when more come."
+        default="refuse", description="Policy when the queue is full."
     )
     reason: Reason = None
 
 
 class QueueAction(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "the mail provider is down"})
 
@@ -206,7 +209,7 @@ class Drain(Body):
 
     model_config = examples({"stop": True, "reason": "this host goes away"})
 
-    stop: bool = Field(default=False, description="End, instead of waiting to be resumed.")
+    stop: bool = Field(default=False, description="Exit instead of waiting to be resumed.")
     reason: Reason = None
 
 
@@ -216,29 +219,30 @@ class StopWorker(Body):
     model_config = examples({"at_once": True, "reason": "it leaks"})
 
     at_once: bool = Field(
-        default=False, description="Cut off what runs longer than its shutdown may take."
+        default=False, description="Interrupt attempts that outlast the shutdown timeout."
     )
     reason: Reason = None
 
 
 class NewCalendar(Body):
-    """A calendar to make."""
+    """Calendar to create."""
 
     model_config = examples({"name": "office", "definition": _DEFINITION})
 
-    name: str = Field(min_length=1, max_length=100, description="Its name.")
-    definition: dict[str, Any] = Field(description="Its zone, holidays, weekends and windows.")
+    name: str = Field(min_length=1, max_length=100, description="Name.")
+    definition: dict[str, Any] = Field(description="Time zone, holidays, weekends and windows.")
     description: str = Field(default="", max_length=10_000, description="What it is for.")
     reason: Reason = None
 
 
 class CalendarChanges(Body):
-    """What is to be different."""
+    """Fields to change."""
 
     model_config = examples({"definition": _DEFINITION})
 
     definition: dict[str, Any] | None = Field(
-        default=None, description="Its zone, holidays, weekends and windows: all of it."
+        default=None,
+        description="Time zone, holidays, weekends and windows; replaces the whole definition.",
     )
     description: str | None = Field(default=None, max_length=10_000, description="What it is for.")
     reason: Reason = None
@@ -249,7 +253,7 @@ class Removed(Body):
 
     model_config = examples({"name": "office"})
 
-    name: str = Field(description="Its name.")
+    name: str = Field(description="Name.")
 
 
 class SettingView(Body):
@@ -263,24 +267,26 @@ class SettingView(Body):
             "default": 16,
             "accepts": "a whole number from 1 to 1024",
             "variable": "ROTA_WORKER_CONCURRENCY",
-            "description": "Slots: the attempts that one worker process runs at once.",
+            "description": "Slots: maximum concurrent attempts per worker process.",
         }
     )
 
-    key: str = Field(description="Its name.")
-    value: Any = Field(description="What it is; secrets are masked.")
+    key: str = Field(description="Name.")
+    value: Any = Field(description="Value; secrets are masked.")
     source: Literal["default", "file", "environment", "argument"] = Field(
         description="Where that comes from."
     )
-    default: Any = Field(description="What it is unless somebody says otherwise.")
-    accepts: str = Field(description="What it may be.")
+    default: Any = Field(description="Default value.")
+    accepts: str = Field(description="Allowed values.")
     variable: str = Field(description="Its environment variable.")
     description: str = Field(description="What it means.")
 
 
 class ClockView(Body):
-    """The one clock that counts."""
+    """Time of the database's clock."""
 
     model_config = examples({"now": _AT})
 
-    now: Instant = Field(description="The database's time, by which runs are due.")
+    now: Instant = Field(
+        description="Current time of the database, which decides when runs are due."
+    )

@@ -35,33 +35,34 @@ JobView = view(
     JobInfo,
     "Job",
     {
-        "name": "Its name.",
+        "name": "Name.",
         "description": "What it does.",
-        "queue": "Where its runs wait.",
-        "priority": "Of its runs; lower runs first.",
-        "max_attempts": "How many attempts its runs may spend.",
-        "timeout_seconds": "An attempt that takes longer is stopped.",
-        "backoff": "How the wait before a retry grows; null: the configured way.",
-        "executor": "How its body is called.",
-        "payload_schema": "What its payload must be, as JSON Schema.",
-        "tags": "Words to find it by.",
-        "metadata": "Anything kept with it.",
-        "source": "Where it is written.",
+        "queue": "Queue of its runs.",
+        "priority": "Priority of its runs; lower runs first.",
+        "max_attempts": "Maximum attempts of its runs.",
+        "timeout_seconds": "Timeout of each attempt.",
+        "backoff": "Retry backoff; null: as configured.",
+        "executor": "Executor of its handler.",
+        "payload_schema": "JSON Schema of its payload.",
+        "tags": "Tags.",
+        "metadata": "Custom metadata.",
+        "source": "Location of its code.",
         "workers": "Live workers that know it.",
         "created_at": "When it was first registered.",
         "updated_at": "When it was last changed.",
-        "default_payload": "The payload of a run that is given none.",
-        "is_enabled": "Whether its runs are claimed and its schedules followed.",
+        "default_payload": "Default payload.",
+        "is_enabled": "Whether the job is enabled.",
         "application": "The application that declares it.",
-        "code": "What the code last said.",
+        "code": "Latest definition in the code.",
         "edited": "Which fields an operator has changed: who and when.",
         "deleted_from_code_at": "Since when no code declares it.",
-        "version": "Rises with each change; also its ETag.",
+        "version": "Incremented with each change; also the ETag.",
         "events": "Events that start it: names and patterns.",
-        "event_filters": "Which payloads of an event count, by event.",
-        "event_delivery": "How bursts of events are bundled; null: each starts a run.",
-        "strategies": "The ways in which it is started.",
-        "log_level": "Lines below it are not stored; null: as configured.",
+        "event_filters": "Payload filters by event.",
+        "event_delivery": "Debounce or throttle settings for events; null: every event starts a "
+        "run.",
+        "strategies": "Ways the job is started.",
+        "log_level": "Minimum level of stored log lines; null: as configured.",
         "retention": "How long its runs and lines are kept; null: as configured.",
         "kind": "python, sql or flow.",
         "function_name": "Of a SQL job: the function, or procedure, that it calls.",
@@ -78,14 +79,14 @@ DriftView = view(
     "Drift",
     {
         "kind": "What differs: a job or a schedule.",
-        "name": "Its name.",
+        "name": "Name.",
         "job": "The job that it belongs to.",
         "field": "The field; null: all of it.",
         "change": "What a sync does about it.",
         "code": "What the code says.",
         "stored": "What the database says.",
         "changed_by": "Who changed it.",
-        "changed_at": "When.",
+        "changed_at": "When it was changed.",
     },
     {
         "kind": "job",
@@ -120,34 +121,32 @@ class Kept(Body):
 
 
 class JobChanges(Body):
-    """What is to be different from what the code says; what is not sent stays."""
+    """Settings to override; others keep their values."""
 
     model_config = examples({"priority": 1, "reason": "the campaign is today"})
 
     description: str | None = Field(default=None, max_length=10_000, description="What it does.")
     queue: str | None = Field(
-        default=None, min_length=1, max_length=100, description="Where its runs wait."
+        default=None, min_length=1, max_length=100, description="Queue of its runs."
     )
     priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
-    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Most attempts.")
+    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts.")
     timeout_seconds: float | None = Field(
-        default=None, ge=0.001, le=31_536_000, description="A longer attempt is stopped."
+        default=None, ge=0.001, le=31_536_000, description="Timeout of each attempt."
     )
     backoff: dict[str, Any] | str | None = Field(
-        default=None, description="How the wait before a retry grows: a word, or an object."
+        default=None, description="Retry backoff: a name, or an object with parameters."
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
-        default=None, max_length=100, description="Words to find it by."
+        default=None, max_length=100, description="Tags."
     )
-    metadata: dict[str, Any] | None = Field(default=None, description="Anything to keep with it.")
-    default_payload: Payload | None = Field(
-        default=None, description="The payload of a run that is given none."
-    )
+    metadata: dict[str, Any] | None = Field(default=None, description="Custom metadata.")
+    default_payload: Payload | None = Field(default=None, description="Default payload.")
     events: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(
         default=None, max_length=100, description="Events that start it: names and patterns."
     )
     event_filters: dict[str, dict[str, Any]] | None = Field(
-        default=None, description="Which payloads of an event count, by event."
+        default=None, description="Payload filters by event."
     )
     event_delivery: dict[str, Any] | None = Field(
         default=None,
@@ -155,7 +154,7 @@ class JobChanges(Body):
         " throttle_seconds, and the template of a key; null: each starts a run.",
     )
     log_level: Literal["debug", "info", "warning", "error", "critical"] | None = Field(
-        default=None, description="Lines below it are not stored; null: as configured."
+        default=None, description="Minimum level of stored log lines; null: as configured."
     )
     retention: Kept | None = Field(
         default=None,
@@ -174,7 +173,7 @@ CLEARABLE = frozenset({"timeout_seconds", "default_payload", "log_level", "reten
 
 
 class JobAction(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "the mail provider is down"})
 

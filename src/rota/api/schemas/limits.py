@@ -55,28 +55,28 @@ LimitView = view(
     LimitInfo,
     "Limit",
     {
-        "name": "Its name.",
-        "tenant": "Whose runs it holds; empty: those of all tenants, together.",
-        "kind": "So many at once, so many in a period, or one after the other.",
+        "name": "Name.",
+        "tenant": "Tenant it applies to; empty: all tenants together.",
+        "kind": "Concurrency, rate or sequence.",
         "cap": "How many.",
-        "period_seconds": "Of a rate: in how many seconds.",
-        "burst": "Of a rate: at most so many at one moment.",
-        "cost": "Of a rate: the field of the payload that says what a run counts for.",
-        "next_after": "Of a sequence: whether the next needs the success of the one before.",
-        "on_full": "What becomes of a run that finds it full.",
+        "period_seconds": "Rate limits: period in seconds.",
+        "burst": "Rate limits: maximum burst.",
+        "cost": "Rate limits: payload field that holds the cost of a run.",
+        "next_after": "Sequences: whether the next run requires the previous one to succeed.",
+        "on_full": "Policy for a run when the limit is full.",
         "queue": "Only runs of this queue.",
         "jobs": "Only runs of these jobs.",
         "schedule": "Only runs of this schedule.",
-        "key": "A counter for each value of this template.",
-        "in_use": "Runs that have a place, over all counters.",
-        "waiting": "Runs that wait for one; ten thousand at most are counted.",
-        "keys": "How many counters there are.",
-        "full": "How many of those are full.",
+        "key": "Count separately for each value of this template.",
+        "in_use": "Runs that hold a slot, across all counters.",
+        "waiting": "Runs waiting for a slot, counted up to 10,000.",
+        "keys": "Number of counters.",
+        "full": "Number of full counters.",
         "admitted": "How many runs it has let through since its counters were made.",
         "is_declared": "Whether the code declares it.",
         "is_edited": "Whether an operator's values hold instead of the code's.",
         "updated_at": "When it was changed last.",
-        "updated_by": "By whom.",
+        "updated_by": "Who did it.",
     },
     EXAMPLE,
 )
@@ -86,10 +86,10 @@ LimitKeyView = view(
     "LimitKey",
     {
         "value": "The value of the key; empty without one.",
-        "in_use": "Runs that have a place.",
-        "waiting": "Runs that wait for one; a thousand at most are counted.",
-        "wait_until": "Of a rate that is used up: when there is room again.",
-        "blocked_by": "Of a sequence: the failed run whose success it waits for.",
+        "in_use": "Runs that hold a slot.",
+        "waiting": "Runs waiting for a slot, counted up to 1,000.",
+        "wait_until": "Rate limits: when an exhausted limit has room again.",
+        "blocked_by": "Sequences: failed run whose success it waits for.",
     },
     _KEY,
 )
@@ -112,9 +112,9 @@ LimitDetailsView = view(
     "LimitDetails",
     {
         "limit": "The limit.",
-        "keys": "Its counters, those that somebody waits for first; a hundred at most.",
-        "holders": "Runs that have a place, the oldest first; a hundred at most.",
-        "waiters": "Runs that wait for one, in order; a hundred at most.",
+        "keys": "Its counters, those with waiting runs first; up to 100.",
+        "holders": "Runs that hold a slot, oldest first; up to 100.",
+        "waiters": "Runs waiting for a slot, in order; up to 100.",
     },
     {"limit": EXAMPLE, "keys": [_KEY], "holders": [_RUN], "waiters": [_RUN]},
     limit=LimitView,
@@ -125,23 +125,28 @@ LimitDetailsView = view(
 
 
 class SetLimit(Body):
-    """What is not named stays as it is; null takes a value away."""
+    """Fields to set; others keep their values, and null removes a value."""
 
     model_config = examples({"queue": "mail", "cap": 5, "reason": "the provider asked for it"})
 
     kind: LimitKind | None = Field(None, description="What it counts; `concurrency` if new.")
-    cap: int | None = Field(None, ge=0, le=MOST, description="How many. 0: nothing starts.")
+    cap: int | None = Field(
+        None, ge=0, le=MOST, description="Maximum number of runs. 0: nothing starts."
+    )
     period_seconds: float | None = Field(
-        None, ge=0.01, le=31_536_000, description="Of a rate: in how many seconds."
+        None, ge=0.01, le=31_536_000, description="Rate limits: period in seconds."
     )
-    burst: int | None = Field(
-        None, ge=1, le=MOST, description="Of a rate: at most so many at one moment."
-    )
+    burst: int | None = Field(None, ge=1, le=MOST, description="Rate limits: maximum burst.")
     cost: str | None = Field(
-        None, min_length=1, max_length=100, description="Of a rate: the payload's field for it."
+        None,
+        min_length=1,
+        max_length=100,
+        description="Rate limits: payload field that holds the cost of a run.",
     )
-    next_after: NextAfter | None = Field(None, description="Of a sequence: `success` or `end`.")
-    on_full: OnFull | None = Field(None, description="What becomes of a run that finds it full.")
+    next_after: NextAfter | None = Field(
+        None, description="Sequences: start the next run after `success` or `end`."
+    )
+    on_full: OnFull | None = Field(None, description="Policy for a run when the limit is full.")
     queue: str | None = Field(
         None, min_length=1, max_length=100, description="Only runs of this queue."
     )
@@ -152,7 +157,10 @@ class SetLimit(Body):
         None, min_length=1, max_length=200, description="Only runs of this schedule."
     )
     key: str | None = Field(
-        None, min_length=1, max_length=200, description="A counter for each value of this template."
+        None,
+        min_length=1,
+        max_length=200,
+        description="Count separately for each value of this template.",
     )
     reason: Reason = None
 

@@ -24,7 +24,7 @@ PileUpView = view(
     "PileUp",
     {
         "at": "The local time of day.",
-        "count": "Most that start in that minute.",
+        "count": "Maximum starts in that minute.",
         "days": "On how many days.",
         "schedules": "Which.",
     },
@@ -63,9 +63,9 @@ LoadView = view(
     Load,
     "Simulation",
     {
-        "from_at": "From here.",
-        "until_at": "Up to here.",
-        "timezone": "Whose local days and times.",
+        "from_at": "Start of the period.",
+        "until_at": "End of the period.",
+        "timezone": "Time zone of the days and times.",
         "total": "Runs in all.",
         "days": "By day and hour.",
         "pile_ups": "Minutes in which many start.",

@@ -11,7 +11,7 @@ from rota.api.errors import MEDIA_TYPE
 
 
 class FieldProblem(BaseModel):
-    """One value that does not fit."""
+    """An invalid value."""
 
     field: str = Field(description="Where it is: `priority`, `tags[0]`, `filter.states[1]`.")
     code: str = Field(description="What is wrong, for programs.")
@@ -40,36 +40,38 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong here.")
     code: str = Field(description="The kind of problem, for programs; the end of `type`.")
-    field: str | None = Field(default=None, description="The value that does not fit.")
+    field: str | None = Field(default=None, description="Name of the invalid field.")
     hint: str | None = Field(default=None, description="What to do about it.")
-    errors: list[FieldProblem] | None = Field(
-        default=None, description="Every value that does not fit."
-    )
+    errors: list[FieldProblem] | None = Field(default=None, description="All invalid values.")
 
 
 _EXAMPLES: dict[int, tuple[str, str, str]] = {
-    400: ("malformed", "The request cannot be read.", "the body is not JSON: …"),
+    400: ("malformed", "The request is malformed.", "the body is not JSON: …"),
     401: (
         "unauthorized",
-        "There is no token, or a wrong one.",
+        "The token is missing or wrong.",
         "this needs a token: send Authorization: Bearer …",
     ),
-    403: ("cross_site", "Asked from where nobody may ask.", "requests of other sites are refused"),
-    404: ("run_not_found", "It is not there, or not any more.", "no run has the id 7"),
-    408: ("request_timeout", "The body came too slowly.", "the body did not arrive in time"),
-    409: ("wrong_state", "Its present state does not allow this.", "run 7 is running"),
+    403: (
+        "cross_site",
+        "Requests from this origin are not allowed.",
+        "requests of other sites are refused",
+    ),
+    404: ("run_not_found", "Not found.", "no run has the id 7"),
+    408: ("request_timeout", "The body arrived too slowly.", "the body did not arrive in time"),
+    409: ("wrong_state", "Not allowed in its current state.", "run 7 is running"),
     412: (
         "version_conflict",
-        "Somebody has changed it since `If-Match` was read.",
+        "It has changed since the `If-Match` version was read.",
         'schedule "digest" has changed: it is at version 4, not 3',
     ),
     413: ("body_too_large", "The body is too large.", "a body has at most 2097152 bytes"),
     415: (
         "unsupported_media_type",
-        "The body is no JSON.",
+        "The body is not JSON.",
         "a body is application/json, not 'text/plain'",
     ),
-    422: ("invalid", "A value does not fit.", "priority: Input should be less than or equal to 9"),
+    422: ("invalid", "A value is invalid.", "priority: Input should be less than or equal to 9"),
     429: (
         "too_many_requests",
         "Too many failed requests.",
@@ -77,11 +79,11 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
     ),
     500: (
         "internal",
-        "Something went wrong here.",
+        "Internal server error.",
         "something went wrong here; the server's log says what",
     ),
-    503: ("database_unavailable", "The database is away.", "the database cannot be reached"),
-    504: ("database_timeout", "It took too long.", "the database did not answer in time"),
+    503: ("database_unavailable", "The database is unavailable.", "the database cannot be reached"),
+    504: ("database_timeout", "The request timed out.", "the database did not answer in time"),
 }
 ALWAYS = (400, 401, 403, 422, 429, 500, 503, 504)
 WITH_BODY = (408, 413, 415)

@@ -21,7 +21,7 @@ RunViewView = view(
         "name": "What it is called.",
         "query": "The filter, as the address of the list of runs says it.",
         "created_by": "Who has saved it.",
-        "created_at": "When.",
+        "created_at": "When it was saved.",
     },
     _EXAMPLE,
 )

@@ -35,36 +35,36 @@ RunView = view(
     RunInfo,
     "Run",
     {
-        "id": "Its number; never reused.",
-        "job": "What it runs.",
-        "queue": "The lane that it waits in.",
-        "state": "Where it stands.",
+        "id": "Run ID; never reused.",
+        "job": "Job.",
+        "queue": "Queue.",
+        "state": "Current state.",
         "priority": "Lower runs first.",
-        "payload": "What the handler is called with.",
-        "run_at": "Not before this time.",
+        "payload": "Payload passed to the handler.",
+        "run_at": "Earliest start time.",
         "attempt": "The number of the last attempt; 0 before the first.",
-        "max_attempts": "How many attempts it may spend.",
-        "key": "What makes it the only one of its kind.",
-        "tenant": "Whose it is.",
-        "tags": "Words to find it by.",
-        "metadata": "Anything that the caller wanted to keep with it.",
-        "schedule": "The schedule that asked for it.",
-        "scheduled_for": "The nominal time that it stands for.",
-        "triggered_by": "What asked for it, and who.",
-        "worker": "The worker that has it, or had it last.",
-        "last_error": "How the last failed attempt failed.",
-        "message": "What the handler said last.",
+        "max_attempts": "Maximum attempts.",
+        "key": "Idempotency key.",
+        "tenant": "Tenant.",
+        "tags": "Tags.",
+        "metadata": "Custom metadata.",
+        "schedule": "Schedule that created it.",
+        "scheduled_for": "Scheduled time that it was created for.",
+        "triggered_by": "What triggered it, and who.",
+        "worker": "Current or last worker.",
+        "last_error": "Error of the last failed attempt.",
+        "message": "Last progress message of the handler.",
         "result": "What the handler returned.",
-        "created_at": "When it was accepted.",
-        "started_at": "When its last attempt began.",
-        "finished_at": "When it ended.",
-        "duration_ms": "How long its last attempt took.",
-        "expires_at": "If it has not begun by then, it is cancelled.",
+        "created_at": "When it was enqueued.",
+        "started_at": "Start of its last attempt.",
+        "finished_at": "End time.",
+        "duration_ms": "Duration of its last attempt.",
+        "expires_at": "The run is cancelled if it has not started by then.",
         "end_reason": "Why it ended.",
-        "attempts_used": "How many attempts it has spent.",
-        "progress": "How far the handler says it is, from 0 to 1.",
-        "held_by": "What holds it back while it is queued.",
-        "enqueued_at": "Since when it waits, or when it was last put to work.",
+        "attempts_used": "Number of attempts used.",
+        "progress": "Progress reported by the handler, from 0 to 1.",
+        "held_by": "What holds it back while queued.",
+        "enqueued_at": "When it was last queued.",
         "error_group": "The group that its last error belongs to: see `/errors`.",
     },
     RUN_EXAMPLE,
@@ -91,18 +91,18 @@ AttemptView = view(
     AttemptInfo,
     "Attempt",
     {
-        "run_id": "The run that it is a try at.",
-        "attempt": "Its number; numbers of a run always rise.",
-        "state": "How it stands or ended.",
-        "worker": "Who tried.",
-        "started_at": "When it began.",
-        "finished_at": "When it ended.",
-        "duration_ms": "How long it took.",
-        "message": "What it said last.",
+        "run_id": "Run of this attempt.",
+        "attempt": "Attempt number; numbers within a run always increase.",
+        "state": "State of the attempt.",
+        "worker": "Worker that ran it.",
+        "started_at": "Start time.",
+        "finished_at": "End time.",
+        "duration_ms": "Duration.",
+        "message": "Last progress message.",
         "details": "What a SQL job returned as details.",
-        "error_type": "The class of the error.",
+        "error_type": "Error type.",
         "error": "The error.",
-        "traceback": "Where it was raised.",
+        "traceback": "Traceback.",
         "is_redelivery": "Whether an attempt before it was lost with its worker.",
         "is_spent": "Whether it counts against `max_attempts`; null while it runs.",
     },
@@ -140,7 +140,7 @@ LogPage = page(
 HandledView = view(
     Handled,
     "Handled",
-    {"handled_at": "When.", "handled_by": "Who.", "reason": "Why."},
+    {"handled_at": "When it was handled.", "handled_by": "Who did it.", "reason": "Reason."},
     {"handled_at": _AT, "handled_by": "api:ada", "reason": "refunded by hand"},
 )
 RunDetailsView = view(
@@ -169,7 +169,7 @@ RunDetailsView = view(
 
 
 class NewRun(Body):
-    """A run to enqueue. What is not given, the job says."""
+    """Run to enqueue. Fields not given default to the job's settings."""
 
     model_config = examples(
         {
@@ -180,49 +180,49 @@ class NewRun(Body):
         }
     )
 
-    job: str = Field(min_length=1, max_length=200, description="What to run.")
-    payload: Payload = Field(default_factory=dict, description="What the handler is called with.")
+    job: str = Field(min_length=1, max_length=200, description="Job to run.")
+    payload: Payload = Field(default_factory=dict, description="Payload passed to the handler.")
     queue: str | None = Field(
-        default=None, min_length=1, max_length=100, description="Another lane."
+        default=None, min_length=1, max_length=100, description="Queue. Default: the job's."
     )
     priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
     delay_seconds: float | None = Field(
-        default=None, ge=0, le=3_153_600_000, description="Not before so long from now."
+        default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
     )
-    run_at: Instant | None = Field(default=None, description="Not before this time.")
+    run_at: Instant | None = Field(default=None, description="Earliest start time.")
     expires_at: Instant | None = Field(
-        default=None, description="Cancelled if it has not begun by then."
+        default=None, description="Cancel the run if it has not started by this time."
     )
     key: str | None = Field(
         default=None,
         min_length=1,
         max_length=400,
-        description="An unfinished run that holds it is the answer.",
+        description="Idempotency key: an unfinished run with this key is returned instead.",
     )
     key_seconds: KeySeconds = Field(
         default=None,
-        description="How long the key outlives its run; of `debounce` the longest wait, "
-        "of `throttle` the period.",
+        description="How long the key stays reserved after its run ends. For `debounce`, the "
+        "maximum wait; for `throttle`, the period.",
     )
     on_conflict: Literal["return", "raise", "replace", "debounce", "throttle"] | None = Field(
-        default=None, description="What happens when a run holds the key."
+        default=None, description="What to do if an unfinished run holds the key."
     )
-    tenant: str | None = Field(default=None, max_length=200, description="Whose it is.")
-    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Most attempts.")
+    tenant: str | None = Field(default=None, max_length=200, description="Tenant.")
+    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts.")
     timeout_seconds: float | None = Field(
         default=None,
         ge=0.001,
         le=31_536_000,
-        description="A longer attempt is stopped.",
+        description="Timeout of each attempt.",
     )
     backoff: dict[str, Any] | str | None = Field(
         default=None,
-        description="How the wait before a retry grows: a word, or an object with numbers.",
+        description="Retry backoff: a name, or an object with parameters.",
     )
     tags: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
-        default=None, max_length=100, description="Words to find it by."
+        default=None, max_length=100, description="Tags."
     )
-    metadata: dict[str, Any] | None = Field(default=None, description="Anything to keep with it.")
+    metadata: dict[str, Any] | None = Field(default=None, description="Custom metadata.")
 
 
 class Enqueued(Body):
@@ -231,12 +231,14 @@ class Enqueued(Body):
     model_config = examples({"run_id": 42, "job": "send_welcome", "is_duplicate": False})
 
     run_id: int = Field(description="Its id.")
-    job: str = Field(description="What it runs.")
-    is_duplicate: bool = Field(description="Whether it was there before, by its key.")
+    job: str = Field(description="Job.")
+    is_duplicate: bool = Field(
+        description="Whether an existing run with the same key was returned."
+    )
 
 
 class Cancellation(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "sent twice"})
 
@@ -250,7 +252,7 @@ class Cancelled(Body):
 
     run_id: int = Field(description="The run.")
     result: Literal["cancelled", "requested"] = Field(
-        description="`requested`: it is running, its worker was asked to stop."
+        description="`requested`: the run is running and its worker was asked to stop."
     )
 
 
@@ -263,12 +265,12 @@ class DeletedRun(Body):
 
 
 class Retrial(Body):
-    """Back to work, perhaps with another payload."""
+    """Options of a retry."""
 
     model_config = examples({"payload": {"user_id": 8}, "reason": "wrong user"})
 
     payload: Payload | None = Field(default=None, description="Instead of the one that failed.")
     delay_seconds: float | None = Field(
-        default=None, ge=0, le=3_153_600_000, description="Not before so long from now."
+        default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
     )
     reason: Reason = None

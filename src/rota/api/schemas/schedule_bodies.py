@@ -26,28 +26,35 @@ class Requirement(Body):
 class Timing(Body):
     """When. Exactly one of `cron`, `interval_seconds`, `run_at` (and `init`) says it."""
 
-    cron: str | None = Field(default=None, min_length=1, max_length=1000, description="As cron.")
-    interval_seconds: float | None = Field(
-        default=None, ge=1, le=LONGEST, description="Every so many seconds."
+    cron: str | None = Field(
+        default=None, min_length=1, max_length=1000, description="Cron expression."
     )
-    run_at: Instant | None = Field(default=None, description="Once, at this time.")
+    interval_seconds: float | None = Field(
+        default=None, ge=1, le=LONGEST, description="Interval between runs, in seconds."
+    )
+    run_at: Instant | None = Field(default=None, description="Run once, at this time.")
     timezone: str | None = Field(
-        default=None, min_length=1, max_length=100, description="Local time of cron. Default: UTC."
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="IANA time zone of the cron expression. Default: UTC.",
     )
     gap: Literal["run_after", "skip"] | None = Field(
-        default=None, description="A local time that does not exist runs after the gap, or not."
+        default=None, description="Policy for local times skipped by a clock change."
     )
     fold: Literal["first", "second", "both"] | None = Field(
-        default=None, description="Which of two equal local times counts."
+        default=None, description="Policy for local times repeated by a clock change."
     )
-    has_seconds: bool | None = Field(default=None, description="Cron has a field for seconds.")
-    start_at: Instant | None = Field(default=None, description="No times before this.")
-    end_at: Instant | None = Field(default=None, description="No times after this.")
+    has_seconds: bool | None = Field(
+        default=None, description="Whether the cron expression has a seconds field."
+    )
+    start_at: Instant | None = Field(default=None, description="Earliest run time.")
+    end_at: Instant | None = Field(default=None, description="Latest run time.")
     calendar: str | None = Field(
-        default=None, min_length=1, max_length=100, description="The calendar to follow."
+        default=None, min_length=1, max_length=100, description="Calendar to use."
     )
     on_closed: Literal["skip", "next_day"] | None = Field(
-        default=None, description="What becomes of times on which the calendar is closed."
+        default=None, description="Policy for times the calendar excludes."
     )
 
 
@@ -55,68 +62,87 @@ class ScheduleFields(Timing):
     """All that a schedule has; null means its default."""
 
     init: Literal["once", "release", "start"] | None = Field(
-        default=None, description="At starts of the application."
+        default=None, description="Run when the application starts."
     )
     every_from: Literal["start", "end"] | None = Field(
-        default=None, description="An interval counts from the start or the end of a run."
+        default=None, description="Whether the interval is measured from the start or end of a run."
     )
-    max_runs: int | None = Field(default=None, ge=1, le=_WHOLE, description="Finished after that.")
+    max_runs: int | None = Field(
+        default=None,
+        ge=1,
+        le=_WHOLE,
+        description="Number of runs after which the schedule is finished.",
+    )
     jitter_seconds: float | None = Field(
-        default=None, ge=0, le=LONGEST, description="Up to so much later, at random."
+        default=None, ge=0, le=LONGEST, description="Maximum random delay of each run."
     )
     burst_allowed: bool | None = Field(
-        default=None, description="Start on time, however many schedules are due then."
+        default=None, description="Start on time even if many schedules are due at once."
     )
     catch_up: Literal["none", "latest", "all"] | None = Field(
-        default=None, description="Which times that were missed run later."
+        default=None, description="Policy for missed times."
     )
     catch_up_seconds: float | None = Field(
         default=None,
         ge=0,
         le=LONGEST,
-        description="Times missed longer ago do not run; null: however long ago.",
+        description="How far back to catch up, in seconds; null: no limit.",
     )
     catch_up_limit: int | None = Field(
-        default=None, ge=1, le=_WHOLE, description="Most missed times that run."
+        default=None, ge=1, le=_WHOLE, description="Maximum number of missed times to catch up."
     )
     grace_seconds: float | None = Field(
-        default=None, ge=0, le=LONGEST, description="So late is still on time."
+        default=None, ge=0, le=LONGEST, description="Lateness that still counts as on time."
     )
     overlap: Literal["skip", "queue_one", "queue_all", "cancel_running", "allow"] | None = Field(
-        default=None, description="What happens when the previous run has not ended."
+        default=None, description="Policy while the previous run is unfinished."
     )
     max_concurrent_runs: int | None = Field(
-        default=None, ge=1, le=_WHOLE, description="Unfinished runs at once."
+        default=None,
+        ge=1,
+        le=_WHOLE,
+        description="Number of unfinished runs at which the overlap policy applies.",
     )
     pause_after_failures: int | None = Field(
-        default=None, ge=1, le=_WHOLE, description="It pauses itself after so many in a row."
+        default=None, ge=1, le=_WHOLE, description="Pause after this many consecutive failures."
     )
     requires: list[Requirement] | None = Field(
         default=None, max_length=100, description="What must have succeeded before."
     )
-    is_shadow: bool | None = Field(default=None, description="Decide, but enqueue nothing.")
-    delete_when_finished: bool | None = Field(default=None, description="Remove it at its end.")
-    payload: Payload | None = Field(default=None, description="What its runs are called with.")
+    is_shadow: bool | None = Field(
+        default=None, description="Record decisions, but enqueue nothing."
+    )
+    delete_when_finished: bool | None = Field(
+        default=None, description="Delete the schedule when it is finished."
+    )
+    payload: Payload | None = Field(default=None, description="Payload of its runs.")
     queue: str | None = Field(
-        default=None, min_length=1, max_length=100, description="Of its runs."
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="Queue of its runs. Default: the job's.",
     )
-    priority: int | None = Field(default=None, ge=0, le=9, description="Of its runs.")
-    max_attempts: int | None = Field(default=None, ge=1, le=100, description="Of its runs.")
+    priority: int | None = Field(
+        default=None, ge=0, le=9, description="Priority of its runs; lower runs first."
+    )
+    max_attempts: int | None = Field(
+        default=None, ge=1, le=100, description="Maximum attempts of its runs."
+    )
     timeout_seconds: float | None = Field(
-        default=None, gt=0, le=LONGEST, description="Of its runs."
+        default=None, gt=0, le=LONGEST, description="Timeout of each attempt."
     )
-    run_tags: list[Word] | None = Field(default=None, max_length=100, description="Of its runs.")
-    run_metadata: dict[str, Any] | None = Field(default=None, description="Of its runs.")
+    run_tags: list[Word] | None = Field(
+        default=None, max_length=100, description="Tags of its runs."
+    )
+    run_metadata: dict[str, Any] | None = Field(default=None, description="Metadata of its runs.")
     description: str | None = Field(default=None, max_length=10_000, description="What it is for.")
-    tags: list[Word] | None = Field(
-        default=None, max_length=100, description="Words to find it by."
-    )
-    metadata: dict[str, Any] | None = Field(default=None, description="Anything to keep with it.")
-    is_enabled: bool | None = Field(default=None, description="Whether its times count.")
+    tags: list[Word] | None = Field(default=None, max_length=100, description="Tags.")
+    metadata: dict[str, Any] | None = Field(default=None, description="Custom metadata.")
+    is_enabled: bool | None = Field(default=None, description="Whether the schedule is enabled.")
 
 
 class NewSchedule(ScheduleFields):
-    """A schedule to make."""
+    """Schedule to create."""
 
     model_config = examples(
         {
@@ -129,16 +155,16 @@ class NewSchedule(ScheduleFields):
     )
 
     name: str = Field(min_length=1, max_length=200, description="Unique within its tenant.")
-    job: str = Field(min_length=1, max_length=200, description="What it runs.")
-    tenant: str = Field(default="", max_length=200, description="Whose it is.")
+    job: str = Field(min_length=1, max_length=200, description="Job to run.")
+    tenant: str = Field(default="", max_length=200, description="Tenant.")
     template: str | None = Field(
-        default=None, min_length=1, max_length=200, description="A template's cron says when."
+        default=None, min_length=1, max_length=200, description="Timing template to use."
     )
     reason: Reason = None
 
 
 class ScheduleChanges(ScheduleFields):
-    """What is to be different; what is not sent stays."""
+    """Fields to change; others keep their values."""
 
     model_config = examples({"cron": "0 9 * * 1-5", "is_enabled": True})
 
@@ -147,7 +173,7 @@ class ScheduleChanges(ScheduleFields):
 
 
 class ScheduleAction(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "the shop is closed"})
 
@@ -155,7 +181,7 @@ class ScheduleAction(Body):
 
 
 class Revert(Body):
-    """Which edit to take back."""
+    """Edit to revert."""
 
     model_config = examples({"entry_id": 12, "reason": "the books close at two after all"})
 
@@ -189,9 +215,9 @@ class Pause(Body):
     model_config = examples({"reason": "migration", "until": "2026-03-08T11:00:00Z"})
 
     reason: Reason = None
-    until: Instant | None = Field(default=None, description="It goes on by itself then.")
+    until: Instant | None = Field(default=None, description="Resume automatically at this time.")
     seconds: float | None = Field(
-        default=None, gt=0, le=LONGEST, description="Or so long from now."
+        default=None, gt=0, le=LONGEST, description="Resume automatically after this many seconds."
     )
 
 
@@ -200,7 +226,10 @@ class Resumption(Body):
 
     model_config = examples({"catch_up": True})
 
-    catch_up: bool = Field(default=False, description="They count as missed: the policy decides.")
+    catch_up: bool = Field(
+        default=False,
+        description="Treat times skipped by the pause as missed; the catch-up policy applies.",
+    )
     reason: Reason = None
 
 
@@ -219,23 +248,27 @@ class Rescheduling(Body):
     model_config = examples({"at": "2026-03-08T11:00:00Z"}, {"seconds": 1800})
 
     at: Instant | None = Field(default=None, description="This instant.")
-    seconds: float | None = Field(default=None, ge=0, le=LONGEST, description="So long from now.")
+    seconds: float | None = Field(
+        default=None, ge=0, le=LONGEST, description="Delay from now, in seconds."
+    )
     reason: Reason = None
 
 
 class BackfillRequest(Body):
-    """A stretch of the past to run."""
+    """Past period to run."""
 
     model_config = examples(
         {"from_at": "2026-03-02T00:00:00Z", "until_at": "2026-03-09T00:00:00Z", "dry_run": True}
     )
 
-    from_at: Instant = Field(description="From here.")
-    until_at: Instant = Field(description="Up to here; not in the future.")
-    dry_run: bool = Field(default=False, description="Only say what would be done.")
-    rate: float | None = Field(default=None, gt=0, le=1_000_000, description="Most runs a minute.")
-    priority: int | None = Field(default=None, ge=0, le=9, description="Of these runs.")
-    again: bool = Field(default=False, description="Also times that have run already.")
+    from_at: Instant = Field(description="Start of the period.")
+    until_at: Instant = Field(description="End of the period; not in the future.")
+    dry_run: bool = Field(default=False, description="Report what would be done without doing it.")
+    rate: float | None = Field(
+        default=None, gt=0, le=1_000_000, description="Maximum runs per minute."
+    )
+    priority: int | None = Field(default=None, ge=0, le=9, description="Priority of these runs.")
+    again: bool = Field(default=False, description="Include times that already ran.")
     reason: Reason = None
 
 
@@ -244,11 +277,13 @@ class PreviewRequest(Timing):
 
     model_config = examples({"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 5})
 
-    count: int | None = Field(default=None, ge=1, le=1000, description="So many; default ten.")
-    after: Instant | None = Field(default=None, description="After this; default now.")
-    until: Instant | None = Field(default=None, description="Up to this.")
+    count: int | None = Field(
+        default=None, ge=1, le=1000, description="Number of times. Default: 10."
+    )
+    after: Instant | None = Field(default=None, description="Start after this time. Default: now.")
+    until: Instant | None = Field(default=None, description="End of the period.")
     viewer_zone: str | None = Field(
-        default=None, min_length=1, max_length=100, description="Also in this zone."
+        default=None, min_length=1, max_length=100, description="Also show times in this time zone."
     )
 
 
@@ -257,6 +292,6 @@ class NewTemplate(Body):
 
     model_config = examples({"cron": "0 9 * * 1-5", "description": "Monday to Friday at nine"})
 
-    cron: str = Field(min_length=1, max_length=1000, description="When.")
+    cron: str = Field(min_length=1, max_length=1000, description="Cron expression.")
     description: str = Field(default="", max_length=10_000, description="What it is for.")
     reason: Reason = None

@@ -28,29 +28,29 @@ TenantView = view(
     TenantInfo,
     "Tenant",
     {
-        "name": "Its name.",
+        "name": "Name.",
         "has_settings": "Whether anything differs from the defaults.",
-        "weight": "Its share of the workers beside other tenants.",
-        "max_waiting": "Most runs that it may have waiting; null: any number.",
-        "max_runs_per_day": "Most runs that it may enqueue a day (UTC).",
-        "max_bytes_per_day": "Most bytes of payloads that it may enqueue a day.",
-        "retention_days": "Its ended runs go after so many days, if not sooner.",
-        "failed_retention_days": "Its failed runs go after so many days, if not sooner.",
-        "is_paused": "Whether nothing of it starts.",
+        "weight": "Weight of its share of the workers among tenants.",
+        "max_waiting": "Maximum number of waiting runs; null: no limit.",
+        "max_runs_per_day": "Maximum runs enqueued per day (UTC).",
+        "max_bytes_per_day": "Maximum payload bytes enqueued per day.",
+        "retention_days": "Maximum days to keep its finished runs.",
+        "failed_retention_days": "Maximum days to keep its failed runs.",
+        "is_paused": "Whether the tenant is paused.",
         "paused_at": "Since when.",
-        "paused_by": "By whom.",
-        "pause_reason": "Why.",
-        "paused_until": "It goes on by itself then.",
+        "paused_by": "Who did it.",
+        "pause_reason": "Reason.",
+        "paused_until": "When it resumes automatically.",
         "description": "What somebody wrote about it.",
         "metadata": "What somebody keeps with it.",
-        "version": "Rises with each change of its settings.",
+        "version": "Incremented with each change of its settings.",
         "schedules": "How many schedules it has.",
-        "blocked": "Runs that wait for others.",
-        "scheduled": "Runs that wait for their time.",
-        "queued": "Runs that wait for a worker.",
+        "blocked": "Runs waiting for other runs.",
+        "scheduled": "Runs waiting for their start time.",
+        "queued": "Runs waiting for a worker.",
         "held": "Of those, how many something holds back.",
-        "running": "Runs that a worker has.",
-        "oldest_seconds": "How long the oldest has waited that a worker may take.",
+        "running": "Runs claimed by a worker.",
+        "oldest_seconds": "Age of the oldest run that a worker may take.",
         "counted_seconds": "How old the counts of open runs are.",
         "enqueued_today": "Runs enqueued today; counted where a quota asks for it.",
         "bytes_today": "Bytes of payloads enqueued today; counted where a quota asks for it.",
@@ -97,7 +97,7 @@ TenantRemovalView = view(
     "TenantRemoval",
     {
         "name": "The tenant.",
-        "is_done": "Whether all of it is gone. If not, ask again: it goes on.",
+        "is_done": "Whether the deletion is complete. If not, repeat the request.",
         "removed": "How many rows were removed by this request, by table.",
     },
     {"name": "acme", "is_done": True, "removed": {"open_runs": 3, "ended_runs": 5210}},
@@ -106,35 +106,35 @@ _MOST = 10**15
 
 
 class TenantChanges(Body):
-    """What is sent changes; null is the default."""
+    """Settings to change; null restores the default."""
 
     model_config = examples({"weight": 2, "max_waiting": 10_000, "reason": "they pay for it"})
 
     weight: float | None = Field(
-        default=None, ge=0.01, le=1000, description="Its share beside other tenants."
+        default=None, ge=0.01, le=1000, description="Weight of its share among tenants."
     )
     max_waiting: int | None = Field(
-        default=None, ge=0, le=10**9, description="Most runs that may wait."
+        default=None, ge=0, le=10**9, description="Maximum number of waiting runs."
     )
     max_runs_per_day: int | None = Field(
-        default=None, ge=0, le=10**12, description="Most runs that it may enqueue a day."
+        default=None, ge=0, le=10**12, description="Maximum runs enqueued per day."
     )
     max_bytes_per_day: int | None = Field(
-        default=None, ge=0, le=_MOST, description="Most bytes of payloads a day."
+        default=None, ge=0, le=_MOST, description="Maximum payload bytes enqueued per day."
     )
     retention_days: int | None = Field(
-        default=None, ge=1, le=36_500, description="Its ended runs go after that."
+        default=None, ge=1, le=36_500, description="Maximum days to keep its finished runs."
     )
     failed_retention_days: int | None = Field(
-        default=None, ge=1, le=36_500, description="Its failed runs go after that."
+        default=None, ge=1, le=36_500, description="Maximum days to keep its failed runs."
     )
-    description: str | None = Field(default=None, max_length=10_000, description="Words.")
+    description: str | None = Field(default=None, max_length=10_000, description="Description.")
     metadata: dict[str, Any] | None = Field(default=None, description="A JSON object.")
     reason: Reason = None
 
 
 class TenantAction(Body):
-    """Why."""
+    """Reason."""
 
     model_config = examples({"reason": "paid"})
 

@@ -44,26 +44,28 @@ Instant = Annotated[
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Reason = Annotated[
     str | None,
-    Field(max_length=2000, description="Why; the audit keeps it."),
+    Field(max_length=2000, description="Reason, recorded in the audit trail."),
 ]
-Why = Annotated[str | None, Query(max_length=2000, description="Why; the audit keeps it.")]
+Why = Annotated[
+    str | None, Query(max_length=2000, description="Reason, recorded in the audit trail.")
+]
 Payload = dict[str, Any]
 KeySeconds = Annotated[float, Field(ge=0, le=3_153_600_000)] | Literal["forever"] | None
 
-RunId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The id of a run.")]
-Limit = Annotated[
-    int, Query(ge=1, le=MOST_LISTED, description="Most that are listed; the rest comes by cursor.")
-]
+RunId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Run ID.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="Maximum number of items per page.")]
 Cursor = Annotated[
     str | None,
-    Query(max_length=2000, description="`next_cursor` of the page before, with the same filters."),
+    Query(
+        max_length=2000, description="`next_cursor` of the previous page; keep the same filters."
+    ),
 ]
-Tenant = Annotated[str, Query(max_length=200, description="Whose it is. Empty: nobody's own.")]
+Tenant = Annotated[str, Query(max_length=200, description="Tenant. Empty: no tenant.")]
 Metadata = Annotated[
     list[Annotated[str, StringConstraints(pattern="^[^:]+:", max_length=1000)]] | None,
     Query(
         max_length=20,
-        description="With this in its metadata: `team:billing`; may be repeated.",
+        description="Metadata key and value, e.g. `team:billing`; repeatable.",
         examples=["team:billing"],
     ),
 ]
@@ -71,7 +73,7 @@ PayloadField = Annotated[
     list[Annotated[str, StringConstraints(pattern="^[^:]+:", max_length=1000)]] | None,
     Query(
         max_length=20,
-        description="With this in the payload: `customer.id:7`; may be repeated.",
+        description="Payload field and value, e.g. `customer.id:7`; repeatable.",
         examples=["customer.id:7"],
     ),
 ]

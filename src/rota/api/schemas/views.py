@@ -82,10 +82,10 @@ def page(item: type[BaseModel], **more: Any) -> type[BaseModel]:
         f"{item.__name__}Page",
         __config__=ConfigDict(from_attributes=True),
         __doc__="One page of a list.",
-        items=(list[item], Field(description="In the order that was asked for.")),  # type: ignore[valid-type]
+        items=(list[item], Field(description="Items, in the requested order.")),  # type: ignore[valid-type]
         next_cursor=(
             str | None,
-            Field(description="Send it as `cursor` for the next page; null: this is the last one."),
+            Field(description="Pass it as `cursor` to get the next page; null on the last page."),
         ),
         **more,
     )
