@@ -18,12 +18,8 @@ from rota.api.state import AtDesk, Desk
 from rota.model.list_filters import CalendarOrder
 
 routes = router("calendars")
-CalendarName = Annotated[
-    str, Path(min_length=1, max_length=100, description="The name of a calendar.")
-]
-TemplateName = Annotated[
-    str, Path(min_length=1, max_length=200, description="The name of a template.")
-]
+CalendarName = Annotated[str, Path(min_length=1, max_length=100, description="Calendar name.")]
+TemplateName = Annotated[str, Path(min_length=1, max_length=200, description="Template name.")]
 
 
 @routes.get("/calendars", response_model=schemas.CalendarPage, operation_id="list_calendars")

@@ -18,7 +18,7 @@ from rota.api.state import AtDesk
 from rota.model.list_filters import JobOrder
 
 routes = router("jobs")
-JobName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a job.")]
+JobName = Annotated[str, Path(min_length=1, max_length=200, description="Job name.")]
 _ACTION: Any = {
     "response_model": schemas.JobView,
     "responses": problems(404, 409, *WITH_BODY),

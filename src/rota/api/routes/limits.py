@@ -15,7 +15,7 @@ from rota.api.state import AtDesk
 from rota.model.limit import LimitKind, LimitOrder
 
 routes = router("limits")
-LimitName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a limit.")]
+LimitName = Annotated[str, Path(min_length=1, max_length=200, description="Limit name.")]
 Tenant = Annotated[
     str, Query(max_length=200, description="Tenant of the limit; empty: the limit for all tenants.")
 ]

@@ -17,7 +17,7 @@ from rota.api.state import AtDesk, Desk
 from rota.model.list_filters import QueueOrder
 
 routes = router("queues")
-QueueName = Annotated[str, Path(min_length=1, max_length=100, description="The name of a queue.")]
+QueueName = Annotated[str, Path(min_length=1, max_length=100, description="Queue name.")]
 _ACTION: Any = {
     "response_model": schemas.QueueView,
     "responses": problems(404, 409, *WITH_BODY),

@@ -45,7 +45,7 @@ async def stream(
     request: Request,
     topics: Annotated[
         str | None,
-        Query(max_length=200, description=f"Of these, by commas: {', '.join(TOPICS)}."),
+        Query(max_length=200, description=f"Topics, comma-separated: {', '.join(TOPICS)}."),
     ] = None,
     last_event_id: Annotated[
         str | None, Header(max_length=100, description="Continue after this event.")

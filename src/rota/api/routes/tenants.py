@@ -19,7 +19,7 @@ from rota.api.state import AtDesk, Desk
 from rota.model.tenant import TenantOrder
 
 routes = router("tenants")
-TenantName = Annotated[str, Path(min_length=1, max_length=200, description="The name of a tenant.")]
+TenantName = Annotated[str, Path(min_length=1, max_length=200, description="Tenant name.")]
 # Of one request for a deletion.
 DELETE_SECONDS = 10.0
 _ACTION: Any = {

@@ -14,7 +14,7 @@ from rota.api.schemas.values import Why
 from rota.api.state import AtDesk
 
 routes = router("views")
-ViewName = Annotated[str, Path(min_length=1, max_length=100, description="The name of a view.")]
+ViewName = Annotated[str, Path(min_length=1, max_length=100, description="View name.")]
 
 
 @routes.get("/views", response_model=schemas.RunViewList, operation_id="list_views")

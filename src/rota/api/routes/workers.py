@@ -15,7 +15,7 @@ from rota.api.state import AtDesk
 from rota.model.list_filters import TimeOrder, WorkerStatus
 
 routes = router("workers")
-WorkerId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="The id of a worker.")]
+WorkerId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Worker ID.")]
 _ACTION: Any = {
     "response_model": schemas.WorkerView,
     "responses": problems(404, 409, *WITH_BODY),
@@ -26,8 +26,8 @@ _ACTION: Any = {
 async def list_workers(
     desk: AtDesk,
     gone: Annotated[bool, Query(description="Include workers that shut down cleanly.")] = False,
-    status: Annotated[WorkerStatus | None, Query(description="With this status.")] = None,
-    host: Annotated[str | None, Query(max_length=300, description="On this host.")] = None,
+    status: Annotated[WorkerStatus | None, Query(description="Only with this status.")] = None,
+    host: Annotated[str | None, Query(max_length=300, description="Only on this host.")] = None,
     order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,

@@ -231,10 +231,10 @@ RunCountsView = view(
     RunCounts,
     "RunCounts",
     {
-        "runs": "How many fit.",
-        "is_exact": "Whether that is all of them; else at least so many.",
+        "runs": "Number of matching runs.",
+        "is_exact": "Whether the count is exact; otherwise it is a lower bound.",
         "groups": "By job and state.",
-        "cursor": "Where counting would go on.",
+        "cursor": "Cursor to continue counting.",
     },
     {
         "runs": 412,

@@ -27,7 +27,7 @@ ErrorGroupView = view(
     ErrorGroup,
     "ErrorGroup",
     {
-        "id": "The same for the same kind of failure, on every machine.",
+        "id": "Error group ID; stable across machines.",
         "error_type": "Class of the exception.",
         "error": "The last message.",
         "file": "File in the application's code; null if none.",
@@ -37,18 +37,18 @@ ErrorGroupView = view(
         "standing": "`new` for a day, then `known`; `handled`; `back` if it recurred after "
         "being handled or after a week of silence; `quiet` after a week of "
         "silence.",
-        "first_seen_at": "When it happened first.",
-        "last_seen_at": "When it happened last.",
-        "failures": "How often it happened.",
+        "first_seen_at": "First failure.",
+        "last_seen_at": "Last failure.",
+        "failures": "Number of failures.",
         "runs": "Number of runs that failed permanently with it.",
-        "recent_failures": "How often in the range.",
-        "recent_runs": "How many runs in the range.",
-        "share": "Of all failures in the range, 0 to 1.",
-        "counts": "Failures in equal steps of the range, the last one up to now.",
-        "last_run_id": "The run that had it last.",
+        "recent_failures": "Number of failures in the period.",
+        "recent_runs": "Number of runs in the period.",
+        "share": "Share of all failures in the period, 0 to 1.",
+        "counts": "Failures in equal intervals of the period, up to now.",
+        "last_run_id": "Run that failed with it last.",
         "returned_at": "When it last recurred after a week of silence.",
-        "quiet_since": "When it had happened before that.",
-        "handled_at": "When somebody last handled it.",
+        "quiet_since": "Last failure before that.",
+        "handled_at": "When it was last handled.",
         "handled_by": "Who did it.",
         "handled_reason": "Reason.",
     },
@@ -59,21 +59,21 @@ ErrorGroupPage = page(
     ErrorGroupView,
     standings=(
         dict[str, int],
-        Field(description="How many groups of the filter there are, by standing."),
+        Field(description="Number of matching groups by standing."),
     ),
     since=(datetime, Field(description="Start of the counted period.")),
-    failures=(int, Field(description="All failures of the filter in the range.")),
+    failures=(int, Field(description="All matching failures in the period.")),
 )
 ShareView = view(
     Share,
     "Share",
-    {"value": "Of the field.", "runs": "How many of the runs have it."},
+    {"value": "Value of the field.", "runs": "Number of runs with this value."},
     {"value": "lamp", "runs": 311},
 )
 TraitView = view(
     Trait,
     "Trait",
-    {"name": "`job`, `worker` or `payload.<field>`.", "shares": "The commonest values."},
+    {"name": "`job`, `worker` or `payload.<field>`.", "shares": "Most common values."},
     {"name": "payload.product", "shares": [{"value": "lamp", "runs": 311}]},
     shares=list[ShareView],  # type: ignore[valid-type]
 )
@@ -83,9 +83,9 @@ ErrorDetailsView = view(
     {
         "group": "The group.",
         "since": "Start of the counted period.",
-        "traceback": "Of the last failure that has one.",
+        "traceback": "Traceback of the last failure that has one.",
         "traits": "What its last failed runs have in common.",
-        "looked_at": "How many of them were looked at.",
+        "looked_at": "Number of runs examined.",
     },
     {
         "group": _EXAMPLE,

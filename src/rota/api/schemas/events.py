@@ -29,12 +29,12 @@ EventView = view(
         "at": "When it was emitted.",
         "payload": "Payload passed to the jobs.",
         "key": "Idempotency key.",
-        "actor": "The application's user, if it said so.",
+        "actor": "User of the application, if given.",
         "role": "The role of the database that emitted it.",
         "source": "Where it came from: a table, a hook, a webhook, a run.",
-        "metadata": "What its runs carry along.",
-        "duplicate_of": "The event with this key that came first.",
-        "deliveries": "One for each job that was bound to it: its run, or why it has none.",
+        "metadata": "Metadata passed on to its runs.",
+        "duplicate_of": "First event with this key.",
+        "deliveries": "One entry for each bound job: its run, or why there is none.",
         "outcome": "started, debounced, throttled, unbound (no job bound), filtered, duplicate.",
     },
     _EVENT,
@@ -84,7 +84,7 @@ class NewEvent(Body):
         "starts.",
     )
     hook: str | None = Field(
-        default=None, min_length=1, max_length=200, description="What part of a program sends it."
+        default=None, min_length=1, max_length=200, description="Part of the program that sends it."
     )
 
 
@@ -96,7 +96,7 @@ class Emitted(Body):
     )
 
     event_id: int = Field(description="Event ID.")
-    runs: list[Enqueued] = Field(description="One for each job that is bound to it.")
+    runs: list[Enqueued] = Field(description="Runs, one for each bound job.")
 
 
 WatchView = view(
@@ -105,15 +105,16 @@ WatchView = view(
     {
         "id": "ID.",
         "tenant": "Tenant of its events, unless a column holds it.",
-        "table_name": "The table, as it was called when the watch began.",
-        "event": "Its events are called so, with the operation after a dot.",
-        "operations": "Which of insert, update and delete count.",
-        "update_of": "An update counts if one of these columns changed; null: always.",
-        "columns": "Which columns are told; null: all.",
-        "condition": "Which rows count; null: all.",
+        "table_name": "Table name when the watch was created.",
+        "event": "Event name, followed by a dot and the operation.",
+        "operations": "Operations watched: insert, update, delete.",
+        "update_of": "Updates emit an event only if one of these columns changed; null: "
+"always.",
+        "columns": "Columns included in the payload; null: all.",
+        "condition": "SQL condition on the row; null: all rows.",
         "tenant_column": "Column that holds the tenant of each row.",
         "created_at": "Start time.",
-        "created_by": "Who began it.",
+        "created_by": "Who created it.",
         "drift": "Where the database differs from what was installed.",
     },
     {
@@ -128,12 +129,13 @@ ReplayedView = view(
     Replayed,
     "Replayed",
     {
-        "events": "How many match.",
-        "started": "How many runs were started, or would be.",
-        "joined": "How many got the run of another event: the job bundles bursts.",
-        "delivered_before": "How many the job got before.",
-        "filtered": "How many do not fit the job's filters.",
-        "held": "How many another transaction holds; try those again.",
+        "events": "Number of matching events.",
+        "started": "Number of runs started, or that would be.",
+        "joined": "Number of events that joined the run of another event (debounce or "
+"throttle).",
+        "delivered_before": "Number of events already delivered to the job.",
+        "filtered": "Number of events that do not match the job's filters.",
+        "held": "Number of events locked by another transaction; try them again.",
         "is_dry_run": "Whether they were only counted.",
     },
     {
@@ -149,9 +151,9 @@ RefusalView = view(
         "hook": "The webhook.",
         "reason": "Why it was refused.",
         "address": "Where it came from.",
-        "minute": "In which minute.",
-        "refusals": "How many in it.",
-        "last_at": "When the last of them came.",
+        "minute": "Minute.",
+        "refusals": "Number of refusals in that minute.",
+        "last_at": "Time of the last one.",
     },
     {
         "hook": "stripe", "reason": "signature", "address": "192.0.2.7", "minute": _AT,
@@ -170,7 +172,7 @@ class ReplayRequest(Body):
     job: _Text = Field(description="Job to deliver the events to.")
     event: _Text | None = Field(default=None, description="Event name or pattern, e.g. order.*")
     ids: list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None = Field(
-        default=None, min_length=1, max_length=1000, description="These."
+        default=None, min_length=1, max_length=1000, description="Event IDs."
     )
     since: Instant | None = Field(default=None, description="At this time or later.")
     until: Instant | None = Field(default=None, description="Before this time.")
@@ -214,4 +216,4 @@ class Unwatched(Body):
 
     model_config = examples({"ids": [1]})
 
-    ids: list[int] = Field(description="The numbers of the watches.")
+    ids: list[int] = Field(description="Watch IDs.")

@@ -10,9 +10,9 @@ HitView = view(
     "Hit",
     {
         "kind": "run, schedule, job, queue or worker.",
-        "name": "What it is asked for by: the id of a run or a worker, else its name.",
+        "name": "Identifier: the ID of a run or worker, otherwise the name.",
         "tenant": "Tenant.",
-        "text": "How people know it.",
+        "text": "Display text.",
         "detail": "The job of a run or a schedule, the queue of a job, the host of a worker.",
         "state": "Current state.",
     },

@@ -54,8 +54,8 @@ JobView = view(
         "is_enabled": "Whether the job is enabled.",
         "application": "The application that declares it.",
         "code": "Latest definition in the code.",
-        "edited": "Which fields an operator has changed: who and when.",
-        "deleted_from_code_at": "Since when no code declares it.",
+        "edited": "Fields changed by an operator, with who and when.",
+        "deleted_from_code_at": "When it was removed from the code.",
         "version": "Incremented with each change; also the ETag.",
         "events": "Events that start it: names and patterns.",
         "event_filters": "Payload filters by event.",
@@ -63,11 +63,11 @@ JobView = view(
         "run.",
         "strategies": "Ways the job is started.",
         "log_level": "Minimum level of stored log lines; null: as configured.",
-        "retention": "How long its runs and lines are kept; null: as configured.",
+        "retention": "Retention of its runs and logs; null: as configured.",
         "kind": "python, sql or flow.",
-        "function_name": "Of a SQL job: the function, or procedure, that it calls.",
-        "run_as": "Of a SQL job: the role that it runs as; null: the workers'.",
-        "transaction_mode": "Of a SQL job: whole, or none for a procedure that commits itself.",
+        "function_name": "SQL jobs: function or procedure to call.",
+        "run_as": "SQL jobs: role it runs as; null: the workers' role.",
+        "transaction_mode": "SQL jobs: whole, or none for a procedure that commits by itself.",
         "is_system": "Whether it is one of Rota's own.",
     },
     JOB_EXAMPLE,
@@ -80,11 +80,11 @@ DriftView = view(
     {
         "kind": "What differs: a job or a schedule.",
         "name": "Name.",
-        "job": "The job that it belongs to.",
+        "job": "Job it belongs to.",
         "field": "The field; null: all of it.",
-        "change": "What a sync does about it.",
-        "code": "What the code says.",
-        "stored": "What the database says.",
+        "change": "What a sync would do.",
+        "code": "Value in the code.",
+        "stored": "Value in the database.",
         "changed_by": "Who changed it.",
         "changed_at": "When it was changed.",
     },
@@ -111,13 +111,19 @@ class Kept(Body):
 
     model_config = examples({"days": 90, "failed_days": 365})
 
-    days: _Days | None = Field(default=None, description="Runs so young.")
-    count: _Count | None = Field(default=None, description="The newest so many runs.")
-    failed_days: _Days | None = Field(default=None, description="Failed runs so young.")
-    failed_count: _Count | None = Field(default=None, description="So many failed runs.")
-    log_days: _Days | None = Field(default=None, description="Lines so young.")
-    log_count: _Count | None = Field(default=None, description="The newest so many lines.")
-    failed_log_days: _Days | None = Field(default=None, description="Lines of failed runs.")
+    days: _Days | None = Field(default=None, description="Days to keep runs.")
+    count: _Count | None = Field(default=None, description="Number of newest runs to keep.")
+    failed_days: _Days | None = Field(default=None, description="Days to keep failed runs.")
+    failed_count: _Count | None = Field(
+        default=None, description="Number of newest failed runs to keep."
+    )
+    log_days: _Days | None = Field(default=None, description="Days to keep log lines.")
+    log_count: _Count | None = Field(
+        default=None, description="Number of newest log lines to keep."
+    )
+    failed_log_days: _Days | None = Field(
+        default=None, description="Days to keep log lines of failed runs."
+    )
 
 
 class JobChanges(Body):
@@ -150,19 +156,21 @@ class JobChanges(Body):
     )
     event_delivery: dict[str, Any] | None = Field(
         default=None,
-        description="How bursts of events are bundled: debounce_seconds (with longest_seconds) or"
-        " throttle_seconds, and the template of a key; null: each starts a run.",
+        description="Debounce or throttle events: debounce_seconds (with longest_seconds) or "
+        "throttle_seconds, and a key template; null: every event starts a run.",
     )
     log_level: Literal["debug", "info", "warning", "error", "critical"] | None = Field(
         default=None, description="Minimum level of stored log lines; null: as configured."
     )
     retention: Kept | None = Field(
         default=None,
-        description="How long its runs and lines are kept; null: as configured. A longer time for"
-        " runs holds for those that end from now on.",
+        description="Retention of its runs and logs; null: as configured. A longer retention "
+        "applies to runs that finish from now on.",
     )
     reset: list[Editable] = Field(
-        default_factory=list, max_length=100, description="Back to what the code says."
+        default_factory=list,
+        max_length=100,
+        description="Fields to reset to the values in the code.",
     )
     reason: Reason = None
 
@@ -186,7 +194,9 @@ class SyncRequest(Body):
     model_config = examples({"force": ["send_welcome"]})
 
     force: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
-        default_factory=list, max_length=1000, description="Jobs that shall be as the code says."
+        default_factory=list,
+        max_length=1000,
+        description="Jobs to reset to the code, overwriting operator changes.",
     )
 
 

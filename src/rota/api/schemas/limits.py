@@ -72,9 +72,9 @@ LimitView = view(
         "waiting": "Runs waiting for a slot, counted up to 10,000.",
         "keys": "Number of counters.",
         "full": "Number of full counters.",
-        "admitted": "How many runs it has let through since its counters were made.",
+        "admitted": "Number of runs admitted since its counters were created.",
         "is_declared": "Whether the code declares it.",
-        "is_edited": "Whether an operator's values hold instead of the code's.",
+        "is_edited": "Whether an operator has overridden the code.",
         "updated_at": "When it was changed last.",
         "updated_by": "Who did it.",
     },
@@ -101,9 +101,9 @@ LimitRunView = view(
         "job": "Its job.",
         "queue": "Its queue.",
         "state": "Its state.",
-        "value": "Under which value of the key.",
-        "since": "Since when it runs or waits.",
-        "worker": "Which worker has it.",
+        "value": "Value of the key.",
+        "since": "Since when it has been running or waiting.",
+        "worker": "Worker that has it.",
     },
     _RUN,
 )
@@ -129,7 +129,9 @@ class SetLimit(Body):
 
     model_config = examples({"queue": "mail", "cap": 5, "reason": "the provider asked for it"})
 
-    kind: LimitKind | None = Field(None, description="What it counts; `concurrency` if new.")
+    kind: LimitKind | None = Field(
+        None, description="Kind of limit. Default for a new limit: `concurrency`."
+    )
     cap: int | None = Field(
         None, ge=0, le=MOST, description="Maximum number of runs. 0: nothing starts."
     )
@@ -169,7 +171,7 @@ class UnblockLimit(Body):
     model_config = examples({"value": "order:7", "reason": "mended by hand"})
 
     value: str | None = Field(
-        None, max_length=300, description="Only the counter of this value; null: all of them."
+        None, max_length=300, description="Unblock only the counter with this value; null: all."
     )
     reason: Reason = None
 
@@ -179,12 +181,12 @@ class LimitAnswer(Body):
 
     model_config = examples({"answer": "removed"})
 
-    answer: str = Field(description="`removed`, or `reset`: the code's values hold again.")
+    answer: str = Field(description="`removed`, or `reset`: the code's values apply again.")
 
 
 class Unblocked(Body):
-    """How many counters go on."""
+    """Number of unblocked counters."""
 
     model_config = examples({"unblocked": 1})
 
-    unblocked: int = Field(description="How many counters go on.")
+    unblocked: int = Field(description="Number of unblocked counters.")

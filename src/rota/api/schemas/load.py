@@ -16,7 +16,7 @@ _SUGGESTION = {"at": "08:00", "jitter_seconds": 180.0, "schedules": ["digest", "
 DayView = view(
     Day,
     "SimulatedDay",
-    {"day": "A local day.", "hours": "How many runs start in each of its hours."},
+    {"day": "A local day.", "hours": "Number of runs that start in each hour."},
     _DAY,
 )
 PileUpView = view(
@@ -34,11 +34,11 @@ OverlapView = view(
     PredictedOverlap,
     "PredictedOverlap",
     {
-        "schedule": "Whose runs.",
+        "schedule": "Schedule.",
         "gap_seconds": "The shortest time between two of them.",
-        "avg_duration_ms": "How long they have taken.",
-        "max_duration_ms": "How long the longest has taken.",
-        "is_usual": "Whether it happens always, or at times.",
+        "avg_duration_ms": "Average duration.",
+        "max_duration_ms": "Longest duration.",
+        "is_usual": "Whether it happens always or only sometimes.",
     },
     _OVERLAP,
 )
@@ -47,7 +47,7 @@ SuggestionView = view(
     "Suggestion",
     {
         "at": "The pile-up.",
-        "jitter_seconds": "A jitter that would spread it.",
+        "jitter_seconds": "Jitter that would spread it.",
         "schedules": "For these.",
     },
     _SUGGESTION,
@@ -56,7 +56,7 @@ _LEFT_OUT = {"schedule": "report", "reason": "calendar 'de': timezone must be a 
 LeftOutView = view(
     LeftOut,
     "LeftOut",
-    {"schedule": "Which.", "reason": "What of its timing or calendar cannot be followed."},
+    {"schedule": "Which.", "reason": "Why its timing or calendar cannot be computed."},
     _LEFT_OUT,
 )
 LoadView = view(
@@ -66,12 +66,12 @@ LoadView = view(
         "from_at": "Start of the period.",
         "until_at": "End of the period.",
         "timezone": "Time zone of the days and times.",
-        "total": "Runs in all.",
+        "total": "Total runs.",
         "days": "By day and hour.",
         "pile_ups": "Minutes in which many start.",
         "overlaps": "Schedules whose runs take longer than the time between them.",
-        "suggestions": "What would help.",
-        "left_out": "Schedules that cannot be followed, and are not counted.",
+        "suggestions": "Suggestions.",
+        "left_out": "Schedules whose timing cannot be computed; not counted.",
     },
     {
         "from_at": "2026-03-09T00:00:00Z",

@@ -24,7 +24,7 @@ _COMING: dict[str, Any] = {
 QueueRateView = view(
     QueueRate,
     "QueueRate",
-    {"queue": "The queue.", "per_second": "Attempts that end in it each second."},
+    {"queue": "The queue.", "per_second": "Attempts finished per second."},
     _RATE,
     queue=QueueView,
 )
@@ -35,9 +35,9 @@ RunningRunView = view(
         "id": "The run.",
         "job": "Job.",
         "queue": "Where it came from.",
-        "worker": "Who has it.",
+        "worker": "Worker that has it.",
         "attempt": "Which attempt it is.",
-        "started_at": "Since when it runs.",
+        "started_at": "Since when it has been running.",
         "progress": "Reported progress, from 0 to 1.",
         "message": "Progress message.",
     },
@@ -49,8 +49,8 @@ FailingJobView = view(
     {
         "job": "The job.",
         "failures": "Attempts that failed, timed out or were lost.",
-        "attempts": "Attempts in all.",
-        "last_error": "Why the last one failed.",
+        "attempts": "Total attempts.",
+        "last_error": "Error of the last failure.",
     },
     _FAILING,
 )
@@ -72,7 +72,7 @@ OverviewView = view(
     {
         "at": "Current time of the database's clock.",
         "queues": "All queues, largest backlog first.",
-        "workers": "All workers that have not left, the newest first.",
+        "workers": "All workers that have not shut down, newest first.",
         "running": "Longest-running attempts.",
         "failing": "Jobs with recent failures, worst first.",
         "schedules": "Schedules due next.",

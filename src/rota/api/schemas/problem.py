@@ -13,9 +13,9 @@ from rota.api.errors import MEDIA_TYPE
 class FieldProblem(BaseModel):
     """An invalid value."""
 
-    field: str = Field(description="Where it is: `priority`, `tags[0]`, `filter.states[1]`.")
-    code: str = Field(description="What is wrong, for programs.")
-    message: str = Field(description="What is wrong, for people.")
+    field: str = Field(description="Path of the value: `priority`, `tags[0]`, `filter.states[1]`.")
+    code: str = Field(description="Machine-readable code.")
+    message: str = Field(description="Human-readable message.")
 
 
 class Problem(BaseModel):
@@ -35,11 +35,11 @@ class Problem(BaseModel):
         }
     )
 
-    type: str = Field(description="A name for this kind of problem.")
-    title: str = Field(description="The words of the HTTP status.")
+    type: str = Field(description="Identifier of the kind of problem.")
+    title: str = Field(description="HTTP status phrase.")
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="What is wrong here.")
-    code: str = Field(description="The kind of problem, for programs; the end of `type`.")
+    code: str = Field(description="Machine-readable code of the problem; the last part of `type`.")
     field: str | None = Field(default=None, description="Name of the invalid field.")
     hint: str | None = Field(default=None, description="What to do about it.")
     errors: list[FieldProblem] | None = Field(default=None, description="All invalid values.")

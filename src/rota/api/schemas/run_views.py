@@ -18,9 +18,9 @@ RunViewView = view(
     RunView,
     "RunView",
     {
-        "name": "What it is called.",
-        "query": "The filter, as the address of the list of runs says it.",
-        "created_by": "Who has saved it.",
+        "name": "Name.",
+        "query": "Filter, as in the page URL of the list of runs.",
+        "created_by": "Who saved it.",
         "created_at": "When it was saved.",
     },
     _EXAMPLE,
@@ -41,6 +41,6 @@ class NewRunView(Body):
     model_config = examples({"query": "state=failed&since=24h"})
 
     query: str = Field(
-        min_length=1, max_length=4000, description="As the address of the list of runs says it."
+        min_length=1, max_length=4000, description="Filter, as in the page URL of the list of runs."
     )
     reason: Reason = None

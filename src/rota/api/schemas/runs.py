@@ -75,8 +75,8 @@ RunPage = page(
     searched_to=(
         datetime | None,
         Field(
-            description="A search that took too long stopped here: there may be runs on the next "
-            "page even if this one is empty."
+            description="Where a search that reached its time limit stopped: the next page may "
+            "have runs even if this one is empty."
         ),
     ),
 )
@@ -103,7 +103,7 @@ AttemptView = view(
         "error_type": "Error type.",
         "error": "The error.",
         "traceback": "Traceback.",
-        "is_redelivery": "Whether an attempt before it was lost with its worker.",
+        "is_redelivery": "Whether an earlier attempt was lost with its worker.",
         "is_spent": "Whether it counts against `max_attempts`; null while it runs.",
     },
     ATTEMPT_EXAMPLE,
@@ -124,9 +124,9 @@ LogLineView = view(
         "worker": "Where it was written.",
         "level": "debug, info, warning, error or critical.",
         "message": "The text.",
-        "fields": "What was given beside the text.",
+        "fields": "Structured fields.",
         "job": "The job of the run.",
-        "tenant": "Whose run it is.",
+        "tenant": "Tenant of the run.",
     },
     LINE_EXAMPLE,
 )
@@ -134,7 +134,7 @@ LogPage = page(
     LogLineView,
     searched_back_to=(
         datetime | None,
-        Field(description="Everything newer was read; the search goes on from here."),
+        Field(description="How far back the search got; it continues from here."),
     ),
 )
 HandledView = view(
@@ -148,11 +148,11 @@ RunDetailsView = view(
     "RunDetails",
     {
         "run": "The run.",
-        "attempts": "Its attempts, the first one first.",
-        "logs": "Its last log lines, in their order.",
-        "isolation": "If a worker was lost with it: whether it waits to be run apart, or where "
-        "that is done, in a process of its own or in its worker's.",
-        "handled": "Of one that failed for good: who has seen to it, or to all of its group.",
+        "attempts": "Its attempts, first one first.",
+        "logs": "Its most recent log lines, in order.",
+        "isolation": "If a worker was lost with it: whether it waits to run in isolation, or "
+        "where it does, in a separate process or in its worker's.",
+        "handled": "Dead letters: who handled it, or its error group.",
     },
     {
         "run": RUN_EXAMPLE,
@@ -230,7 +230,7 @@ class Enqueued(Body):
 
     model_config = examples({"run_id": 42, "job": "send_welcome", "is_duplicate": False})
 
-    run_id: int = Field(description="Its id.")
+    run_id: int = Field(description="Run ID.")
     job: str = Field(description="Job.")
     is_duplicate: bool = Field(
         description="Whether an existing run with the same key was returned."
@@ -269,7 +269,7 @@ class Retrial(Body):
 
     model_config = examples({"payload": {"user_id": 8}, "reason": "wrong user"})
 
-    payload: Payload | None = Field(default=None, description="Instead of the one that failed.")
+    payload: Payload | None = Field(default=None, description="Replacement payload.")
     delay_seconds: float | None = Field(
         default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
     )

@@ -19,7 +19,11 @@ class Requirement(Body):
 
     name: str = Field(min_length=1, max_length=200, description="A job or a schedule.")
     within_seconds: float | None = Field(
-        default=None, gt=0, le=LONGEST, description="So long ago at most; null: at its last run."
+        default=None,
+        gt=0,
+        le=LONGEST,
+        description="Maximum age of the success, in seconds; null: the last run must have "
+        "succeeded.",
     )
 
 
@@ -168,7 +172,7 @@ class ScheduleChanges(ScheduleFields):
 
     model_config = examples({"cron": "0 9 * * 1-5", "is_enabled": True})
 
-    job: str | None = Field(default=None, min_length=1, max_length=200, description="Another job.")
+    job: str | None = Field(default=None, min_length=1, max_length=200, description="New job.")
     reason: Reason = None
 
 
@@ -238,7 +242,9 @@ class Trigger(Body):
 
     model_config = examples({"payload": {"user_id": 8}})
 
-    payload: Payload | None = Field(default=None, description="Instead of the schedule's.")
+    payload: Payload | None = Field(
+        default=None, description="Payload for this run. Default: the schedule's."
+    )
     reason: Reason = None
 
 

@@ -77,9 +77,7 @@ PayloadField = Annotated[
         examples=["customer.id:7"],
     ),
 ]
-ScheduleName = Annotated[
-    str, Path(min_length=1, max_length=200, description="The name of a schedule.")
-]
+ScheduleName = Annotated[str, Path(min_length=1, max_length=200, description="Schedule name.")]
 
 
 def read_metadata(given: list[str] | None) -> dict[str, str] | None:
