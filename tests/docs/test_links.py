@@ -46,10 +46,11 @@ def test_loops_in_the_architecture_are_all_there_are() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("## Loops of a worker")[2].partition("\n**")[0]
     runtime = ROOT / "src" / "rota" / "runtime"
-    loops = {path.name for path in runtime.glob("*.py") if "(Loop)" in path.read_text()}
-    named = set(re.findall(r"`(\w+\.py)`", table))
+    files = {path.relative_to(runtime).as_posix(): path for path in runtime.rglob("*.py")}
+    loops = {name for name, path in files.items() if "(Loop)" in path.read_text()}
+    named = set(re.findall(r"`([\w/]+\.py)`", table))
     assert loops <= named
-    assert all((runtime / name).exists() for name in named)
+    assert named <= set(files)
 
 
 def test_every_page_is_linked() -> None:
