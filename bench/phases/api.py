@@ -54,6 +54,8 @@ def addresses(ended: int) -> list[Address]:
         "logs", "logs?job=job7", "logs?text=sending", "logs?text=nothing", "logs?level=error",
         f"runs/{ended // 2}", f"runs/{ended // 2 // 200 * 200}/details",
         f"runs/{ended // 200 * 200}/logs", "clock", "overview", "retention/plan",
+        f"why?subject={ended // 2}", "why?subject=schedule7", "why?subject=job7",
+        "why?subject=queue3",
     ]  # fmt: skip
     found = [Address(f"/api/v1/runs?{query}".rstrip("?")) for query in runs]
     found.append(Address("/api/v1/runs", 24))
