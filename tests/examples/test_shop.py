@@ -84,8 +84,9 @@ async def test_an_empty_shelf_snoozes_and_calls_the_supplier_once(
     shop: Any, conn: psycopg.Connection[Any]
 ) -> None:
     conn.execute("UPDATE shop.stock SET pieces = 0")
-    for order in (1, 2):
-        await shop.pack_parcel.enqueue(order, "Ada", "lamp")
+    # Of two branches: each has one packing table.
+    for order, branch in ((1, "north"), (2, "south")):
+        await shop.pack_parcel.options(tenant=branch).enqueue(order, "Ada", "lamp")
     await drain(shop.app)
     snoozed = "SELECT count(DISTINCT run_id) FROM rota.attempts WHERE state = 'snoozed'"
     assert conn.execute(snoozed).fetchone() == (2,)
