@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, Unpack, overload
 
 from typing_extensions import ParamSpec
 
@@ -74,38 +74,30 @@ class Job(BoundJob[P, R]):
         return self.definition.function(*args, **kwargs)
 
 
-# What a declared job is for type checkers: which arguments a direct call takes, and what it
-# returns, depends on the handler. At run time all of them are `Job`.
+if TYPE_CHECKING:
+    # A direct call takes and returns what the handler does. At run time all of them are `Job`.
 
+    class AsyncJob(Job[P, R]):
+        """Of an `async def` without a context."""
 
-class AsyncJob(Job[P, R]):
-    """Of an `async def` without a context."""
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]: ...
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        raise NotImplementedError
+    class AsyncContextJob(Job[P, R]):
+        """Of an `async def` that takes a context first."""
 
+        def __call__(
+            self, context: Context, /, *args: P.args, **kwargs: P.kwargs
+        ) -> Coroutine[Any, Any, R]: ...
 
-class AsyncContextJob(Job[P, R]):
-    """Of an `async def` that takes a context first."""
+    class SyncJob(Job[P, R]):
+        """Of a `def` without a context."""
 
-    def __call__(
-        self, context: Context, /, *args: P.args, **kwargs: P.kwargs
-    ) -> Coroutine[Any, Any, R]:
-        raise NotImplementedError
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
+    class SyncContextJob(Job[P, R]):
+        """Of a `def` that takes a context first."""
 
-class SyncJob(Job[P, R]):
-    """Of a `def` without a context."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        raise NotImplementedError
-
-
-class SyncContextJob(Job[P, R]):
-    """Of a `def` that takes a context first."""
-
-    def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        raise NotImplementedError
+        def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 class Declare(Protocol):
