@@ -13,7 +13,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from rota.config.settings import Settings, Shown
+from rota.config.sections.shown import Shown
+from rota.config.settings import Settings
 from rota.errors import ConfigError, UnknownOption
 
 # The sections by name: one TOML table, and one attribute of Config, each.

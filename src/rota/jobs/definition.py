@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from rota.config import Config
-from rota.config.settings import Level
+from rota.config.sections.shown import Level
 from rota.errors import JobError, PayloadError
 from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from rota.config.settings import RetentionSettings
+from rota.config.sections.retention import RetentionSettings
 from rota.errors import WrongState
 from rota.model.retention import Retention, RetentionItem, RetentionResult
 from rota.store.log_retention import LogPruning

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rota.config.settings import RetentionSettings
+from rota.config.sections.retention import RetentionSettings
 from rota.model.event import delivery_words
 from rota.model.job import JobInfo
 from rota.model.job_edits import Edit

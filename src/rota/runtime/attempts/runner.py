@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rota.config import Config
-from rota.config.settings import WorkerSettings
+from rota.config.sections.worker import WorkerSettings
 from rota.errors import AttemptTimeout, LeaseLost, PayloadError
 from rota.executors.process import FINISHED, Wear
 from rota.executors.remote import ChildDied

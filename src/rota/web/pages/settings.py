@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from rota.config import Config, describe
 from rota.config.catalogue import Setting
-from rota.config.settings import RetentionSettings
+from rota.config.sections.retention import RetentionSettings
 from rota.model.job import JobInfo
 from rota.model.retention import RetentionResult
 from rota.model.words import plural

@@ -1,0 +1,3 @@
+"""The sections of rota.toml, one a file."""
+
+from __future__ import annotations
