@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import rota
-from rota.admin.face import AsyncFace
-from rota.admin.faces import Faces
+from rota.admin.app_commands import CommandSets
+from rota.admin.commands import AsyncCommands
 
 
-def faces_of(app: rota.App) -> dict[str, AsyncFace]:
-    names = [name for name, it in vars(Faces).items() if isinstance(it, cached_property)]
+def faces_of(app: rota.App) -> dict[str, AsyncCommands]:
+    names = [name for name, it in vars(CommandSets).items() if isinstance(it, cached_property)]
     found = {name: getattr(app, name) for name in ["runs", *names]}
-    assert all(isinstance(it, AsyncFace) for it in found.values())
+    assert all(isinstance(it, AsyncCommands) for it in found.values())
     return found

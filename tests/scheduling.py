@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rota.runtime.duties.scheduler import Scheduler
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from tests.engine import Engine, Row
 
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)  # a Monday

@@ -19,8 +19,8 @@ import uvloop
 
 from bench.programs.marks import mark, numbers, ready
 from rota.jobs.options import NO_OPTIONS
-from rota.store.ends import Ends
 from rota.store.migrate import migrate
+from rota.store.pipeline.ends import Ends
 from rota.store.statements import Statements
 
 BATCH, BULK, WARM_UP, JOB = 500, 10_000, 200, "noop"

@@ -27,7 +27,7 @@ def start_to_prepare() -> tuple[subprocess.Popen[bytes], int]:
 def main() -> None:
     preparing, ready = start_to_prepare()
     # Takes about as long as what is waited for.
-    for name in ("rota.api.serve", "rota.web", "rota.cli.worker"):
+    for name in ("rota.api.serve", "rota.web", "rota.cli.workers.worker"):
         import_module(name)
     from rota.cli.main import main as command_line
 

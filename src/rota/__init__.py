@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rota.admin.tenant_handle import Tenant
+    from rota.admin.tenants.handle import Tenant
     from rota.app import App
     from rota.config import Config
     from rota.errors import (
@@ -243,7 +243,7 @@ _HOMES = {
     "Stats": "rota.model.stats",
     "Strategy": "rota.model.states",
     "TemplateNotFound": "rota.errors",
-    "Tenant": "rota.admin.tenant_handle",
+    "Tenant": "rota.admin.tenants.handle",
     "TenantInfo": "rota.model.tenant",
     "TenantNotFound": "rota.errors",
     "TimingError": "rota.errors",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import psycopg
 
 from rota import __version__
-from rota.admin.declared_queues import DeclaredQueues
-from rota.admin.declared_schedules import DeclaredSchedules
-from rota.admin.faces import Faces
-from rota.admin.runs import Runs
+from rota.admin.app_commands import CommandSets
+from rota.admin.queues.declared import DeclaredQueues
+from rota.admin.runs.runs import Runs
+from rota.admin.schedules.declared import DeclaredSchedules
 from rota.config import Config
 from rota.errors import ConfigError, TimingError
 from rota.jobs.batch import Call
@@ -32,11 +32,11 @@ from rota.store import migrate
 from rota.store.errors import translate
 from rota.store.migrate import Migration
 from rota.store.plans import one
-from rota.store.pool import Conn, Database
-from rota.store.sessions import Session, lent, own
+from rota.store.sessions.opening import Session, lent, own
+from rota.store.sessions.pool import Conn, Database
 
 if TYPE_CHECKING:
-    from rota.admin.tenant_handle import Tenant
+    from rota.admin.tenants.handle import Tenant
     from rota.embedded import EmbeddedPostgres
     from rota.runtime.worker import Worker
 
@@ -52,7 +52,7 @@ def _module_name(scope: dict[str, Any]) -> str:
     return Path(scope.get("__file__") or "app").stem
 
 
-class App(Faces):
+class App(CommandSets):
     """An application: its jobs, its database, its workers.
 
     `App(database_url=…)`, or ROTA_DATABASE_URL, or rota.toml; none of them: an embedded Postgres.
@@ -183,7 +183,7 @@ class App(Faces):
     def tenant(self, name: str) -> Tenant:
         """The application as one tenant sees it: `await app.tenant("acme").enqueue(send, n=1)`.
         It needs no registration. PayloadError if no tenant can be called so."""
-        from rota.admin.tenant_handle import Tenant
+        from rota.admin.tenants.handle import Tenant
 
         return Tenant(checked_tenant(name), self, self)
 

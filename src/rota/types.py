@@ -3,7 +3,7 @@ annotations; nobody makes them but Rota."""
 
 from __future__ import annotations
 
-from rota.admin.schedule_load import Lane
+from rota.admin.schedules.load import Lane
 from rota.jobs.emit import Started
 from rota.model.attempt import AttemptInfo
 from rota.model.attention import Attention, KindCount, Need

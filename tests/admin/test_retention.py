@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 import rota
-from rota.store import retention_parts
 from rota.store.plans import Ask
-from rota.store.retention import Pass
+from rota.store.retention import parts as retention_parts
+from rota.store.retention.retention import Pass
 from rota.store.steps import Pause
 from rota.testing import drain
 from tests.conftest import MakeApp
@@ -171,8 +171,8 @@ async def test_a_new_policy_reaches_what_ended_under_the_old_one(
 async def test_portions_go_on_until_nothing_is_left(
     app: rota.App, past: Past, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.store.retention.BATCH", 2)
-    monkeypatch.setattr("rota.store.log_retention.BATCH", 2)
+    monkeypatch.setattr("rota.store.retention.retention.BATCH", 2)
+    monkeypatch.setattr("rota.store.retention.log_lines.BATCH", 2)
     monkeypatch.setattr(retention_parts, "BATCH", 2)
     policy(conn, days=2, log_days=1)
     past.add(3, count=5)

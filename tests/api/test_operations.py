@@ -407,7 +407,7 @@ NEVER_WRONG = {
 NEVER_MISSING = {"pause_queue", "resume_queue"}
 # Another pass must be at work: tests/admin/test_retention.py. A transaction must hold the table:
 # tests/conformance/test_table_events.py. A worker must have a run of it:
-# tests/admin/test_tenant_data.py.
+# tests/admin/tenants/test_tenant_data.py.
 BUSY = {"run_retention", "watch_table", "unwatch_table", "delete_tenant"}
 
 

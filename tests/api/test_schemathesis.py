@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import rota
-from rota.api.state import Desk
+from rota.api.state import RequestScope
 from tests.api.conftest import TOKEN
 from tests.api.serving import served
 from tests.conftest import load_config
@@ -23,8 +23,8 @@ CONFIG = Path(__file__).with_name("schemathesis.toml")
 @pytest.fixture
 def _briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     """`wait_seconds` goes up to 60, and no run here ever ends."""
-    wait = Desk.until_ended
-    monkeypatch.setattr(Desk, "until_ended", lambda desk, run, seconds: wait(desk, run, 0.01))
+    wait = RequestScope.until_ended
+    monkeypatch.setattr(RequestScope, "until_ended", lambda at, run, _: wait(at, run, 0.01))
 
 
 @pytest.fixture

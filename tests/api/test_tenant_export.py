@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.admin.tenant_stream import ArchiveStream
-from rota.store.tenant_export import PARTS
+from rota.admin.tenants.stream import ArchiveStream
+from rota.store.tenants.export import PARTS
 from tests.api.conftest import problem
 
 Connection = psycopg.Connection[tuple[Any, ...]]

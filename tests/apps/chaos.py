@@ -13,7 +13,7 @@ import psycopg
 import rota
 from rota.executors.transaction import AttemptTransaction
 from rota.runtime.attempts.runner import Runner
-from rota.store.feed import Feed
+from rota.store.pipeline.feed import Feed
 from tests.apps.making import make_app
 
 app = make_app()

@@ -111,7 +111,7 @@ def test_no_command_shows_a_malformed_url(
 
 
 def test_the_line_for_psql_holds_no_secret() -> None:
-    from rota.cli.dev import _psql
+    from rota.cli.serving.dev import _psql
 
     url = f"{SECRET}?sslpassword=hunter3&application_name=x"
     app: Any = SimpleNamespace(
@@ -121,7 +121,7 @@ def test_the_line_for_psql_holds_no_secret() -> None:
 
 
 def test_the_line_for_psql_finds_the_tables_of_a_role_that_is_called_like_the_schema() -> None:
-    from rota.cli.dev import _psql
+    from rota.cli.serving.dev import _psql
 
     app: Any = SimpleNamespace(
         database=SimpleNamespace(url="postgresql://rota@h/d"),

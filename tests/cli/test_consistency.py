@@ -94,7 +94,7 @@ def test_settings_say_what_was_written(bare_cli: Cli) -> None:
 def test_the_server_neither_claims_nor_ticks() -> None:
     """It could start nothing of the kind: of the loops it knows the event loop alone."""
     place = Path(rota.__file__).parent
-    files = [*(place / "api").rglob("*.py"), place / "cli" / "server.py"]
+    files = [*(place / "api").rglob("*.py"), place / "cli" / "serving" / "server.py"]
     imported = {
         name
         for path in files

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli.failure import Failure
 from rota.cli.loading import Place, load_app, source_roots
 from rota.cli.session import Session
+from rota.cli.terminal.failure import Failure
 
 ONE = "import rota\napp = rota.App(embedded=False)\n"
 

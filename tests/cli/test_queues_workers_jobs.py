@@ -138,7 +138,7 @@ def test_names_are_completed(cli: Cli, jobs: rota.App, monkeypatch: pytest.Monke
     import typer
 
     from rota.cli.main import program
-    from rota.cli.names import job_names, queue_names
+    from rota.cli.terminal.names import job_names, queue_names
 
     ctx = typer.Context(typer.main.get_command(program))
     assert queue_names(ctx, "m") == ["mail"]

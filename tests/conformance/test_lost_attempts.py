@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.store.figures import read_figures
+from rota.store.reports.totals import read_figures
 from tests.conftest import MakeApp
 from tests.engine import Engine, Row
 

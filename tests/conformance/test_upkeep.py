@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from rota.model.outcome import Again, Failure
-from rota.store.ends import Ends
-from rota.store.feed import Feed
-from rota.store.pool import Database
+from rota.store.pipeline.ends import Ends
+from rota.store.pipeline.feed import Feed
+from rota.store.sessions.pool import Database
 from tests.engine import Engine
 
 DAY = 86400

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rota.model.run_filter import RunFilter
-from rota.store import run_lists
+from rota.store.runs import lists as run_lists
 from tests.database import Server
 from tests.engine import Engine
 from tests.plans.plans import Watch

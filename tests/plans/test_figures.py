@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.store.figures import read_changes, read_figures
-from rota.store.stats import read_stats
+from rota.store.reports.stats import read_stats
+from rota.store.reports.totals import read_changes, read_figures
 from tests.conftest import load_config
 from tests.database import Server
 from tests.plans.plans import Watch

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from rota.model.log_question import LogQuestion
-from rota.store.log_volume import read_volume
-from rota.store.logs import search_logs
+from rota.store.logs.logs import search_logs
+from rota.store.logs.volume import read_volume
 from rota.store.plans import Plan
 from rota.store.statements import Statements
 from tests.database import Server

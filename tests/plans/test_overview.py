@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 import rota
-from rota.admin.attention import look
-from rota.store.overview import read_overview
+from rota.admin.reports.attention import look
 from rota.store.queues import list_queues
+from rota.store.reports.overview import read_overview
 from rota.store.workers import list_workers
 from tests.conftest import load_config
 from tests.engine import Engine

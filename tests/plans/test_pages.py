@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.store.error_groups import count_standings, page_errors
-from rota.store.find import find
 from rota.store.jobs import list_jobs
-from rota.store.overview import read_coming
-from rota.store.schedule_edits import page_edits
-from rota.store.schedule_lists import count_states, page_schedules, read_planned
-from rota.store.schedules import MOST_SEARCHED, page_exceptions, page_history
+from rota.store.reports.find import find
+from rota.store.reports.overview import read_coming
+from rota.store.runs.error_groups import count_standings, page_errors
+from rota.store.schedules.edits import page_edits
+from rota.store.schedules.lists import count_states, page_schedules, read_planned
+from rota.store.schedules.schedules import MOST_SEARCHED, page_exceptions, page_history
 from tests.database import Server
 from tests.engine import Engine
 from tests.plans.plans import Watch

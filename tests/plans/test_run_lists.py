@@ -11,9 +11,9 @@ from psycopg.rows import dict_row
 
 from rota.model.list_filters import TimeOrder
 from rota.model.run_filter import ENDED_STATES, STATES, RunFilter, RunFilters
-from rota.store import run_lists
-from rota.store.find import find
 from rota.store.plans import Ask
+from rota.store.reports.find import find
+from rota.store.runs import lists as run_lists
 from rota.store.statements import Statements
 from tests.plans.plans import Watch
 

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 import rota
-from rota.store import prepared
-from rota.store.connection import NoAnswer
+from rota.store.pipeline import prepared
+from rota.store.sessions.connection import NoAnswer
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp
 from tests.engine import Engine

@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rota
-from rota.store import lending
+from rota.store.sessions import lending
 from rota.testing import eventually
 from tests.conftest import MakeApp, load_config
 from tests.engine import Engine

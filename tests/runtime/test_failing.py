@@ -24,7 +24,7 @@ from rota.runtime.logs.log_indexes import LogIndexes
 from rota.runtime.logs.log_writer import LogWriter
 from rota.runtime.loop import Loop
 from rota.runtime.worker import Worker
-from rota.store import prepared
+from rota.store.pipeline import prepared
 from rota.testing import eventually, eventually_sync
 from tests.conftest import MakeApp
 from tests.engine import Engine

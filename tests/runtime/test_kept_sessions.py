@@ -19,8 +19,8 @@ from rota.executors.lending import Lending
 from rota.executors.own import OwnAsync, OwnSync
 from rota.model.run import Claim
 from rota.runtime.attempts import runner
-from rota.store import connection, kept
-from rota.store.kept import KeptSessions
+from rota.store.sessions import connection, kept
+from rota.store.sessions.kept import KeptSessions
 from rota.store.statements import Statements
 from rota.testing import eventually
 from tests.conftest import MakeApp

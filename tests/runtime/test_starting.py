@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from rota.store import refusals
-from rota.store.refusals import code_of
+from rota.store.sessions import refusals
+from rota.store.sessions.refusals import code_of
 from rota.testing import eventually_sync
 from tests.conftest import SHORT
 from tests.engine import Engine

@@ -11,7 +11,7 @@ import pytest
 
 import rota
 from rota.api.errors import as_problem
-from rota.cli.failure import is_away
+from rota.cli.terminal.failure import is_away
 from rota.errors import DatabaseError
 from rota.store.errors import translate
 from rota.store.rows import NOT_READ, named_row, read_again

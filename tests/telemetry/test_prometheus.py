@@ -95,7 +95,7 @@ def test_queues_beyond_the_limit_are_one() -> None:
 async def test_jobs_beyond_the_limit_are_one_and_no_total_ever_falls(
     app: rota.App, conn: Conn, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rota.store.figures.MOST_SERIES", 2)
+    monkeypatch.setattr("rota.store.reports.totals.MOST_SERIES", 2)
     seen: Samples = {}
     for job in ("m", "n", "a", "b", "a", "m"):
         rollups = Rollups(app.database)

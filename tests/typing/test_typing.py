@@ -17,7 +17,7 @@ import pytest
 
 import rota
 import rota.types
-from rota.admin.face import AsyncFace, Command
+from rota.admin.commands import AsyncCommands, Command
 from tests.faces import faces_of
 
 HERE = Path(__file__).parent
@@ -63,7 +63,7 @@ def test_what_faces_answer_is_public(app: rota.App) -> None:
     assert {one.__name__ for one in answers - public} == set()
 
 
-def answered(face: type[AsyncFace]) -> Iterator[type]:
+def answered(face: type[AsyncCommands]) -> Iterator[type]:
     """Our types in what its commands answer, however deep."""
     for _, command in inspect.getmembers(face, lambda it: isinstance(it, Command)):
         yield from ours(typing.get_type_hints(command._plan)["return"], set())

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from rota.api.stream import Hub, Listener, Sent
 from rota.telemetry.events import Event
 from rota.web.access import Viewer
-from rota.web.desk import MARK
+from rota.web.page_scope import MARK
 from rota.web.pages.live import pace_of, take
 from rota.web.parts import SharedParts
 from rota.web.session import is_masked

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rota.admin.face import AsyncFace, command
+from rota.admin.commands import AsyncCommands, command
 from rota.model.answer import Answer
 from rota.store import answers
 from rota.store.plans import Plan
 
 
-class Answers(AsyncFace):
+class Answers(AsyncCommands):
     """For the API alone: callers of Python have the keys of runs."""
 
     @command

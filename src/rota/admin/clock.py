@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rota.admin.face import AsyncFace, Face, SyncFace, command
+from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
 from rota.store import clock
 from rota.store.plans import Plan
 
 
-class ClockCommands(Face):
+class ClockCommands(Commands):
     @command
     def now(self) -> Plan[datetime]:
         """The database's time, by which runs are due: ages are counted from it."""
         return clock.read_clock()
 
 
-class Clock(ClockCommands, AsyncFace):
+class Clock(ClockCommands, AsyncCommands):
     """`app.clock`"""
 
     @property
@@ -24,5 +24,5 @@ class Clock(ClockCommands, AsyncFace):
         return SyncClock(self.database, self.actor)
 
 
-class SyncClock(ClockCommands, SyncFace):
+class SyncClock(ClockCommands, SyncCommands):
     """`app.clock.sync`"""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.scope import Scope
 from rota.config import Config
 from rota.errors import EventNotFound, FilterError
@@ -22,7 +22,7 @@ from rota.model.page import Page
 from rota.model.watch import Received, Refusal, Replayed, WatchInfo, read_operations
 from rota.store import events
 from rota.store.plans import Plan
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from rota.telemetry import otel
 
 Found = list[EventInfo]
@@ -32,7 +32,7 @@ Refusals = list[Refusal]
 Numbers = list[int]
 
 
-class EventCommands(Face):
+class EventCommands(Commands):
     scope = Scope(
         takes=frozenset({"emit", "list", "page", "replay"}),
         own=frozenset({"get"}),
@@ -221,7 +221,7 @@ class EventCommands(Face):
         return events.list_refusals(hook, limit)
 
 
-class Events(EventCommands, AsyncFace):
+class Events(EventCommands, AsyncCommands):
     """`app.events`"""
 
     @property
@@ -231,5 +231,5 @@ class Events(EventCommands, AsyncFace):
         ).of_tenant(self.tenant)
 
 
-class SyncEvents(EventCommands, SyncFace):
+class SyncEvents(EventCommands, SyncCommands):
     """`app.events.sync`"""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
-from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
-from rota.admin.schedule_next import compute_next
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.admin.schedules.next_time import compute_next
 from rota.config import Config
 from rota.errors import JobError, WrongState
 from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
@@ -61,7 +61,7 @@ class JobChanges(TypedDict, total=False):
     retention: Retention | Mapping[str, Any] | None
 
 
-class JobCommands(Face):
+class JobCommands(Commands):
     """`registry` is what this process declares: what `plan` and `sync_definitions` compare."""
 
     registry: Registry = Registry()
@@ -184,7 +184,7 @@ class JobCommands(Face):
         return other
 
 
-class Jobs(JobCommands, AsyncFace):
+class Jobs(JobCommands, AsyncCommands):
     """`app.jobs`"""
 
     @property
@@ -192,7 +192,7 @@ class Jobs(JobCommands, AsyncFace):
         return SyncJobs(self.database, self.actor).of(self.registry, self.config)
 
 
-class SyncJobs(JobCommands, SyncFace):
+class SyncJobs(JobCommands, SyncCommands):
     """`app.jobs.sync`"""
 
 

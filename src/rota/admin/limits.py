@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict, Unpack
 
-from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.scope import Scope
 from rota.errors import LimitError
 from rota.model.limit import LimitDetails, LimitInfo, LimitKind, LimitOrder, NextAfter, OnFull
@@ -33,7 +33,7 @@ class LimitChanges(TypedDict, total=False):
     key: str | None
 
 
-class LimitCommands(Face):
+class LimitCommands(Commands):
     scope = Scope(takes=frozenset({"list", "page", "get", "set", "remove", "unblock"}))
 
     @command
@@ -98,7 +98,7 @@ class LimitCommands(Face):
         return limits.unblock_limit(name, value, tenant=tenant, reason=reason, actor=self.actor)
 
 
-class Limits(LimitCommands, AsyncFace):
+class Limits(LimitCommands, AsyncCommands):
     """`app.limits`"""
 
     @property
@@ -106,5 +106,5 @@ class Limits(LimitCommands, AsyncFace):
         return SyncLimits(self.database, self.actor).of_tenant(self.tenant)
 
 
-class SyncLimits(LimitCommands, SyncFace):
+class SyncLimits(LimitCommands, SyncCommands):
     """`app.limits.sync`"""

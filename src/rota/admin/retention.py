@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Self
 
-from rota.admin.face import AsyncFace, Face, SyncFace, stepwise
+from rota.admin.commands import AsyncCommands, Commands, SyncCommands, stepwise
 from rota.config import Config
 from rota.model.retention import RetentionResult
-from rota.store.retention import retain
+from rota.store.retention.retention import retain
 from rota.store.steps import OnProgress, Steps
 
 
-class RetentionCommands(Face):
+class RetentionCommands(Commands):
     """Beside the nightly jobs: for whoever wants to know beforehand, or not to wait for them."""
 
     config: Config
@@ -38,7 +38,7 @@ class RetentionCommands(Face):
         return other
 
 
-class RetentionFace(RetentionCommands, AsyncFace):
+class RetentionPasses(RetentionCommands, AsyncCommands):
     """`app.retention`"""
 
     @property
@@ -46,5 +46,5 @@ class RetentionFace(RetentionCommands, AsyncFace):
         return SyncRetention(self.database, self.actor).of(self.config)
 
 
-class SyncRetention(RetentionCommands, SyncFace):
+class SyncRetention(RetentionCommands, SyncCommands):
     """`app.retention.sync`"""

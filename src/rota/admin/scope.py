@@ -13,7 +13,7 @@ from typing import Any
 
 from rota.errors import FilterError, RunNotFound
 from rota.model.run import RunInfo
-from rota.store.runs import find_run
+from rota.store.runs.runs import find_run
 
 _EMPTY: frozenset[str] = frozenset()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from rota.admin.face import AsyncFace, Cursor, Face, SyncFace, command
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.model.list_filters import TimeOrder, WorkerFilters
 from rota.model.overview import RunningRun
 from rota.model.page import Page
@@ -16,7 +16,7 @@ Found = list[WorkerInfo]
 Running = list[RunningRun]
 
 
-class WorkerCommands(Face):
+class WorkerCommands(Commands):
     @command
     def list(self, *, order: TimeOrder = "newest", **filters: Unpack[WorkerFilters]) -> Plan[Found]:
         """Live, stopping and lost workers, the `newest` or the `oldest` first; narrowed by
@@ -67,7 +67,7 @@ class WorkerCommands(Face):
         return workers.resume_worker(worker_id, reason=reason, actor=self.actor)
 
 
-class Workers(WorkerCommands, AsyncFace):
+class Workers(WorkerCommands, AsyncCommands):
     """`app.workers`"""
 
     @property
@@ -75,5 +75,5 @@ class Workers(WorkerCommands, AsyncFace):
         return SyncWorkers(self.database, self.actor)
 
 
-class SyncWorkers(WorkerCommands, SyncFace):
+class SyncWorkers(WorkerCommands, SyncCommands):
     """`app.workers.sync`"""

@@ -10,39 +10,39 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
-from rota.admin.face import Face
+from rota.admin.commands import Commands
 from rota.api.paced_changes import PacedChanges
 from rota.api.shared import Shared
 from rota.api.slots import Archive, Slots
 from rota.api.stream import MOST_LISTENERS, Hub
 
 if TYPE_CHECKING:
-    from rota.admin.attention import Attention
-    from rota.admin.audit import Audit
-    from rota.admin.bulk_actions import BulkActions
-    from rota.admin.calendars import Calendars
     from rota.admin.clock import Clock
-    from rota.admin.doctor import Doctor
-    from rota.admin.error_groups import Errors
     from rota.admin.events import Events
-    from rota.admin.find import Find
     from rota.admin.jobs import Jobs
     from rota.admin.limits import Limits
-    from rota.admin.logs import Logs
-    from rota.admin.overview import Overview
-    from rota.admin.queues import Queues
-    from rota.admin.retention import RetentionFace
-    from rota.admin.run_views import RunViews
-    from rota.admin.runs import Runs
-    from rota.admin.schedules import Schedules
-    from rota.admin.stats import Stats
-    from rota.admin.tenants import Tenants
-    from rota.admin.why import Why
+    from rota.admin.logs.logs import Logs
+    from rota.admin.queues.queues import Queues
+    from rota.admin.reports.attention import Attention
+    from rota.admin.reports.audit import Audit
+    from rota.admin.reports.doctor import Doctor
+    from rota.admin.reports.find import Find
+    from rota.admin.reports.overview import Overview
+    from rota.admin.reports.stats import Stats
+    from rota.admin.reports.why import Why
+    from rota.admin.retention import RetentionPasses
+    from rota.admin.runs.bulk_actions import BulkActions
+    from rota.admin.runs.error_groups import Errors
+    from rota.admin.runs.runs import Runs
+    from rota.admin.runs.views import RunViews
+    from rota.admin.schedules.calendars import Calendars
+    from rota.admin.schedules.schedules import Schedules
+    from rota.admin.tenants.tenants import Tenants
     from rota.admin.workers import Workers
     from rota.app import App
     from rota.model.figures import Figures
 
-F = TypeVar("F", bound=Face)
+F = TypeVar("F", bound=Commands)
 MOST_WAITS = 500
 MOST_TAILS = 20
 # Each reads all tables of tenants, with a thread and a connection of its own.
@@ -73,7 +73,7 @@ class ApiState:
         self.hub = Hub(PacedChanges(stats.changes), self.stopping)
 
 
-class Desk:
+class RequestScope:
     """The use cases on behalf of whoever sent a request, none of which may take too long."""
 
     def __init__(self, state: ApiState, actor: str | None) -> None:
@@ -164,7 +164,7 @@ class Desk:
         return self.ask(self.app.logs)
 
     @property
-    def retention(self) -> RetentionFace:
+    def retention(self) -> RetentionPasses:
         return self.ask(self.app.retention)
 
     @property
@@ -204,8 +204,8 @@ class Desk:
         return self.ask(self.app.clock)
 
 
-async def _desk(request: Request) -> Desk:
-    return Desk(request.app.state.rota, request.scope.get("rota.actor"))
+async def _scope(request: Request) -> RequestScope:
+    return RequestScope(request.app.state.rota, request.scope.get("rota.actor"))
 
 
-AtDesk = Annotated[Desk, Depends(_desk)]
+Scoped = Annotated[RequestScope, Depends(_scope)]

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from rota.cli.failure import Failure
-from rota.cli.flags import Json
-from rota.cli.output import print_json, remark, say, table, tell
+from rota.cli.terminal.failure import Failure
+from rota.cli.terminal.flags import Json
+from rota.cli.terminal.output import print_json, remark, say, table, tell
 
 commands = typer.Typer(
     name="config", help="Settings and the configuration file.", no_args_is_help=True

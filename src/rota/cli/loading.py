@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.cli.failure import Failure
+from rota.cli.terminal.failure import Failure
 
 if TYPE_CHECKING:
     from rota.app import App

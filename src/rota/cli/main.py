@@ -11,44 +11,26 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from rota import __version__
-from rota.cli import (
-    attention,
-    audit,
-    bench,
-    bulk,
-    calendars,
-    config,
-    dev,
-    doctor,
-    error_groups,
-    event_actions,
-    events,
-    find,
-    grant,
-    job_settings,
-    limits,
-    logs,
-    migrate,
-    psql,
-    queues,
-    retention,
-    run_actions,
-    schedule_edits,
-    server,
-    stats,
-    tenant_data,
-    times,
-    top,
-    trend,
-    views,
-    why,
-    worker,
-    workers,
-)
-from rota.cli.failure import Failure
-from rota.cli.output import remark
+from rota.cli import config
+from rota.cli.database import bench, doctor, grant, migrate, psql, retention
+from rota.cli.events import actions as event_actions
+from rota.cli.events import events
+from rota.cli.jobs import settings as job_settings
+from rota.cli.queues import limits, queues
+from rota.cli.reports import attention, audit, find, logs, stats, top, trend, why
+from rota.cli.runs import actions as run_actions
+from rota.cli.runs import bulk, views
+from rota.cli.runs import errors as error_groups
+from rota.cli.schedules import calendars
+from rota.cli.schedules import edits as schedule_edits
+from rota.cli.serving import dev, server
 from rota.cli.session import Session
-from rota.cli.watch import spell_out
+from rota.cli.tenants import data as tenant_data
+from rota.cli.terminal import times
+from rota.cli.terminal.failure import Failure
+from rota.cli.terminal.output import remark
+from rota.cli.terminal.watch import spell_out
+from rota.cli.workers import worker, workers
 
 DATABASE_HINT = "is the database there? `rota config list` says where database_url comes from"
 

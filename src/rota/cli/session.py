@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rota.cli.failure import Failure
 from rota.cli.loading import Loaded, Place, load_app
+from rota.cli.terminal.failure import Failure
 
 if TYPE_CHECKING:
     from rota.app import App

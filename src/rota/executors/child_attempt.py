@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # Imported on first use: most handlers open no transaction, and the driver takes a good part
     # of a child's start.
     from rota.executors.transaction import AttemptTransaction
-    from rota.store.kept import KeptSessions
+    from rota.store.sessions.kept import KeptSessions
 
 
 class ChildSessions:
@@ -28,7 +28,7 @@ class ChildSessions:
         self._kept: KeptSessions | None = None
 
     def of(self, work: Work) -> KeptSessions:
-        from rota.store.kept import KeptSessions
+        from rota.store.sessions.kept import KeptSessions
 
         self._url = work.database_url
         if self._kept is None:

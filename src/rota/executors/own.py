@@ -16,9 +16,9 @@ from psycopg.rows import tuple_row
 from rota.errors import JobError
 from rota.executors.ending import Rows
 from rota.executors.lending import Lending
-from rota.store.connection import AsyncLink, Link, shut
-from rota.store.kept import KeptSessions
-from rota.store.lent import AsyncLentConnection, LentConnection, detach
+from rota.store.sessions.connection import AsyncLink, Link, shut
+from rota.store.sessions.kept import KeptSessions
+from rota.store.sessions.lent import AsyncLentConnection, LentConnection, detach
 from rota.store.statements import Statements
 
 _OPENED = TransactionStatus.INTRANS

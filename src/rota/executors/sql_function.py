@@ -27,8 +27,8 @@ from rota.executors.run_as import settle
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
-from rota.store.ends import again_columns, ended_columns
-from rota.store.sessions import lent
+from rota.store.pipeline.ends import again_columns, ended_columns
+from rota.store.sessions.opening import lent
 from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]

@@ -22,8 +22,8 @@ from rota.executors.lending import Lending
 from rota.executors.own import OwnAsync, OwnSync
 from rota.executors.ways import AsyncWay, Way
 from rota.model.run import Claim
-from rota.store.identity import Identity
-from rota.store.kept import KeptSessions
+from rota.store.sessions.identity import Identity
+from rota.store.sessions.kept import KeptSessions
 from rota.store.statements import Statements
 
 _WRITE_PAUSE = 0.005

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.errors import PayloadError
-from rota.store.drivers import (
+from rota.store.errors import translate_foreign
+from rota.store.sessions.drivers import (
     Rows,
     family,
     fetch_asyncpg,
@@ -21,7 +22,6 @@ from rota.store.drivers import (
     fetch_sqlalchemy,
     fetch_sqlalchemy_sync,
 )
-from rota.store.errors import translate_foreign
 
 
 @dataclass(frozen=True, slots=True)

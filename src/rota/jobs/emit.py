@@ -16,7 +16,7 @@ from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.jobs.values import check_duration, check_event, check_text
 from rota.store.errors import translate
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from rota.telemetry import parent
 
 

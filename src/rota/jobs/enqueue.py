@@ -12,8 +12,8 @@ from rota.jobs.handle import R, Run, RunReader
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.store.errors import translate
-from rota.store.pool import AsyncConn, Conn, Database
-from rota.store.prepared import Prepared
+from rota.store.pipeline.prepared import Prepared
+from rota.store.sessions.pool import AsyncConn, Conn, Database
 from rota.telemetry.parent import triggered_by
 
 

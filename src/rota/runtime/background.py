@@ -23,7 +23,7 @@ from rota.runtime.logs.log_buffer import LogBuffer
 from rota.runtime.logs.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
 from rota.runtime.metrics.rollups import Rollups
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
 _LAST_SECONDS = 5.0

@@ -29,9 +29,9 @@ from rota.runtime.lease.borrowed import Borrowed
 from rota.runtime.lease.health import Health
 from rota.runtime.lease.lease import Lease
 from rota.runtime.processes.parent import Parent
-from rota.store.feed import Feed
-from rota.store.kept import KeptSessions
-from rota.store.pool import Database
+from rota.store.pipeline.feed import Feed
+from rota.store.sessions.kept import KeptSessions
+from rota.store.sessions.pool import Database
 from rota.telemetry.lines import LEVELS
 from rota.telemetry.logger import get_logger
 

@@ -13,8 +13,8 @@ from psycopg.pq.abc import PGconn
 
 from rota.runtime.lease.health import Turns
 from rota.runtime.tasks import abandon, end_task
-from rota.store.pool import AsyncConn, Database
-from rota.store.reading import Reading
+from rota.store.pipeline.reading import Reading
+from rota.store.sessions.pool import AsyncConn, Database
 from rota.telemetry.logger import get_logger
 
 CHANNEL = "rota"

@@ -7,8 +7,8 @@ import time
 import psycopg
 
 from rota.errors import RotaError
-from rota.store.outage import is_passing
-from rota.store.pool import Database
+from rota.store.sessions.outage import is_passing
+from rota.store.sessions.pool import Database
 
 START_SECONDS = 1.0
 

@@ -36,8 +36,8 @@ from rota.runtime.processes.relayed import RelayedListener
 from rota.runtime.sleeping import Sleeper
 from rota.runtime.starting import START_SECONDS, may_wait
 from rota.runtime.tasks import end_task
-from rota.store.places import place_of
-from rota.store.pool import Database
+from rota.store.sessions.places import place_of
+from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
 _TICK_SECONDS = 0.1

@@ -16,7 +16,7 @@ from rota.store.audit import past_instant, write_audit
 from rota.store.clock import read_clock
 from rota.store.pages import check_filters, check_order, like, read_page
 from rota.store.plans import Ask, Plan, Rows
-from rota.store.schedules import act_as
+from rota.store.schedules.schedules import act_as
 
 _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
 # Of so many a name is looked up in each, for the key of events leads with the tenant.

@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from rota.errors import SchemaError
-from rota.store.sessions import SETTINGS, Session, own
+from rota.store.sessions.opening import SETTINGS, Session, own
 from rota.store.statements import render
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql$")

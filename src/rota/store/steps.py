@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 from psycopg import sql
 
-from rota.store.connection import ANSWER_SECONDS
 from rota.store.errors import translate
 from rota.store.plans import Ask, Rows
-from rota.store.pool import Database
 from rota.store.rows import named_row
+from rota.store.sessions.connection import ANSWER_SECONDS
+from rota.store.sessions.pool import Database
 
 T = TypeVar("T")
 OnProgress = Callable[[int], None]

@@ -24,7 +24,7 @@ from rota.api.state import ApiState
 from rota.errors import ConfigError
 from rota.web import assets
 from rota.web.access import Door, Gate
-from rota.web.desk import WebState
+from rota.web.page_scope import WebState
 from rota.web.pages import PAGES, failure
 from rota.web.parts import SharedParts
 from rota.web.security import SecureHeaders

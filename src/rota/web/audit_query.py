@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from rota.admin.audit import AuditFilters
+from rota.admin.reports.audit import AuditFilters
 from rota.errors import FilterError, TimingError
 from rota.web.forms import read_time
 

@@ -11,7 +11,7 @@ from rota.model.list_filters import ScheduleFilters
 from rota.timing.load import Load
 
 if TYPE_CHECKING:
-    from rota.web.desk import WebDesk
+    from rota.web.page_scope import PageScope
 
 # How long a page waits for what has to be counted first.
 PATIENCE = 0.08
@@ -30,7 +30,7 @@ class _Kept:
         self._counting: asyncio.Task[None] | None = None
 
     async def get(
-        self, desk: WebDesk, days: int, zone: str, filters: ScheduleFilters
+        self, scope: PageScope, days: int, zone: str, filters: ScheduleFilters
     ) -> Load | None:
         now = time.monotonic()
         if self._load is not None and now >= self._at + _GOOD:
@@ -38,7 +38,7 @@ class _Kept:
         if self._load is None or now >= self._fresh_until:
             counting = self._counting
             if counting is None:
-                counting = asyncio.create_task(self._count(desk, days, zone, filters))
+                counting = asyncio.create_task(self._count(scope, days, zone, filters))
                 counting.add_done_callback(self._end)
                 self._counting = counting
             if self._load is None:
@@ -47,10 +47,12 @@ class _Kept:
                     counting.result()  # whoever waits for it is told what is wrong
         return self._load
 
-    async def _count(self, desk: WebDesk, days: int, zone: str, filters: ScheduleFilters) -> None:
+    async def _count(
+        self, scope: PageScope, days: int, zone: str, filters: ScheduleFilters
+    ) -> None:
         began = time.monotonic()
         # In a thread: nobody else shall wait for it.
-        simulate = desk.schedules.sync.simulate
+        simulate = scope.schedules.sync.simulate
         self._load = await asyncio.to_thread(simulate, days, timezone=zone, **filters)
         self._at = time.monotonic()
         self._fresh_until = self._at + max(_FRESH, _SHARE * (self._at - began))
@@ -68,7 +70,7 @@ class Loads:
         self._known: OrderedDict[Key, _Kept] = OrderedDict()
 
     async def get(
-        self, desk: WebDesk, days: int, zone: str, filters: ScheduleFilters | None = None
+        self, scope: PageScope, days: int, zone: str, filters: ScheduleFilters | None = None
     ) -> Load | None:
         """None while it is being counted."""
         given: ScheduleFilters = filters or {}
@@ -77,4 +79,4 @@ class Loads:
         self._known.move_to_end(key)
         while len(self._known) > _MOST:
             self._known.popitem(last=False)
-        return await kept.get(desk, days, zone, given)
+        return await kept.get(scope, days, zone, given)

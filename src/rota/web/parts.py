@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api.compression import LEVEL, is_taken
 from rota.api.shared import SharedBy
-from rota.web.desk import MARK, SAID, THEME, ZONE
+from rota.web.page_scope import MARK, SAID, THEME, ZONE
 from rota.web.session import CSRF, mask
 
 PART = "x-rota-part"

@@ -15,8 +15,8 @@ from rota.errors import PayloadError, RotaError, TimingError
 from rota.jobs.schedule_options import ScheduleArguments, columns
 from rota.model.documents import ScheduleDocuments
 from rota.model.schedule_info import ScheduleInfo
-from rota.web.desk import zone_named
 from rota.web.forms import Form, read_payload
+from rota.web.page_scope import zone_named
 
 # Field: the column that it shows, and how it is written.
 FIELDS: Final[dict[str, tuple[str, str]]] = {

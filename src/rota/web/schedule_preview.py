@@ -11,7 +11,7 @@ from rota.timing.describe import describe
 from rota.timing.preview import Row
 from rota.timing.timing import Timing
 from rota.timing.zones import zone
-from rota.web.desk import WebDesk, zone_of
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.schedule_form import Draft, arguments, said
 
 _COUNT = 10
@@ -34,28 +34,28 @@ class Coming:
     now_there: str = ""
 
 
-async def coming(desk: WebDesk, draft: Draft, stored: ScheduleInfo | None) -> Coming:
+async def coming(scope: PageScope, draft: Draft, stored: ScheduleInfo | None) -> Coming:
     if draft.when == "init":
         return Coming(_INITS.get(draft.texts["init"], ""), [])
     given, errors = arguments(draft, [draft.when, *_FIELDS])
     try:
-        local = (await desk.now()).astimezone(zone(draft.texts["timezone"] or "UTC"))
+        local = (await scope.now()).astimezone(zone(draft.texts["timezone"] or "UTC"))
     except TimingError as error:
         return Coming("", [], said(error), "timezone")
     if errors:
         field, problem = next(iter(errors.items()))
         return Coming("", [], problem, field, f"{local:%H:%M}")
-    return await _rows(desk, draft, dict(given), stored, f"{local:%H:%M}")
+    return await _rows(scope, draft, dict(given), stored, f"{local:%H:%M}")
 
 
 async def _rows(
-    desk: WebDesk, draft: Draft, given: dict[str, Any], stored: ScheduleInfo | None, clock: str
+    scope: PageScope, draft: Draft, given: dict[str, Any], stored: ScheduleInfo | None, clock: str
 ) -> Coming:
-    anchor = stored.anchor_at if stored is not None else await desk.now()
+    anchor = stored.anchor_at if stored is not None else await scope.now()
     try:
         words = describe(_timing(given))
-        rows = await desk.schedules.preview(
-            **given, anchor=anchor, count=_COUNT, viewer_zone=str(zone_of(desk.request))
+        rows = await scope.schedules.preview(
+            **given, anchor=anchor, count=_COUNT, viewer_zone=str(zone_of(scope.request))
         )
     except CalendarNotFound as error:
         return Coming("", [], said(error), "calendar", clock)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rota.admin.face import Face
+from rota.admin.commands import Commands
 from rota.api.shared import Shared, SharedBy
 from rota.errors import RotaError, UnknownJob
 from rota.model.attention import Attention
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.app import App
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Face)
+F = TypeVar("F", bound=Commands)
 SECONDS = 3.0
 # What takes long, because much waits or runs, is read more rarely. A page looks again after five
 # seconds; of what needs somebody it is told.

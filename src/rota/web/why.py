@@ -7,7 +7,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from rota.model.why import Kind, Why
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 # What the panel asks, by the code of its heaviest reason; of all others, why it waits.
 _QUESTIONS = {
@@ -55,8 +55,8 @@ class WhyPanel:
     commands: list[str]
 
 
-async def why_of(desk: WebDesk, subject: str | int, kind: Kind, tenant: str = "") -> WhyPanel:
-    return panel_of(await desk.why(subject, kind=kind, tenant=tenant))
+async def why_of(scope: PageScope, subject: str | int, kind: Kind, tenant: str = "") -> WhyPanel:
+    return panel_of(await scope.why(subject, kind=kind, tenant=tenant))
 
 
 def panel_of(why: Why) -> WhyPanel:

@@ -12,7 +12,7 @@ import pytest
 
 import rota
 from rota.runtime.attempts.isolation import inline_jobs
-from rota.store.feed import Feed
+from rota.store.pipeline.feed import Feed
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine

@@ -11,9 +11,9 @@ import rota
 from rota.runtime.claiming import claim_plan as claiming
 from rota.runtime.claiming import end_writer
 from rota.runtime.claiming.feeder import Feeder
-from rota.store.claims import ClaimRequest
-from rota.store.ends import Ends
-from rota.store.feed import Feed
+from rota.store.pipeline.claims import ClaimRequest
+from rota.store.pipeline.ends import Ends
+from rota.store.pipeline.feed import Feed
 from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime.claiming.test_claim_commit import waiting_backends

@@ -9,8 +9,8 @@ import pytest
 import rota
 from rota.model.run import Claim
 from rota.runtime.claiming.idle_claim import IdleClaim
-from rota.store.claims import ClaimRequest, ReadyClaim, Turn
-from rota.store.prepared import Early
+from rota.store.pipeline.claims import ClaimRequest, ReadyClaim, Turn
+from rota.store.pipeline.prepared import Early
 from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime.claiming.test_claim_commit import HOLD, at_commit_of_a_claim, waiting_backends

@@ -8,7 +8,7 @@ import pytest
 from rota.errors import DatabaseError
 from rota.runtime.lease.health import Health
 from rota.runtime.lease.judge import Judge
-from rota.store.outage import Outage
+from rota.store.sessions.outage import Outage
 
 
 class Worker:

@@ -18,7 +18,7 @@ from rota.model.run import Claim
 from rota.runtime.logs.log_buffer import LogBuffer
 from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy
 from rota.runtime.logs.log_writer import Unanswered
-from rota.store.pool import AsyncConn
+from rota.store.sessions.pool import AsyncConn
 from rota.testing import eventually
 from tests.engine import Engine
 

@@ -14,7 +14,7 @@ from rota.model.run import Claim
 from rota.runtime.claiming.end_buffer import EndBuffer
 from rota.runtime.metrics.counts import Counts
 from rota.runtime.metrics.rollups import Rollups
-from rota.store.feed import Feed
+from rota.store.pipeline.feed import Feed
 from rota.testing import drain, eventually
 from tests.engine import Engine
 from tests.scheduling import START, Schedules

@@ -11,7 +11,7 @@ from rota.api.routing import router
 from rota.api.schemas.audit import AuditPage, AuditView
 from rota.api.schemas.problem import problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.list_filters import TimeOrder
 
 routes = router("audit")
@@ -19,7 +19,7 @@ routes = router("audit")
 
 @routes.get("/audit", response_model=AuditPage, operation_id="list_audit")
 async def list_audit(
-    desk: AtDesk,
+    scope: Scoped,
     actor: Annotated[str | None, Query(max_length=200, description="Only by this actor.")] = None,
     action: Annotated[str | None, Query(max_length=200, description="Only this action.")] = None,
     object_type: Annotated[
@@ -37,7 +37,7 @@ async def list_audit(
 ) -> Any:
     """List audit entries (who did what, when and why), newest or oldest first."""
     kind = f"audit {order}"
-    found = await desk.audit.page(
+    found = await scope.audit.page(
         actor=actor, action=action, object_type=object_type, object_id=object_id, tenant=tenant,
         since=since, until=until, order=order, cursor=read_cursor(kind, cursor, int), limit=limit,
     )  # fmt: skip
@@ -51,8 +51,8 @@ async def list_audit(
     responses=problems(404),
 )
 async def get_audit_entry(
-    desk: AtDesk,
+    scope: Scoped,
     entry_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Audit entry ID.")],
 ) -> Any:
     """Get one audit entry with the values before and after the change."""
-    return await desk.audit.get(entry_id)
+    return await scope.audit.get(entry_id)

@@ -11,7 +11,7 @@ from rota.api.routing import router
 from rota.api.schemas import bulk as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Limit, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.bulk_action import BulkState
 
 routes = router("bulk")
@@ -25,14 +25,14 @@ _STEP: Any = {
 
 @routes.get("/bulk", response_model=schemas.BulkActionPage, operation_id="list_bulk_actions")
 async def list_bulk_actions(
-    desk: AtDesk,
+    scope: Scoped,
     state: Annotated[BulkState | None, Query(description="Only those in this state.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:
     """List bulk actions, newest first."""
     place = read_cursor(_KIND, cursor, int)
-    return page_of(_KIND, await desk.bulk.page(state=state, cursor=place, limit=limit))
+    return page_of(_KIND, await scope.bulk.page(state=state, cursor=place, limit=limit))
 
 
 @routes.post(
@@ -42,11 +42,11 @@ async def list_bulk_actions(
     operation_id="start_bulk_action",
     responses=problems(*WITH_BODY),
 )
-async def start_bulk_action(desk: AtDesk, body: schemas.BulkRequest) -> Any:
+async def start_bulk_action(scope: Scoped, body: schemas.BulkRequest) -> Any:
     """Retry, cancel or delete all runs that match a filter now. Returns at once; workers carry it
     out.
     """
-    return await desk.bulk.start(
+    return await scope.bulk.start(
         body.verb,
         payload=body.payload,
         delay=body.delay_seconds,
@@ -63,9 +63,9 @@ async def start_bulk_action(desk: AtDesk, body: schemas.BulkRequest) -> Any:
     operation_id="preview_bulk_action",
     responses=problems(*WITH_BODY),
 )
-async def preview_bulk_action(desk: AtDesk, body: schemas.BulkPreviewRequest) -> Any:
+async def preview_bulk_action(scope: Scoped, body: schemas.BulkPreviewRequest) -> Any:
     """Count the runs that a bulk action would affect, by job and state, up to 10,000."""
-    return await desk.bulk.preview(body.verb, **_filters(body))
+    return await scope.bulk.preview(body.verb, **_filters(body))
 
 
 @routes.get(
@@ -74,39 +74,39 @@ async def preview_bulk_action(desk: AtDesk, body: schemas.BulkPreviewRequest) ->
     operation_id="get_bulk_action",
     responses=problems(404),
 )
-async def get_bulk_action(desk: AtDesk, action_id: ActionId) -> Any:
+async def get_bulk_action(scope: Scoped, action_id: ActionId) -> Any:
     """Get one bulk action and its progress."""
-    return await desk.bulk.get(action_id)
+    return await scope.bulk.get(action_id)
 
 
 @routes.patch("/bulk/{action_id}", operation_id="throttle_bulk_action", **_STEP)
-async def throttle_bulk_action(desk: AtDesk, action_id: ActionId, body: schemas.BulkChange) -> Any:
+async def throttle_bulk_action(scope: Scoped, action_id: ActionId, body: schemas.BulkChange) -> Any:
     """Change the rate limit of a bulk action."""
-    return await desk.bulk.throttle(action_id, body.rate, body.reason)
+    return await scope.bulk.throttle(action_id, body.rate, body.reason)
 
 
 @routes.post("/bulk/{action_id}/pause", operation_id="pause_bulk_action", **_STEP)
 async def pause_bulk_action(
-    desk: AtDesk, action_id: ActionId, body: schemas.BulkStep | None = None
+    scope: Scoped, action_id: ActionId, body: schemas.BulkStep | None = None
 ) -> Any:
     """Pause a bulk action after the current batch."""
-    return await desk.bulk.pause(action_id, body.reason if body else None)
+    return await scope.bulk.pause(action_id, body.reason if body else None)
 
 
 @routes.post("/bulk/{action_id}/resume", operation_id="resume_bulk_action", **_STEP)
 async def resume_bulk_action(
-    desk: AtDesk, action_id: ActionId, body: schemas.BulkStep | None = None
+    scope: Scoped, action_id: ActionId, body: schemas.BulkStep | None = None
 ) -> Any:
     """Resume a paused bulk action where it left off."""
-    return await desk.bulk.resume(action_id, body.reason if body else None)
+    return await scope.bulk.resume(action_id, body.reason if body else None)
 
 
 @routes.post("/bulk/{action_id}/stop", operation_id="stop_bulk_action", **_STEP)
 async def stop_bulk_action(
-    desk: AtDesk, action_id: ActionId, body: schemas.BulkStep | None = None
+    scope: Scoped, action_id: ActionId, body: schemas.BulkStep | None = None
 ) -> Any:
     """Stop a bulk action permanently. Changes already made are kept."""
-    return await desk.bulk.stop(action_id, body.reason if body else None)
+    return await scope.bulk.stop(action_id, body.reason if body else None)
 
 
 def _filters(body: schemas.BulkPreviewRequest) -> Any:

@@ -14,7 +14,7 @@ from rota.api.schemas import schedules
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedule_bodies import NewTemplate
 from rota.api.schemas.values import Cursor, Limit, Why, read_cursor
-from rota.api.state import AtDesk, Desk
+from rota.api.state import RequestScope, Scoped
 from rota.model.list_filters import CalendarOrder
 
 routes = router("calendars")
@@ -24,7 +24,7 @@ TemplateName = Annotated[str, Path(min_length=1, max_length=200, description="Te
 
 @routes.get("/calendars", response_model=schemas.CalendarPage, operation_id="list_calendars")
 async def list_calendars(
-    desk: AtDesk,
+    scope: Scoped,
     order: Annotated[
         CalendarOrder, Query(description="Sort order: by name, or most recently changed first.")
     ] = "name",
@@ -34,7 +34,7 @@ async def list_calendars(
     """List calendars and how many schedules use each, sorted by name or by `order`."""
     kind = f"calendars {order}"
     place = read_cursor(kind, cursor, float, str)
-    return page_of(kind, await desk.calendars.page(order=order, cursor=place, limit=limit))
+    return page_of(kind, await scope.calendars.page(order=order, cursor=place, limit=limit))
 
 
 @routes.post(
@@ -44,10 +44,10 @@ async def list_calendars(
     operation_id="create_calendar",
     responses=problems(409, *WITH_BODY) | tagged(201),
 )
-async def create_calendar(desk: AtDesk, body: schemas.NewCalendar, response: Response) -> Any:
+async def create_calendar(scope: Scoped, body: schemas.NewCalendar, response: Response) -> Any:
     """Create a calendar."""
-    await desk.calendars.create(body.name, body.definition, body.description, reason=body.reason)
-    return await _one(desk, body.name, response)
+    await scope.calendars.create(body.name, body.definition, body.description, reason=body.reason)
+    return await _one(scope, body.name, response)
 
 
 @routes.get(
@@ -56,9 +56,9 @@ async def create_calendar(desk: AtDesk, body: schemas.NewCalendar, response: Res
     operation_id="get_calendar",
     responses=problems(404) | tagged(),
 )
-async def get_calendar(desk: AtDesk, name: CalendarName, response: Response) -> Any:
+async def get_calendar(scope: Scoped, name: CalendarName, response: Response) -> Any:
     """Get one calendar."""
-    return await _one(desk, name, response)
+    return await _one(scope, name, response)
 
 
 @routes.patch(
@@ -68,17 +68,17 @@ async def get_calendar(desk: AtDesk, name: CalendarName, response: Response) -> 
     responses=problems(404, 412, *WITH_BODY) | tagged(),
 )
 async def update_calendar(
-    desk: AtDesk,
+    scope: Scoped,
     name: CalendarName,
     body: schemas.CalendarChanges,
     response: Response,
     version: Version,
 ) -> Any:
     """Update a calendar for every schedule that uses it, from the next tick on."""
-    await desk.calendars.update(
+    await scope.calendars.update(
         name, body.definition, body.description, version=version, reason=body.reason
     )
-    return await _one(desk, name, response)
+    return await _one(scope, name, response)
 
 
 @routes.delete(
@@ -88,10 +88,10 @@ async def update_calendar(
     responses=problems(404, 409, 412),
 )
 async def delete_calendar(
-    desk: AtDesk, name: CalendarName, version: Version, reason: Why = None
+    scope: Scoped, name: CalendarName, version: Version, reason: Why = None
 ) -> Any:
     """Delete a calendar that no schedule uses."""
-    await desk.calendars.delete(name, version=version, reason=reason)
+    await scope.calendars.delete(name, version=version, reason=reason)
     return {"name": name}
 
 
@@ -100,10 +100,10 @@ async def delete_calendar(
     response_model=schedules.TemplatePage,
     operation_id="list_schedule_templates",
 )
-async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None) -> Any:
+async def list_templates(scope: Scoped, limit: Limit = 50, cursor: Cursor = None) -> Any:
     """List timing templates by name."""
     place = read_cursor("templates", cursor, float, str)
-    return page_of("templates", await desk.schedules.templates_page(cursor=place, limit=limit))
+    return page_of("templates", await scope.schedules.templates_page(cursor=place, limit=limit))
 
 
 @routes.get(
@@ -112,9 +112,9 @@ async def list_templates(desk: AtDesk, limit: Limit = 50, cursor: Cursor = None)
     operation_id="get_schedule_template",
     responses=problems(404) | tagged(),
 )
-async def get_template(desk: AtDesk, name: TemplateName, response: Response) -> Any:
+async def get_template(scope: Scoped, name: TemplateName, response: Response) -> Any:
     """Get one timing template."""
-    return await _template(desk, name, response)
+    return await _template(scope, name, response)
 
 
 @routes.put(
@@ -124,13 +124,13 @@ async def get_template(desk: AtDesk, name: TemplateName, response: Response) -> 
     responses=problems(404, 412, *WITH_BODY) | tagged(),
 )
 async def put_template(
-    desk: AtDesk, name: TemplateName, body: NewTemplate, response: Response, version: Version
+    scope: Scoped, name: TemplateName, body: NewTemplate, response: Response, version: Version
 ) -> Any:
     """Create a timing template, or change the cron expression of an existing one."""
-    await desk.schedules.add_template(
+    await scope.schedules.add_template(
         name, body.cron, body.description, version=version, reason=body.reason
     )
-    return await _template(desk, name, response)
+    return await _template(scope, name, response)
 
 
 @routes.delete(
@@ -140,20 +140,20 @@ async def put_template(
     responses=problems(404, 412),
 )
 async def delete_template(
-    desk: AtDesk, name: TemplateName, version: Version, reason: Why = None
+    scope: Scoped, name: TemplateName, version: Version, reason: Why = None
 ) -> Any:
     """Delete a timing template. Schedules created from it are kept."""
-    await desk.schedules.remove_template(name, version=version, reason=reason)
+    await scope.schedules.remove_template(name, version=version, reason=reason)
     return {"name": name}
 
 
-async def _template(desk: Desk, name: str, response: Response) -> Any:
-    found = await desk.schedules.template(name)
+async def _template(scope: RequestScope, name: str, response: Response) -> Any:
+    found = await scope.schedules.template(name)
     set_etag(response, found.version)
     return found
 
 
-async def _one(desk: Desk, name: str, response: Response) -> Any:
-    found = await desk.calendars.get(name)
+async def _one(scope: RequestScope, name: str, response: Response) -> Any:
+    found = await scope.calendars.get(name)
     set_etag(response, found.version)
     return found

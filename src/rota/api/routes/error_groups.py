@@ -12,7 +12,7 @@ from rota.api.routing import router
 from rota.api.schemas import error_groups as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Cursor, Instant, Limit, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.error_group import ErrorOrder
 
 routes = router("errors")
@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 @routes.get("/errors", response_model=schemas.ErrorGroupPage, operation_id="list_errors")
 async def list_errors(
-    desk: AtDesk,
+    scope: Scoped,
     standing: Annotated[
         list[schemas.Standing] | None,
         Query(description="Only groups with this standing; repeatable."),
@@ -51,7 +51,7 @@ async def list_errors(
     day.
     """
     kind = f"errors {order}"
-    found = await desk.errors.page(
+    found = await scope.errors.page(
         standings=tuple(standing) if standing else None, job=job, text=text, system=system,
         since=since, order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
     )  # fmt: skip
@@ -65,7 +65,7 @@ async def list_errors(
     responses=problems(404),
 )
 async def get_error(
-    desk: AtDesk,
+    scope: Scoped,
     group: GroupId,
     since: Annotated[
         Instant | None, Query(description="Start of the counts. Default: the last day.")
@@ -74,7 +74,7 @@ async def get_error(
     """Get one error group with the traceback of its last failure, and what its runs have in
     common.
     """
-    return await desk.errors.get(group, since=since or DAY)
+    return await scope.errors.get(group, since=since or DAY)
 
 
 @routes.post(
@@ -83,10 +83,10 @@ async def get_error(
     operation_id="handle_error",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def handle_error(desk: AtDesk, group: GroupId, body: schemas.Handling | None = None) -> Any:
+async def handle_error(scope: Scoped, group: GroupId, body: schemas.Handling | None = None) -> Any:
     """Mark an error group as handled. It and its runs need no attention until it recurs."""
-    await desk.errors.handle(group, body.reason if body else None)
-    return await desk.errors.get(group)
+    await scope.errors.handle(group, body.reason if body else None)
+    return await scope.errors.get(group)
 
 
 @routes.post(
@@ -95,7 +95,7 @@ async def handle_error(desk: AtDesk, group: GroupId, body: schemas.Handling | No
     operation_id="reopen_error",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def reopen_error(desk: AtDesk, group: GroupId, body: schemas.Handling | None = None) -> Any:
+async def reopen_error(scope: Scoped, group: GroupId, body: schemas.Handling | None = None) -> Any:
     """Mark a handled error group as unhandled again."""
-    await desk.errors.reopen(group, body.reason if body else None)
-    return await desk.errors.get(group)
+    await scope.errors.reopen(group, body.reason if body else None)
+    return await scope.errors.get(group)

@@ -23,7 +23,7 @@ from rota.api.schemas.events import (
 )
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, Why, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.event import Outcome
 from rota.model.list_filters import TimeOrder
 
@@ -32,7 +32,7 @@ routes = router("events")
 
 @routes.get("/events", response_model=EventPage, operation_id="list_events")
 async def list_events(
-    desk: AtDesk,
+    scope: Scoped,
     name: Annotated[
         str | None, Query(max_length=200, description="Event name or pattern, e.g. order.*")
     ] = None,
@@ -51,7 +51,7 @@ async def list_events(
 ) -> Any:
     """List received events and what each started; if nothing, why."""
     kind = f"events {order}"
-    found = await desk.events.page(
+    found = await scope.events.page(
         name=name, tenant=tenant, job=job, key=key, outcome=outcome, text=text, since=since,
         until=until, order=order, cursor=read_cursor(kind, cursor, int), limit=limit,
     )  # fmt: skip
@@ -64,7 +64,7 @@ async def list_events(
     operation_id="list_event_bindings",
 )
 async def list_event_bindings(
-    desk: AtDesk,
+    scope: Scoped,
     event: Annotated[
         str | None,
         Query(max_length=200, description="Only bindings that an event of this name matches."),
@@ -72,7 +72,7 @@ async def list_event_bindings(
     job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
 ) -> Any:
     """List event bindings: jobs, event names or patterns, and filters."""
-    return await desk.events.bindings(event, job)
+    return await scope.events.bindings(event, job)
 
 
 @routes.get(
@@ -82,11 +82,11 @@ async def list_event_bindings(
     responses=problems(404),
 )
 async def get_event(
-    desk: AtDesk,
+    scope: Scoped,
     event_id: Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Event ID.")],
 ) -> Any:
     """Get one event and what it started."""
-    return await desk.events.get(event_id)
+    return await scope.events.get(event_id)
 
 
 @routes.post(
@@ -96,9 +96,9 @@ async def get_event(
     operation_id="emit_event",
     responses=problems(*WITH_BODY),
 )
-async def emit_event(desk: AtDesk, body: NewEvent) -> Any:
+async def emit_event(scope: Scoped, body: NewEvent) -> Any:
     """Emit an event, starting every job bound to it. Runs of disabled jobs wait."""
-    runs = await desk.events.emit(
+    runs = await scope.events.emit(
         body.event, body.payload, tenant=body.tenant, key=body.key, key_keep=body.key_seconds,
         key_period=body.period_seconds, hook=body.hook,
     )  # fmt: skip
@@ -116,9 +116,9 @@ async def emit_event(desk: AtDesk, body: NewEvent) -> Any:
     operation_id="replay_events",
     responses=problems(404, *WITH_BODY),
 )
-async def replay_events(desk: AtDesk, body: ReplayRequest) -> Any:
+async def replay_events(scope: Scoped, body: ReplayRequest) -> Any:
     """Deliver stored events to a job, or count how many that would be."""
-    return await desk.events.replay(
+    return await scope.events.replay(
         body.job, event=body.event, ids=body.ids, since=body.since, until=body.until,
         tenant=body.tenant, again=body.again, dry_run=body.dry_run, reason=body.reason,
     )  # fmt: skip
@@ -130,12 +130,12 @@ async def replay_events(desk: AtDesk, body: ReplayRequest) -> Any:
     operation_id="list_refusals",
 )
 async def list_refusals(
-    desk: AtDesk,
+    scope: Scoped,
     hook: Annotated[str | None, Query(max_length=200, description="Only this webhook.")] = None,
     limit: Limit = 50,
 ) -> Any:
     """List requests that webhooks refused, by minute, latest first."""
-    return await desk.events.refusals(hook, limit=limit)
+    return await scope.events.refusals(hook, limit=limit)
 
 
 WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Watch ID.")]
@@ -146,9 +146,9 @@ WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Watch ID.")]
     response_model=list[WatchView],  # type: ignore[valid-type]
     operation_id="list_watches",
 )
-async def list_watches(desk: AtDesk) -> Any:
+async def list_watches(scope: Scoped) -> Any:
     """List watched tables, and where the database differs from what was installed."""
-    return await desk.events.watches()
+    return await scope.events.watches()
 
 
 @routes.get(
@@ -157,9 +157,9 @@ async def list_watches(desk: AtDesk) -> Any:
     operation_id="get_watch",
     responses=problems(404),
 )
-async def get_watch(desk: AtDesk, watch: WatchId) -> Any:
+async def get_watch(scope: Scoped, watch: WatchId) -> Any:
     """Get one watch."""
-    return await desk.events.find_watch(watch)
+    return await scope.events.find_watch(watch)
 
 
 @routes.post(
@@ -169,9 +169,9 @@ async def get_watch(desk: AtDesk, watch: WatchId) -> Any:
     operation_id="watch_table",
     responses=problems(409, *WITH_BODY),
 )
-async def watch_table(desk: AtDesk, body: NewWatch) -> Any:
+async def watch_table(scope: Scoped, body: NewWatch) -> Any:
     """Emit an event for each row written to a table, in the writer's transaction."""
-    return await desk.events.watch(
+    return await scope.events.watch(
         body.table, on=body.on, when=body.when, columns=body.columns, event=body.event,
         tenant=body.tenant, tenant_column=body.tenant_column,
     )  # fmt: skip
@@ -183,6 +183,6 @@ async def watch_table(desk: AtDesk, body: NewWatch) -> Any:
     operation_id="unwatch_table",
     responses=problems(404, 409),
 )
-async def unwatch_table(desk: AtDesk, watch: WatchId, reason: Why = None) -> Any:
+async def unwatch_table(scope: Scoped, watch: WatchId, reason: Why = None) -> Any:
     """Remove a watch and its triggers."""
-    return {"ids": await desk.events.unwatch(watch=watch, reason=reason)}
+    return {"ids": await scope.events.unwatch(watch=watch, reason=reason)}

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from rota.admin.find import MOST_TEXT
+from rota.admin.reports.find import MOST_TEXT
 from rota.api.routing import router
 from rota.api.schemas.find import HitView
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 
 routes = router("find")
 
 
 @routes.get("/find", response_model=list[HitView], operation_id="find")  # type: ignore[valid-type]
 async def find(
-    desk: AtDesk,
+    scope: Scoped,
     text: Annotated[
         str,
         Query(
@@ -30,4 +30,4 @@ async def find(
     """Find runs by ID or key, then schedules, jobs, queues and workers whose name contains the
     text.
     """
-    return await desk.find.named(text, limit=limit)
+    return await scope.find.named(text, limit=limit)

@@ -11,7 +11,7 @@ from rota.api.errors import ProblemError
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
 from rota.api.schemas.views import Body, examples
-from rota.api.state import Desk
+from rota.api.state import RequestScope
 from rota.errors import RotaError
 
 routes = router("health")
@@ -34,9 +34,9 @@ async def health() -> Any:
 @routes.get("/ready", response_model=Health, operation_id="ready", responses=problems(503))
 async def ready(request: Request) -> Any:
     """Readiness check: the database responds and its schema fits this release."""
-    desk = Desk(request.app.state.rota, None)
+    scope = RequestScope(request.app.state.rota, None)
     try:
-        await desk.check_ready()
+        await scope.check_ready()
     except (RotaError, TimeoutError):
         raise ProblemError(
             503, "not_ready", "the database does not answer, or does not fit this release",

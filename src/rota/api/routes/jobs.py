@@ -14,7 +14,7 @@ from rota.api.schemas import jobs as schemas
 from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Cursor, Limit, Metadata, Why, read_cursor, read_metadata
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.list_filters import JobOrder
 
 routes = router("jobs")
@@ -27,7 +27,7 @@ _ACTION: Any = {
 
 @routes.get("/jobs", response_model=schemas.JobPage, operation_id="list_jobs")
 async def list_jobs(
-    desk: AtDesk,
+    scope: Scoped,
     text: Annotated[
         str | None, Query(max_length=200, description="Text in the name or description.")
     ] = None,
@@ -47,7 +47,7 @@ async def list_jobs(
 ) -> Any:
     """List jobs, sorted by name or by `order`."""
     kind = f"jobs {order}"
-    found = await desk.jobs.page(
+    found = await scope.jobs.page(
         text=text, tag=tag, queue=queue, enabled=enabled, metadata=read_metadata(metadata),
         system=system, order=order, cursor=read_cursor(kind, cursor, float, str), limit=limit,
     )  # fmt: skip
@@ -60,9 +60,9 @@ async def list_jobs(
     operation_id="get_job",
     responses=problems(404) | tagged(),
 )
-async def get_job(desk: AtDesk, name: JobName, response: Response) -> Any:
+async def get_job(scope: Scoped, name: JobName, response: Response) -> Any:
     """Get one job."""
-    found = await desk.jobs.get(name)
+    found = await scope.jobs.get(name)
     set_etag(response, found.version)
     return found
 
@@ -74,7 +74,7 @@ async def get_job(desk: AtDesk, name: JobName, response: Response) -> Any:
     responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
 )
 async def update_job(
-    desk: AtDesk, name: JobName, body: schemas.JobChanges, response: Response, version: Version
+    scope: Scoped, name: JobName, body: schemas.JobChanges, response: Response, version: Version
 ) -> Any:
     """Update a job's settings. They apply from the next attempt and take precedence over the
     code.
@@ -87,7 +87,7 @@ async def update_job(
             raise ProblemError(422, "invalid", f"{field} cannot be null", field=field)
     given["reset"] = [_argument(one) for one in given.pop("reset", [])]
     changes = {_argument(column): value for column, value in given.items()}
-    changed = await desk.jobs.update(name, version=version, **changes)
+    changed = await scope.jobs.update(name, version=version, **changes)
     set_etag(response, changed.version)
     return changed
 
@@ -99,7 +99,7 @@ async def update_job(
     responses=problems(404, 409, 412),
 )
 async def delete_job(
-    desk: AtDesk,
+    scope: Scoped,
     name: JobName,
     version: Version,
     cascade: Annotated[bool, Query(description="Also delete its schedules.")] = False,
@@ -109,24 +109,24 @@ async def delete_job(
     """Delete a job that has no schedules and no unfinished runs. Code that still declares it
     registers it again at its next start.
     """
-    cancelled = await desk.jobs.delete(
+    cancelled = await scope.jobs.delete(
         name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
     )
     return {"name": name, "cancelled_runs": cancelled}
 
 
 @routes.post("/jobs/{name}/enable", operation_id="enable_job", **_ACTION)
-async def enable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | None = None) -> Any:
+async def enable_job(scope: Scoped, name: JobName, body: schemas.JobAction | None = None) -> Any:
     """Enable a job: its runs and schedules start again."""
-    await desk.jobs.enable(name, body.reason if body else None)
-    return await desk.jobs.get(name)
+    await scope.jobs.enable(name, body.reason if body else None)
+    return await scope.jobs.get(name)
 
 
 @routes.post("/jobs/{name}/disable", operation_id="disable_job", **_ACTION)
-async def disable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | None = None) -> Any:
+async def disable_job(scope: Scoped, name: JobName, body: schemas.JobAction | None = None) -> Any:
     """Disable a job: its runs wait, including new ones, and its schedules skip their times."""
-    await desk.jobs.disable(name, body.reason if body else None)
-    return await desk.jobs.get(name)
+    await scope.jobs.disable(name, body.reason if body else None)
+    return await scope.jobs.get(name)
 
 
 @routes.get(
@@ -134,11 +134,11 @@ async def disable_job(desk: AtDesk, name: JobName, body: schemas.JobAction | Non
     response_model=list[schemas.DriftView],  # type: ignore[valid-type]
     operation_id="plan_definitions",
 )
-async def plan_definitions(desk: AtDesk) -> Any:
+async def plan_definitions(scope: Scoped) -> Any:
     """List differences between the code of this server's application and the database, and who made
     them.
     """
-    return await desk.jobs.plan()
+    return await scope.jobs.plan()
 
 
 @routes.post(
@@ -147,11 +147,11 @@ async def plan_definitions(desk: AtDesk) -> Any:
     operation_id="sync_definitions",
     responses=problems(404, *WITH_BODY),
 )
-async def sync_definitions(desk: AtDesk, body: schemas.SyncRequest | None = None) -> Any:
+async def sync_definitions(scope: Scoped, body: schemas.SyncRequest | None = None) -> Any:
     """Apply the job definitions of this server's application. Operator changes are kept, except for
     jobs in `force`.
     """
-    return {"written": await desk.jobs.sync_definitions(body.force if body else ())}
+    return {"written": await scope.jobs.sync_definitions(body.force if body else ())}
 
 
 def _argument(column: str) -> str:

@@ -11,7 +11,7 @@ from rota.api.routing import router
 from rota.api.schemas import limits as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Cursor, Limit, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.limit import LimitKind, LimitOrder
 
 routes = router("limits")
@@ -23,7 +23,7 @@ Tenant = Annotated[
 
 @routes.get("/limits", response_model=schemas.LimitPage, operation_id="list_limits")
 async def list_limits(
-    desk: AtDesk,
+    scope: Scoped,
     tenant: Annotated[
         str | None, Query(max_length=200, description="Only limits of this tenant.")
     ] = None,
@@ -44,7 +44,7 @@ async def list_limits(
     """List limits and their usage, sorted by name or by `order`."""
     label = f"limits {order}"
     place = read_cursor(label, cursor, float, str, str)
-    found = await desk.limits.page(
+    found = await scope.limits.page(
         tenant=tenant, kind=kind, job=job, queue=queue, order=order, cursor=place, limit=limit
     )
     return page_of(label, found)
@@ -56,9 +56,9 @@ async def list_limits(
     operation_id="get_limit",
     responses=problems(404),
 )
-async def get_limit(desk: AtDesk, name: LimitName, tenant: Tenant = "") -> Any:
+async def get_limit(scope: Scoped, name: LimitName, tenant: Tenant = "") -> Any:
     """Get one limit with its counters, and the runs that hold or wait for a slot."""
-    return await desk.limits.get(name, tenant)
+    return await scope.limits.get(name, tenant)
 
 
 @routes.put(
@@ -68,13 +68,13 @@ async def get_limit(desk: AtDesk, name: LimitName, tenant: Tenant = "") -> Any:
     responses=problems(409, *WITH_BODY),
 )
 async def set_limit(
-    desk: AtDesk, name: LimitName, body: schemas.SetLimit, tenant: Tenant = ""
+    scope: Scoped, name: LimitName, body: schemas.SetLimit, tenant: Tenant = ""
 ) -> Any:
     """Create a limit, or update the given fields of an existing one. Takes effect at once: running
     attempts continue, and nothing new starts until there is room.
     """
     changes = body.model_dump(exclude_unset=True, exclude={"reason"})
-    return await desk.limits.set(name, tenant=tenant, reason=body.reason, **changes)
+    return await scope.limits.set(name, tenant=tenant, reason=body.reason, **changes)
 
 
 @routes.delete(
@@ -84,7 +84,7 @@ async def set_limit(
     responses=problems(404, 409),
 )
 async def remove_limit(
-    desk: AtDesk,
+    scope: Scoped,
     name: LimitName,
     tenant: Tenant = "",
     reason: Annotated[
@@ -94,7 +94,7 @@ async def remove_limit(
     """Remove a limit and release the runs waiting for it. For a limit declared in code, only
     operator overrides are removed.
     """
-    return {"answer": await desk.limits.remove(name, tenant=tenant, reason=reason)}
+    return {"answer": await scope.limits.remove(name, tenant=tenant, reason=reason)}
 
 
 @routes.post(
@@ -104,9 +104,9 @@ async def remove_limit(
     responses=problems(404, 409, *WITH_BODY),
 )
 async def unblock_limit(
-    desk: AtDesk, name: LimitName, body: schemas.UnblockLimit | None = None, tenant: Tenant = ""
+    scope: Scoped, name: LimitName, body: schemas.UnblockLimit | None = None, tenant: Tenant = ""
 ) -> Any:
     """Unblock a sequence that waits for a failed run to succeed."""
     given = body or schemas.UnblockLimit.model_construct(value=None, reason=None)
-    freed = await desk.limits.unblock(name, given.value, tenant=tenant, reason=given.reason)
+    freed = await scope.limits.unblock(name, given.value, tenant=tenant, reason=given.reason)
     return {"unblocked": freed}

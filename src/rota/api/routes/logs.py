@@ -10,7 +10,7 @@ from rota.api.pages import log_page
 from rota.api.routing import router
 from rota.api.schemas.runs import LogPage
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 
 routes = router("logs")
 Level = Literal["debug", "info", "warning", "error", "critical"]
@@ -18,7 +18,7 @@ Level = Literal["debug", "info", "warning", "error", "critical"]
 
 @routes.get("/logs", response_model=LogPage, operation_id="search_logs")
 async def search_logs(
-    desk: AtDesk,
+    scope: Scoped,
     text: Annotated[
         str,
         Query(max_length=1000, description='Search terms: `timeout "order 17" -retry user:7`.'),
@@ -47,7 +47,7 @@ async def search_logs(
     it has searched, and continues from its cursor.
     """
     place = read_cursor("logs", cursor, str)
-    found = await desk.logs.search(
+    found = await scope.logs.search(
         text, job=job, run_id=run_id, attempt=attempt, level=level, tenant=tenant, queue=queue,
         worker=worker, since=since, until=until, limit=limit, cursor=place[0] if place else None,
     )  # fmt: skip

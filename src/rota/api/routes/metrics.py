@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.telemetry.prometheus import render
 
 routes = router("metrics")
@@ -29,10 +29,10 @@ routes = router("metrics")
         **problems(401, 403, 429, 500, 503, 504),
     },
 )
-async def metrics(desk: AtDesk, request: Request) -> Response:
+async def metrics(scope: Scoped, request: Request) -> Response:
     """All metrics, read from the database at most once per second. Requires the token, unless
     `[server] public_metrics` is set.
     """
-    figures = await desk.figures()
+    figures = await scope.figures()
     body, content_type = render(figures, request.headers.get("accept", ""))
     return Response(body, media_type=content_type)

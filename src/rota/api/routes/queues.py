@@ -13,7 +13,7 @@ from rota.api.schemas import fleet as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedule_bodies import Pause
 from rota.api.schemas.values import Cursor, Limit, one_time, read_cursor
-from rota.api.state import AtDesk, Desk
+from rota.api.state import RequestScope, Scoped
 from rota.model.list_filters import QueueOrder
 
 routes = router("queues")
@@ -26,7 +26,7 @@ _ACTION: Any = {
 
 @routes.get("/queues", response_model=schemas.QueuePage, operation_id="list_queues")
 async def list_queues(
-    desk: AtDesk,
+    scope: Scoped,
     paused: Annotated[
         bool | None, Query(description="true: only paused ones; false: only others.")
     ] = None,
@@ -40,7 +40,7 @@ async def list_queues(
     """List queues and their backlog, sorted by name or by `order`."""
     kind = f"queues {order}"
     place = read_cursor(kind, cursor, float, str)
-    found = await desk.queues.page(paused=paused, order=order, cursor=place, limit=limit)
+    found = await scope.queues.page(paused=paused, order=order, cursor=place, limit=limit)
     return page_of(kind, found)
 
 
@@ -50,29 +50,29 @@ async def list_queues(
     operation_id="get_queue",
     responses=problems(404),
 )
-async def get_queue(desk: AtDesk, name: QueueName) -> Any:
+async def get_queue(scope: Scoped, name: QueueName) -> Any:
     """Get one queue with its runs by job."""
-    return await desk.queues.get(name)
+    return await scope.queues.get(name)
 
 
 @routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)
-async def pause_queue(desk: AtDesk, name: QueueName, body: Pause | None = None) -> Any:
+async def pause_queue(scope: Scoped, name: QueueName, body: Pause | None = None) -> Any:
     """Pause a queue: nothing is claimed from it; running attempts continue. For a paused queue, a
     new time changes the end of the pause.
     """
     given = body or Pause()
     until = one_time(given.until, given.seconds, "until")
-    await desk.queues.pause(name, given.reason, until)
-    return await _one(desk, name)
+    await scope.queues.pause(name, given.reason, until)
+    return await _one(scope, name)
 
 
 @routes.post("/queues/{name}/resume", operation_id="resume_queue", **_ACTION)
 async def resume_queue(
-    desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
+    scope: Scoped, name: QueueName, body: schemas.QueueAction | None = None
 ) -> Any:
     """Resume a paused queue."""
-    await desk.queues.resume(name, body.reason if body else None)
-    return await _one(desk, name)
+    await scope.queues.resume(name, body.reason if body else None)
+    return await _one(scope, name)
 
 
 @routes.patch(
@@ -82,24 +82,24 @@ async def resume_queue(
     responses=problems(412, *WITH_BODY) | tagged(),
 )
 async def set_queue(
-    desk: AtDesk, name: QueueName, body: schemas.QueueChanges, response: Response, version: Version
+    scope: Scoped, name: QueueName, body: schemas.QueueChanges, response: Response, version: Version
 ) -> Any:
     """Set how many runs may wait in a queue, and what happens when it is full. Takes effect at
     once.
     """
     given = body.model_dump(exclude_unset=True, exclude={"reason"})
-    found = await desk.queues.set(name, body.reason, version=version, **given)
+    found = await scope.queues.set(name, body.reason, version=version, **given)
     set_etag(response, found.version)
     return found
 
 
 @routes.post("/queues/{name}/reset", operation_id="reset_queue", **_ACTION)
 async def reset_queue(
-    desk: AtDesk, name: QueueName, body: schemas.QueueAction | None = None
+    scope: Scoped, name: QueueName, body: schemas.QueueAction | None = None
 ) -> Any:
     """Reset a queue to the values in the code: no cap, if it declares none."""
-    return await desk.queues.reset(name, body.reason if body else None)
+    return await scope.queues.reset(name, body.reason if body else None)
 
 
-async def _one(desk: Desk, name: str) -> Any:
-    return (await desk.queues.get(name)).queue
+async def _one(scope: RequestScope, name: str) -> Any:
+    return (await scope.queues.get(name)).queue

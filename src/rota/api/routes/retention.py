@@ -9,15 +9,15 @@ from fastapi import Query
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
 from rota.api.schemas.retention import RetentionView
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 
 routes = router("retention")
 
 
 @routes.get("/retention/plan", response_model=RetentionView, operation_id="plan_retention")
-async def plan_retention(desk: AtDesk) -> Any:
+async def plan_retention(scope: Scoped) -> Any:
     """List what a retention pass would delete now. Changes nothing."""
-    return await desk.retention.plan()
+    return await scope.retention.plan()
 
 
 @routes.post(
@@ -27,7 +27,7 @@ async def plan_retention(desk: AtDesk) -> Any:
     responses=problems(409),
 )
 async def run_retention(
-    desk: AtDesk,
+    scope: Scoped,
     hurry: Annotated[
         bool, Query(description="Do not pause between batches. Faster, but slows busy workers.")
     ] = False,
@@ -36,4 +36,4 @@ async def run_retention(
     take minutes. To avoid waiting, trigger the schedules `rota.prune_runs` and
     `rota.prune_logs`: a worker does it, and the result of the run lists what was deleted.
     """
-    return await desk.retention.run(hurry=hurry)
+    return await scope.retention.run(hurry=hurry)

@@ -21,14 +21,14 @@ from rota.api.schemas.values import (
     read_cursor,
     read_metadata,
 )
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 
 routes = router("runs")
 
 
 @routes.get("/runs", response_model=schemas.RunPage, operation_id="list_runs")
 async def list_runs(
-    desk: AtDesk,
+    scope: Scoped,
     state: Annotated[
         list[schemas.RunState] | None, Query(description="Only in these states; repeatable.")
     ] = None,
@@ -77,7 +77,7 @@ async def list_runs(
 ) -> Any:
     """List runs, newest or oldest first."""
     place = read_cursor(f"runs {order}", cursor, int)
-    found = await desk.runs.page(
+    found = await scope.runs.page(
         states=state or None, job=job, queue=queue, tenant=tenant, tag=tag, key=key,
         schedule=schedule, worker=worker, text=text, error=error, error_group=error_group,
         payload_fields=read_metadata(payload_field) or None, since=since, until=until,
@@ -95,7 +95,7 @@ async def list_runs(
     responses=problems(404, 409, *WITH_BODY),
 )
 async def enqueue_run(
-    desk: AtDesk, body: schemas.NewRun, request: Request, response: Response
+    scope: Scoped, body: schemas.NewRun, request: Request, response: Response
 ) -> Any:
     """Enqueue a run. If this server's application declares the job, the payload is validated
     against its types.
@@ -104,7 +104,7 @@ async def enqueue_run(
     names = {"delay_seconds": "delay", "key_seconds": "key_keep", "timeout_seconds": "timeout"}
     job, payload = given.pop("job"), given.pop("payload")
     options: Any = {names.get(name, name): value for name, value in given.items()}
-    run = await desk.runs.enqueue(job, payload, **options)
+    run = await scope.runs.enqueue(job, payload, **options)
     # Wherever this is mounted.
     prefix = request.scope.get("root_path", "")
     response.headers["Location"] = f"{prefix}/api/v1/runs/{run.id}"
@@ -118,7 +118,7 @@ async def enqueue_run(
     responses=problems(404),
 )
 async def get_run(
-    desk: AtDesk,
+    scope: Scoped,
     run_id: RunId,
     wait_seconds: Annotated[
         float, Query(ge=0, le=60, description="Wait up to this many seconds for the run to finish.")
@@ -126,8 +126,8 @@ async def get_run(
 ) -> Any:
     """Get one run, finished or not."""
     if wait_seconds:
-        await desk.until_ended(run_id, wait_seconds)
-    return await desk.runs.get(run_id)
+        await scope.until_ended(run_id, wait_seconds)
+    return await scope.runs.get(run_id)
 
 
 @routes.get(
@@ -137,14 +137,14 @@ async def get_run(
     responses=problems(404),
 )
 async def get_run_details(
-    desk: AtDesk,
+    scope: Scoped,
     run_id: RunId,
     log_lines: Annotated[
         int, Query(ge=0, le=1000, description="Number of recent log lines.")
     ] = 100,
 ) -> Any:
     """Get one run with its attempts and its most recent log lines."""
-    return await desk.runs.details(run_id, log_lines=log_lines)
+    return await scope.runs.details(run_id, log_lines=log_lines)
 
 
 @routes.get(
@@ -153,9 +153,9 @@ async def get_run_details(
     operation_id="list_attempts",
     responses=problems(404),
 )
-async def list_attempts(desk: AtDesk, run_id: RunId) -> Any:
+async def list_attempts(scope: Scoped, run_id: RunId) -> Any:
     """List the attempts of a run, first one first."""
-    return (await desk.runs.details(run_id, log_lines=0)).attempts
+    return (await scope.runs.details(run_id, log_lines=0)).attempts
 
 
 @routes.get(
@@ -165,7 +165,7 @@ async def list_attempts(desk: AtDesk, run_id: RunId) -> Any:
     responses=problems(404),
 )
 async def list_run_logs(
-    desk: AtDesk,
+    scope: Scoped,
     run_id: RunId,
     attempt: Annotated[
         int | None, Query(ge=1, le=2**31 - 1, description="Only lines of this attempt.")
@@ -175,7 +175,7 @@ async def list_run_logs(
 ) -> Any:
     """List the log lines of a run, oldest first."""
     place = read_cursor("run logs", cursor, str)
-    found = await desk.logs.show(
+    found = await scope.logs.show(
         run_id, attempt=attempt, limit=limit, cursor=place[0] if place else None
     )
     return log_page("run logs", found)
@@ -188,12 +188,12 @@ async def list_run_logs(
     responses=problems(404, 409),
 )
 async def delete_run(
-    desk: AtDesk,
+    scope: Scoped,
     run_id: RunId,
     reason: Why = None,
 ) -> Any:
     """Delete a finished run with its attempts and log lines."""
-    await desk.runs.delete(run_id, reason)
+    await scope.runs.delete(run_id, reason)
     return {"run_id": run_id}
 
 
@@ -203,9 +203,9 @@ async def delete_run(
     operation_id="cancel_run",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def cancel_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
+async def cancel_run(scope: Scoped, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
     """Cancel a run: at once if it is waiting; if it is running, its worker is asked to stop."""
-    answer = await desk.runs.cancel(run_id, body.reason if body else None)
+    answer = await scope.runs.cancel(run_id, body.reason if body else None)
     return {"run_id": run_id, "result": answer}
 
 
@@ -215,11 +215,11 @@ async def cancel_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | N
     operation_id="retry_run",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def retry_run(desk: AtDesk, run_id: RunId, body: schemas.Retrial | None = None) -> Any:
+async def retry_run(scope: Scoped, run_id: RunId, body: schemas.Retrial | None = None) -> Any:
     """Retry a failed or cancelled run, keeping its ID."""
     given = body or schemas.Retrial()
-    await desk.runs.retry(run_id, given.reason, payload=given.payload, delay=given.delay_seconds)
-    return await desk.runs.get(run_id)
+    await scope.runs.retry(run_id, given.reason, payload=given.payload, delay=given.delay_seconds)
+    return await scope.runs.get(run_id)
 
 
 @routes.post(
@@ -228,10 +228,10 @@ async def retry_run(desk: AtDesk, run_id: RunId, body: schemas.Retrial | None = 
     operation_id="handle_run",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def handle_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
+async def handle_run(scope: Scoped, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
     """Mark a dead letter as handled, so it no longer needs attention."""
-    await desk.runs.handle(run_id, body.reason if body else None)
-    return await desk.runs.get(run_id)
+    await scope.runs.handle(run_id, body.reason if body else None)
+    return await scope.runs.get(run_id)
 
 
 @routes.post(
@@ -240,7 +240,7 @@ async def handle_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | N
     operation_id="reopen_run",
     responses=problems(404, 409, *WITH_BODY),
 )
-async def reopen_run(desk: AtDesk, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
+async def reopen_run(scope: Scoped, run_id: RunId, body: schemas.Cancellation | None = None) -> Any:
     """Mark a handled run as unhandled again."""
-    await desk.runs.reopen(run_id, body.reason if body else None)
-    return await desk.runs.get(run_id)
+    await scope.runs.reopen(run_id, body.reason if body else None)
+    return await scope.runs.get(run_id)

@@ -23,7 +23,7 @@ from rota.api.schemas.values import (
     one_time,
     read_cursor,
 )
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.list_filters import LedgerPart, TimeOrder
 
 routes = router("schedules")
@@ -33,41 +33,47 @@ _ANSWERS_SCHEDULE: Any = _ACTION | {"response_model": schemas.ScheduleView}
 
 @routes.post("/schedules/{name}/enable", operation_id="enable_schedule", **_ANSWERS_SCHEDULE)
 async def enable_schedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.ScheduleAction | None = None, tenant: Tenant = ""
+    scope: Scoped,
+    name: ScheduleName,
+    body: bodies.ScheduleAction | None = None,
+    tenant: Tenant = "",
 ) -> Any:
     """Enable a schedule from now on."""
-    await desk.schedules.enable(name, body.reason if body else None, tenant=tenant)
-    return await desk.schedules.get(name, tenant=tenant)
+    await scope.schedules.enable(name, body.reason if body else None, tenant=tenant)
+    return await scope.schedules.get(name, tenant=tenant)
 
 
 @routes.post("/schedules/{name}/disable", operation_id="disable_schedule", **_ANSWERS_SCHEDULE)
 async def disable_schedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.ScheduleAction | None = None, tenant: Tenant = ""
+    scope: Scoped,
+    name: ScheduleName,
+    body: bodies.ScheduleAction | None = None,
+    tenant: Tenant = "",
 ) -> Any:
     """Disable a schedule: its times are skipped until it is enabled."""
-    await desk.schedules.disable(name, body.reason if body else None, tenant=tenant)
-    return await desk.schedules.get(name, tenant=tenant)
+    await scope.schedules.disable(name, body.reason if body else None, tenant=tenant)
+    return await scope.schedules.get(name, tenant=tenant)
 
 
 @routes.post("/schedules/{name}/pause", operation_id="pause_schedule", **_ANSWERS_SCHEDULE)
 async def pause_schedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.Pause | None = None, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, body: bodies.Pause | None = None, tenant: Tenant = ""
 ) -> Any:
     """Pause a schedule: its times are skipped until it is resumed."""
     given = body or bodies.Pause()
     until = one_time(given.until, given.seconds, "until")
-    await desk.schedules.pause(name, given.reason, until, tenant=tenant)
-    return await desk.schedules.get(name, tenant=tenant)
+    await scope.schedules.pause(name, given.reason, until, tenant=tenant)
+    return await scope.schedules.get(name, tenant=tenant)
 
 
 @routes.post("/schedules/{name}/resume", operation_id="resume_schedule", **_ANSWERS_SCHEDULE)
 async def resume_schedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.Resumption | None = None, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, body: bodies.Resumption | None = None, tenant: Tenant = ""
 ) -> Any:
     """Resume a paused schedule from now on."""
     given = body or bodies.Resumption()
-    await desk.schedules.resume(name, given.reason, catch_up=given.catch_up, tenant=tenant)
-    return await desk.schedules.get(name, tenant=tenant)
+    await scope.schedules.resume(name, given.reason, catch_up=given.catch_up, tenant=tenant)
+    return await scope.schedules.get(name, tenant=tenant)
 
 
 @routes.post(
@@ -78,23 +84,23 @@ async def resume_schedule(
     **_ACTION,
 )
 async def trigger_schedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.Trigger | None = None, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, body: bodies.Trigger | None = None, tenant: Tenant = ""
 ) -> Any:
     """Run a schedule now, even if it is paused. Its next run time does not change."""
     given = body or bodies.Trigger()
-    return await desk.schedules.trigger(name, given.payload, reason=given.reason, tenant=tenant)
+    return await scope.schedules.trigger(name, given.payload, reason=given.reason, tenant=tenant)
 
 
 @routes.post("/schedules/{name}/reschedule", operation_id="reschedule", **_ANSWERS_SCHEDULE)
 async def reschedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.Rescheduling, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, body: bodies.Rescheduling, tenant: Tenant = ""
 ) -> Any:
     """Move the next run of a schedule. Later runs keep their usual times."""
     at = one_time(body.at, body.seconds, "at")
     if at is None:
         raise ProblemError(422, "invalid", "at or seconds must say when", field="at")
-    await desk.schedules.reschedule(name, at, tenant=tenant, reason=body.reason)
-    return await desk.schedules.get(name, tenant=tenant)
+    await scope.schedules.reschedule(name, at, tenant=tenant, reason=body.reason)
+    return await scope.schedules.get(name, tenant=tenant)
 
 
 @routes.post(
@@ -104,10 +110,10 @@ async def reschedule(
     **_ACTION,
 )
 async def backfill_schedule(
-    desk: AtDesk, name: ScheduleName, body: bodies.BackfillRequest, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, body: bodies.BackfillRequest, tenant: Tenant = ""
 ) -> Any:
     """Enqueue runs for the scheduled times of a past period."""
-    return await desk.schedules.backfill(name, tenant=tenant, **body.model_dump())
+    return await scope.schedules.backfill(name, tenant=tenant, **body.model_dump())
 
 
 @routes.get(
@@ -117,7 +123,7 @@ async def backfill_schedule(
     responses=problems(404),
 )
 async def preview_schedule(
-    desk: AtDesk,
+    scope: Scoped,
     name: ScheduleName,
     count: Annotated[
         int | None, Query(ge=1, le=1000, description="Number of times. Default: 10.")
@@ -133,7 +139,7 @@ async def preview_schedule(
     tenant: Tenant = "",
 ) -> Any:
     """Preview the next run times of a schedule."""
-    return await desk.schedules.preview(
+    return await scope.schedules.preview(
         name, tenant=tenant, count=count or (1000 if until else None), after=after, until=until,
         viewer_zone=viewer_zone,
     )  # fmt: skip
@@ -146,7 +152,7 @@ async def preview_schedule(
     responses=problems(404),
 )
 async def list_occurrences(
-    desk: AtDesk,
+    scope: Scoped,
     name: ScheduleName,
     decision: Annotated[
         schemas.Decision | None, Query(description="Only with this decision.")
@@ -166,7 +172,7 @@ async def list_occurrences(
 ) -> Any:
     """List the decisions for its scheduled times, newest or oldest first."""
     kind = f"occurrences {order}"
-    found = await desk.schedules.history_page(
+    found = await scope.schedules.history_page(
         name, tenant=tenant, decision=decision, since=since, before=until, only=only,
         order=order, cursor=read_cursor(kind, cursor, datetime, int), limit=limit,
     )  # fmt: skip
@@ -180,16 +186,16 @@ async def list_occurrences(
     responses=problems(404),
 )
 async def list_edits(
-    desk: AtDesk,
+    scope: Scoped,
     name: ScheduleName,
     limit: Limit = 50,
     cursor: Cursor = None,
     tenant: Tenant = "",
 ) -> Any:
     """List changes to a schedule, newest first."""
-    await desk.schedules.get(name, tenant=tenant)
+    await scope.schedules.get(name, tenant=tenant)
     at = read_cursor("edits", cursor, int)
-    found = await desk.schedules.edits(name, tenant=tenant, cursor=at, limit=limit)
+    found = await scope.schedules.edits(name, tenant=tenant, cursor=at, limit=limit)
     return page_of("edits", found)
 
 
@@ -200,11 +206,11 @@ async def list_edits(
     responses=problems(404),
 )
 async def list_manual_runs(
-    desk: AtDesk, name: ScheduleName, limit: Limit = 50, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, limit: Limit = 50, tenant: Tenant = ""
 ) -> Any:
     """List manual runs and backfills of a schedule, newest first."""
-    await desk.schedules.get(name, tenant=tenant)
-    return await desk.schedules.manual(name, tenant=tenant, limit=limit)
+    await scope.schedules.get(name, tenant=tenant)
+    return await scope.schedules.manual(name, tenant=tenant, limit=limit)
 
 
 @routes.post(
@@ -214,7 +220,7 @@ async def list_manual_runs(
     responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
 )
 async def revert_schedule(
-    desk: AtDesk,
+    scope: Scoped,
     name: ScheduleName,
     body: bodies.Revert,
     response: Response,
@@ -222,7 +228,7 @@ async def revert_schedule(
     tenant: Tenant = "",
 ) -> Any:
     """Revert one edit of a schedule. The revert is recorded as a new edit."""
-    changed = await desk.schedules.revert(
+    changed = await scope.schedules.revert(
         name, body.entry_id, tenant=tenant, version=version, reason=body.reason
     )
     set_etag(response, changed.version)

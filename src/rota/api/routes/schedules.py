@@ -23,7 +23,7 @@ from rota.api.schemas.values import (
     read_cursor,
     read_metadata,
 )
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.list_filters import ScheduleOrder
 
 routes = router("schedules")
@@ -31,7 +31,7 @@ routes = router("schedules")
 
 @routes.get("/schedules", response_model=schemas.SchedulePage, operation_id="list_schedules")
 async def list_schedules(
-    desk: AtDesk,
+    scope: Scoped,
     job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
     queue: Annotated[
         str | None, Query(max_length=100, description="Only schedules whose runs go to this queue.")
@@ -67,7 +67,7 @@ async def list_schedules(
     """List schedules, sorted by tenant and name or by `order`."""
     kind = f"schedules {order}"
     types: tuple[type, type] = (str, str) if order == "name" else (float, int)
-    found = await desk.schedules.page(
+    found = await scope.schedules.page(
         job=job, queue=queue, tag=tag, tenant=tenant, state=state, text=text, calendar=calendar,
         metadata=read_metadata(metadata), attention=attention, system=system, order=order,
         cursor=read_cursor(kind, cursor, *types), limit=limit,
@@ -82,11 +82,11 @@ async def list_schedules(
     operation_id="create_schedule",
     responses=problems(404, 409, *WITH_BODY) | tagged(201),
 )
-async def create_schedule(desk: AtDesk, body: bodies.NewSchedule, response: Response) -> Any:
+async def create_schedule(scope: Scoped, body: bodies.NewSchedule, response: Response) -> Any:
     """Create a schedule. Send exactly one of `cron`, `interval_seconds`, `run_at`, `init` and
     `template`.
     """
-    made = await desk.schedules.create(**bodies.arguments(body))
+    made = await scope.schedules.create(**bodies.arguments(body))
     set_etag(response, made.version)
     return made
 
@@ -98,10 +98,10 @@ async def create_schedule(desk: AtDesk, body: bodies.NewSchedule, response: Resp
     responses=problems(404) | tagged(),
 )
 async def get_schedule(
-    desk: AtDesk, name: ScheduleName, response: Response, tenant: Tenant = ""
+    scope: Scoped, name: ScheduleName, response: Response, tenant: Tenant = ""
 ) -> Any:
     """Get one schedule: timing, policies, next run time and results."""
-    found = await desk.schedules.get(name, tenant=tenant)
+    found = await scope.schedules.get(name, tenant=tenant)
     set_etag(response, found.version)
     return found
 
@@ -113,7 +113,7 @@ async def get_schedule(
     responses=problems(404, 409, 412, *WITH_BODY) | tagged(),
 )
 async def update_schedule(
-    desk: AtDesk,
+    scope: Scoped,
     name: ScheduleName,
     body: bodies.ScheduleChanges,
     response: Response,
@@ -121,7 +121,7 @@ async def update_schedule(
     tenant: Tenant = "",
 ) -> Any:
     """Update the given fields, effective at once. The audit trail keeps old and new values."""
-    changed = await desk.schedules.update(
+    changed = await scope.schedules.update(
         name, tenant=tenant, version=version, **bodies.arguments(body)
     )
     set_etag(response, changed.version)
@@ -135,7 +135,7 @@ async def update_schedule(
     responses=problems(404, 409, 412),
 )
 async def delete_schedule(
-    desk: AtDesk,
+    scope: Scoped,
     name: ScheduleName,
     version: Version,
     cancel_waiting: Annotated[
@@ -145,7 +145,7 @@ async def delete_schedule(
     tenant: Tenant = "",
 ) -> Any:
     """Delete a schedule. Its history, ledger and audit entries are kept."""
-    cancelled = await desk.schedules.delete(
+    cancelled = await scope.schedules.delete(
         name, tenant=tenant, cancel_waiting=cancel_waiting, version=version, reason=reason
     )
     return {"name": name, "cancelled_runs": cancelled}

@@ -6,7 +6,7 @@ from typing import Any
 
 from rota.api.routing import router
 from rota.api.schemas.fleet import ClockView, SettingView
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.config import Config, describe
 from rota.config.catalogue import find_setting
 
@@ -14,15 +14,15 @@ routes = router("settings")
 
 
 @routes.get("/config", response_model=list[SettingView], operation_id="get_config")
-async def get_config(desk: AtDesk) -> Any:
+async def get_config(scope: Scoped) -> Any:
     """List all settings of this server: value, source and allowed values."""
-    return [_entry(desk.app.config, one.key) for one in describe()]
+    return [_entry(scope.app.config, one.key) for one in describe()]
 
 
 @routes.get("/clock", response_model=ClockView, operation_id="get_clock")
-async def get_clock(desk: AtDesk) -> Any:
+async def get_clock(scope: Scoped) -> Any:
     """Get the current time of the database's clock, which decides when runs are due."""
-    return {"now": await desk.clock.now()}
+    return {"now": await scope.clock.now()}
 
 
 def _entry(config: Config, key: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rota.api.schemas.problem import problems
 from rota.api.schemas.stats import StatsView
 from rota.api.schemas.trend import TrendView
 from rota.api.schemas.values import Instant
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.stats import Stats
 from rota.model.trend import Trend
 
@@ -28,7 +28,7 @@ _SPANS = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 
 @routes.get("/stats", response_model=StatsView, operation_id="get_stats", responses=problems(404))
 async def get_stats(
-    desk: AtDesk,
+    scope: Scoped,
     job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
     queue: Annotated[str | None, Query(max_length=100, description="Only of this queue.")] = None,
     since: Annotated[
@@ -44,7 +44,7 @@ async def get_stats(
     durations in total, by job and by interval. Unfinished runs are counted every few seconds;
     activity comes from roll-ups.
     """
-    found = await desk.stats.get(job=job, queue=queue, since=since, until=until, step=step_seconds)
+    found = await scope.stats.get(job=job, queue=queue, since=since, until=until, step=step_seconds)
     # A day by the minute is 20,000 values: written at once, and not taken apart and checked first.
     return Response(_CODEC.dump_json(found), media_type="application/json")
 
@@ -53,7 +53,7 @@ async def get_stats(
     "/stats/trend", response_model=TrendView, operation_id="get_trend", responses=problems(404)
 )
 async def get_trend(
-    desk: AtDesk,
+    scope: Scoped,
     job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
     queue: Annotated[str | None, Query(max_length=100, description="Only of this queue.")] = None,
     span: Annotated[
@@ -64,13 +64,13 @@ async def get_trend(
     finished attempts, durations, pick-up latency and backlog.
     """
     hours = timedelta(hours=_SPANS[span])
-    found = await desk.stats.trend(job=job, queue=queue, span=hours)
+    found = await scope.stats.trend(job=job, queue=queue, span=hours)
     return Response(_TREND_CODEC.dump_json(found), media_type="application/json")
 
 
 @routes.get("/overview", response_model=OverviewView, operation_id="get_overview")
 async def get_overview(
-    desk: AtDesk,
+    scope: Scoped,
     limit: Annotated[
         int,
         Query(
@@ -85,12 +85,12 @@ async def get_overview(
     attempts, recent failures and their causes, and what is due next. Cheap enough to poll every
     second.
     """
-    return await desk.overview.get(limit=limit, failing_seconds=failing_seconds)
+    return await scope.overview.get(limit=limit, failing_seconds=failing_seconds)
 
 
 @routes.get("/attention", response_model=AttentionView, operation_id="get_attention")
 async def get_attention(
-    desk: AtDesk,
+    scope: Scoped,
     limit: Annotated[
         int, Query(ge=1, le=100, description="Maximum number of items of each kind.")
     ] = 5,
@@ -99,13 +99,13 @@ async def get_attention(
     worker takes, workers in trouble, paused queues and tenants, stalled schedules, runs that
     take too long. Each with since when, the reason, and the command to run.
     """
-    return await desk.attention.get(limit=limit)
+    return await scope.attention.get(limit=limit)
 
 
 @routes.get("/doctor", response_model=ReportView, operation_id="get_doctor")
-async def get_doctor(desk: AtDesk) -> Any:
+async def get_doctor(scope: Scoped) -> Any:
     """Check the installation: server, schema, workers, scheduler ticks, maintenance, old
     transactions, dead rows, partitions, connections. Each with a verdict, its impact, and what
     to do.
     """
-    return await desk.doctor.get()
+    return await scope.doctor.get()

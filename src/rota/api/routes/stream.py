@@ -16,7 +16,7 @@ from rota.api.routing import router
 from rota.api.schemas.problem import problems
 from rota.api.schemas.values import BIGGEST_ID
 from rota.api.slots import EventStream
-from rota.api.state import ApiState, AtDesk
+from rota.api.state import ApiState, Scoped
 from rota.api.stream import Hub, events_of, until_stopped
 from rota.model.log import LogLine
 from rota.telemetry.events import TOPICS
@@ -73,7 +73,7 @@ async def _listen(hub: Hub, topics: frozenset[str], last_id: str | None) -> Asyn
     responses=_streaming('event: line\ndata: {"run_id":42,"level":"info","message":"sending"}\n\n'),
 )
 async def tail_logs(
-    desk: AtDesk,
+    scope: Scoped,
     request: Request,
     text: Annotated[
         str, Query(max_length=1000, description="Search terms that lines must match.")
@@ -98,7 +98,7 @@ async def tail_logs(
     `line`.
     """
     state: ApiState = request.app.state.rota
-    found = desk.ask(desk.app.logs)
+    found = scope.ask(scope.app.logs)
     filters: Any = {
         "job": job, "run_id": run_id, "level": level, "tenant": tenant, "queue": queue,
         "worker": worker,

@@ -15,7 +15,7 @@ from rota.api.schemas import tenants as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedule_bodies import Pause
 from rota.api.schemas.values import Cursor, Limit, Why, one_time, read_cursor
-from rota.api.state import AtDesk, Desk
+from rota.api.state import RequestScope, Scoped
 from rota.model.tenant import TenantOrder
 
 routes = router("tenants")
@@ -30,7 +30,7 @@ _ACTION: Any = {
 
 @routes.get("/tenants", response_model=schemas.TenantPage, operation_id="list_tenants")
 async def list_tenants(
-    desk: AtDesk,
+    scope: Scoped,
     paused: Annotated[
         bool | None, Query(description="true: only paused ones; false: only others.")
     ] = None,
@@ -51,7 +51,7 @@ async def list_tenants(
     """List tenants with settings, schedules, unfinished runs, or activity in the last week."""
     kind = f"tenants {order}"
     place = read_cursor(kind, cursor, float, str)
-    found = await desk.tenants.page(
+    found = await scope.tenants.page(
         paused=paused, text=text, order=order, cursor=place, limit=limit
     )
     return page_of(kind, found)
@@ -63,9 +63,9 @@ async def list_tenants(
     operation_id="get_tenant",
     responses=problems(404) | tagged(),
 )
-async def get_tenant(desk: AtDesk, name: TenantName, response: Response) -> Any:
+async def get_tenant(scope: Scoped, name: TenantName, response: Response) -> Any:
     """Get one tenant: its settings (defaults unless changed) and its counts."""
-    return await _one(desk, name, response)
+    return await _one(scope, name, response)
 
 
 @routes.get(
@@ -74,9 +74,9 @@ async def get_tenant(desk: AtDesk, name: TenantName, response: Response) -> Any:
     operation_id="get_tenant_stats",
     responses=problems(404),
 )
-async def get_tenant_stats(desk: AtDesk, name: TenantName) -> Any:
+async def get_tenant_stats(scope: Scoped, name: TenantName) -> Any:
     """Get the activity of a tenant in the last month, by day, and its recent results."""
-    return await desk.tenants.stats(name)
+    return await scope.tenants.stats(name)
 
 
 @routes.get(
@@ -97,11 +97,11 @@ async def get_tenant_stats(desk: AtDesk, name: TenantName) -> Any:
         **problems(404, 503),
     },
 )
-async def export_tenant(desk: AtDesk, name: TenantName) -> Any:
+async def export_tenant(scope: Scoped, name: TenantName) -> Any:
     """Export all data of a tenant, as of one moment, as one streamed archive. The audit trail
     records who exported it.
     """
-    return await desk.export_tenant(name)
+    return await scope.export_tenant(name)
 
 
 @routes.patch(
@@ -111,7 +111,7 @@ async def export_tenant(desk: AtDesk, name: TenantName) -> Any:
     responses=problems(412, *WITH_BODY) | tagged(),
 )
 async def set_tenant(
-    desk: AtDesk,
+    scope: Scoped,
     name: TenantName,
     body: schemas.TenantChanges,
     response: Response,
@@ -121,7 +121,7 @@ async def set_tenant(
     registration.
     """
     given = body.model_dump(exclude_unset=True, exclude={"reason"})
-    found = await desk.tenants.set(name, body.reason, version=version, **given)
+    found = await scope.tenants.set(name, body.reason, version=version, **given)
     set_etag(response, found.version)
     return found
 
@@ -132,9 +132,9 @@ async def set_tenant(
     operation_id="remove_tenant",
     responses=problems(404, 409),
 )
-async def remove_tenant(desk: AtDesk, name: TenantName, reason: Why = None) -> Any:
+async def remove_tenant(scope: Scoped, name: TenantName, reason: Why = None) -> Any:
     """Reset all settings of a tenant to their defaults. Its data is kept."""
-    await desk.tenants.remove(name, reason)
+    await scope.tenants.remove(name, reason)
     return {"name": name}
 
 
@@ -145,7 +145,7 @@ async def remove_tenant(desk: AtDesk, name: TenantName, reason: Why = None) -> A
     responses=problems(404, 409),
 )
 async def delete_tenant(
-    desk: AtDesk,
+    scope: Scoped,
     name: TenantName,
     cancel_running: Annotated[
         bool, Query(description="First cancel running attempts and wait for them to stop.")
@@ -155,34 +155,34 @@ async def delete_tenant(
     """Delete all data of a tenant; operator actions stay in the audit trail. Each request works for
     a few seconds: repeat it while `is_done` is false.
     """
-    return await desk.tenants.delete(
+    return await scope.tenants.delete(
         name, reason, cancel_running=cancel_running, seconds=DELETE_SECONDS
     )
 
 
 @routes.post("/tenants/{name}/pause", operation_id="pause_tenant", **_ACTION)
 async def pause_tenant(
-    desk: AtDesk, name: TenantName, response: Response, body: Pause | None = None
+    scope: Scoped, name: TenantName, response: Response, body: Pause | None = None
 ) -> Any:
     """Pause a tenant: none of its runs start; running attempts continue. For a paused tenant, a new
     time changes the end of the pause.
     """
     given = body or Pause()
     until = one_time(given.until, given.seconds, "until")
-    await desk.tenants.pause(name, given.reason, until)
-    return await _one(desk, name, response)
+    await scope.tenants.pause(name, given.reason, until)
+    return await _one(scope, name, response)
 
 
 @routes.post("/tenants/{name}/resume", operation_id="resume_tenant", **_ACTION)
 async def resume_tenant(
-    desk: AtDesk, name: TenantName, response: Response, body: schemas.TenantAction | None = None
+    scope: Scoped, name: TenantName, response: Response, body: schemas.TenantAction | None = None
 ) -> Any:
     """Resume a paused tenant. Its runs start again, in order."""
-    await desk.tenants.resume(name, body.reason if body else None)
-    return await _one(desk, name, response)
+    await scope.tenants.resume(name, body.reason if body else None)
+    return await _one(scope, name, response)
 
 
-async def _one(desk: Desk, name: str, response: Response) -> Any:
-    found = await desk.tenants.get(name)
+async def _one(scope: RequestScope, name: str, response: Response) -> Any:
+    found = await scope.tenants.get(name)
     set_etag(response, found.version)
     return found

@@ -12,7 +12,7 @@ from rota.api.schemas import schedule_bodies as bodies
 from rota.api.schemas.load import LoadView
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedules import ComingView
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 
 routes = router("timings")
 
@@ -23,17 +23,17 @@ routes = router("timings")
     response_model=list[ComingView],  # type: ignore[valid-type]
     responses=problems(404, *WITH_BODY),
 )
-async def preview_timing(desk: AtDesk, body: bodies.PreviewRequest) -> Any:
+async def preview_timing(scope: Scoped, body: bodies.PreviewRequest) -> Any:
     """Preview the run times of a timing that is not saved. Changes nothing."""
     given = bodies.arguments(body)
     if given.get("until") is not None:
         given["count"] = given.get("count") or 1000
-    return await desk.schedules.preview(**given)
+    return await scope.schedules.preview(**given)
 
 
 @routes.get("/simulation", operation_id="simulate", response_model=LoadView)
 async def simulate(
-    desk: AtDesk,
+    scope: Scoped,
     days: Annotated[int, Query(ge=1, le=31, description="Number of days from now.")] = 7,
     timezone: Annotated[
         str, Query(min_length=1, max_length=100, description="Time zone of the days and times.")
@@ -52,7 +52,7 @@ async def simulate(
     """Forecast the load of the coming days: runs, pile-ups and likely overlaps."""
     # In a thread: many schedules are seconds of work, for which nobody else shall wait.
     return await asyncio.to_thread(
-        desk.schedules.sync.simulate,
+        scope.schedules.sync.simulate,
         days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,
         least=least,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from fastapi import Query
 from rota.api.routing import router
 from rota.api.schemas.problem import problems
 from rota.api.schemas.why import WhyView
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.why import Kind
 
 routes = router("why")
@@ -17,7 +17,7 @@ routes = router("why")
 
 @routes.get("/why", response_model=WhyView, operation_id="why", responses=problems(404))
 async def why(
-    desk: AtDesk,
+    scope: Scoped,
     subject: Annotated[
         str,
         Query(min_length=1, max_length=200, description="Run ID, or a name."),
@@ -34,4 +34,4 @@ async def why(
     """Explain why a run, schedule, job or queue is not running, or what happened to it: the reasons
     in order, in plain words, with the command that would change each.
     """
-    return await desk.why(subject, kind=kind, tenant=tenant)
+    return await scope.why(subject, kind=kind, tenant=tenant)

@@ -11,7 +11,7 @@ from rota.api.routing import router
 from rota.api.schemas import fleet as schemas
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Limit, read_cursor
-from rota.api.state import AtDesk
+from rota.api.state import Scoped
 from rota.model.list_filters import TimeOrder, WorkerStatus
 
 routes = router("workers")
@@ -24,7 +24,7 @@ _ACTION: Any = {
 
 @routes.get("/workers", response_model=schemas.WorkerPage, operation_id="list_workers")
 async def list_workers(
-    desk: AtDesk,
+    scope: Scoped,
     gone: Annotated[bool, Query(description="Include workers that shut down cleanly.")] = False,
     status: Annotated[WorkerStatus | None, Query(description="Only with this status.")] = None,
     host: Annotated[str | None, Query(max_length=300, description="Only on this host.")] = None,
@@ -34,7 +34,7 @@ async def list_workers(
 ) -> Any:
     """List workers, newest or oldest first."""
     kind = f"workers {order}"
-    found = await desk.workers.page(
+    found = await scope.workers.page(
         include_gone=gone, status=status, host=host, order=order,
         cursor=read_cursor(kind, cursor, int), limit=limit,
     )  # fmt: skip
@@ -47,35 +47,37 @@ async def list_workers(
     operation_id="get_worker",
     responses=problems(404),
 )
-async def get_worker(desk: AtDesk, worker_id: WorkerId) -> Any:
+async def get_worker(scope: Scoped, worker_id: WorkerId) -> Any:
     """Get one worker."""
-    return await desk.workers.get(worker_id)
+    return await scope.workers.get(worker_id)
 
 
 @routes.post("/workers/{worker_id:int}/drain", operation_id="drain_worker", **_ACTION)
-async def drain_worker(desk: AtDesk, worker_id: WorkerId, body: schemas.Drain | None = None) -> Any:
+async def drain_worker(
+    scope: Scoped, worker_id: WorkerId, body: schemas.Drain | None = None
+) -> Any:
     """Drain a worker: it stops claiming and ticking, finishes running attempts, then waits to be
     resumed or exits.
     """
     given = body or schemas.Drain()
-    await desk.workers.drain(worker_id, given.reason, stop=given.stop)
-    return await desk.workers.get(worker_id)
+    await scope.workers.drain(worker_id, given.reason, stop=given.stop)
+    return await scope.workers.get(worker_id)
 
 
 @routes.post("/workers/{worker_id:int}/stop", operation_id="stop_worker", **_ACTION)
 async def stop_worker(
-    desk: AtDesk, worker_id: WorkerId, body: schemas.StopWorker | None = None
+    scope: Scoped, worker_id: WorkerId, body: schemas.StopWorker | None = None
 ) -> Any:
     """Stop a worker once its running attempts finish, or now, like SIGTERM."""
     given = body or schemas.StopWorker()
-    await desk.workers.stop(worker_id, given.reason, at_once=given.at_once)
-    return await desk.workers.get(worker_id)
+    await scope.workers.stop(worker_id, given.reason, at_once=given.at_once)
+    return await scope.workers.get(worker_id)
 
 
 @routes.post("/workers/{worker_id:int}/resume", operation_id="resume_worker", **_ACTION)
 async def resume_worker(
-    desk: AtDesk, worker_id: WorkerId, body: schemas.QueueAction | None = None
+    scope: Scoped, worker_id: WorkerId, body: schemas.QueueAction | None = None
 ) -> Any:
     """Resume a draining worker."""
-    await desk.workers.resume(worker_id, body.reason if body else None)
-    return await desk.workers.get(worker_id)
+    await scope.workers.resume(worker_id, body.reason if body else None)
+    return await scope.workers.get(worker_id)

@@ -14,7 +14,7 @@ from rota.executors.guests import alchemy, pools
 from rota.executors.guests.base import Terms
 from rota.executors.guests.django import DjangoConnection
 from rota.executors.ways import AsyncWay, Way
-from rota.store.drivers import family
+from rota.store.sessions.drivers import family
 
 T = TypeVar("T")
 _Name = tuple[str, str]

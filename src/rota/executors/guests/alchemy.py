@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from rota.errors import JobError
 from rota.executors.ending import Rows
 from rota.executors.guests.base import AsyncGuest, Guest, Terms
-from rota.store.drivers import family, fetch_sqlalchemy, fetch_sqlalchemy_sync
+from rota.store.sessions.drivers import family, fetch_sqlalchemy, fetch_sqlalchemy_sync
 
 _MADE = {"sessionmaker", "async_sessionmaker", "scoped_session", "async_scoped_session"}
 

@@ -14,8 +14,8 @@ from rota.executors.ending import Rows, carry_out, carry_out_sync
 from rota.executors.ending import Steps as Steps
 from rota.executors.lending import Lending
 from rota.executors.own import check_same
-from rota.store.connection import shut
-from rota.store.identity import Identity
+from rota.store.sessions.connection import shut
+from rota.store.sessions.identity import Identity
 from rota.store.statements import Statements
 
 

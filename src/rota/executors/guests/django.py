@@ -10,7 +10,7 @@ from typing import Any
 from rota.errors import JobError
 from rota.executors.ending import Rows
 from rota.executors.guests.base import Guest, Terms
-from rota.store.drivers import fetch_django
+from rota.store.sessions.drivers import fetch_django
 from rota.telemetry.logger import get_logger
 
 

@@ -10,7 +10,7 @@ import psycopg
 
 from rota.executors.ending import Rows
 from rota.executors.guests.base import AsyncGuest, Guest, Terms
-from rota.store.drivers import fetch_asyncpg, fetch_psycopg, fetch_psycopg_sync
+from rota.store.sessions.drivers import fetch_asyncpg, fetch_psycopg, fetch_psycopg_sync
 
 
 class AsyncPsycopgPool(AsyncGuest):

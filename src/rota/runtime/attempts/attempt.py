@@ -21,8 +21,8 @@ from rota.runtime.attempts.failure import cut_head
 from rota.runtime.attempts.progress import ProgressBoard
 from rota.runtime.duties.sql_jobs import SqlJob
 from rota.runtime.logs.log_buffer import LogBuffer
-from rota.store.kept import KeptSessions
-from rota.store.pool import Database
+from rota.store.sessions.kept import KeptSessions
+from rota.store.sessions.pool import Database
 from rota.telemetry.logging import LEVELS, print_line, print_traceback
 
 _NUDGE_SECONDS = 5.0

@@ -19,7 +19,7 @@ from rota.runtime.attempts.runner import Runner
 from rota.runtime.claiming.feeder import Feeder
 from rota.runtime.claiming.slots import Slots
 from rota.runtime.loop import Loop
-from rota.store.feed import Feed
+from rota.store.pipeline.feed import Feed
 
 _STOP_SECONDS = 2.0
 # Suspects are called out.

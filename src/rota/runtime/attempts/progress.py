@@ -8,7 +8,7 @@ import psycopg
 
 from rota.runtime.logs.log_lines import clean
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _PERIOD = 1.0
 

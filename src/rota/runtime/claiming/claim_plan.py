@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from rota.model.run import Claim
-from rota.store.claims import ClaimRequest
+from rota.store.pipeline.claims import ClaimRequest
 
 PRIORITIES = 10
 _FAST_MS = 5.0

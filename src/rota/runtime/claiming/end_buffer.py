@@ -14,10 +14,10 @@ import psycopg
 from rota.model.outcome import Again, Ended, Failure, Outcome, in_ascii
 from rota.model.run import Claim
 from rota.runtime.metrics.counts import Counts
-from rota.store.claims import ClaimRequest
-from rota.store.ends import Ends
-from rota.store.feed import Feed
-from rota.store.prepared import Early
+from rota.store.pipeline.claims import ClaimRequest
+from rota.store.pipeline.ends import Ends
+from rota.store.pipeline.feed import Feed
+from rota.store.pipeline.prepared import Early
 from rota.telemetry.logger import get_logger
 
 # How long the end of a run whose row somebody holds is left alone.

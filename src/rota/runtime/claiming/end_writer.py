@@ -13,7 +13,7 @@ from collections.abc import Callable
 from rota.runtime.claiming.end_buffer import EndBuffer
 from rota.runtime.lease.health import Health
 from rota.runtime.tasks import end_task
-from rota.store.feed import Feed
+from rota.store.pipeline.feed import Feed
 from rota.telemetry.logger import get_logger
 
 # How long the first connection does everything again after an error of the second one, and how

@@ -31,9 +31,9 @@ from rota.runtime.claiming.waiting import Waiting
 from rota.runtime.lease.health import Health
 from rota.runtime.metrics.rollups import Rollups
 from rota.runtime.tasks import end_task
-from rota.store.claims import ClaimRequest
-from rota.store.ends import Ends
-from rota.store.feed import Feed
+from rota.store.pipeline.claims import ClaimRequest
+from rota.store.pipeline.ends import Ends
+from rota.store.pipeline.feed import Feed
 from rota.telemetry.logger import get_logger
 
 _STALLED_SECONDS = 1.0

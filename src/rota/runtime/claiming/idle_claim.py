@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from rota.model.run import Claim
 from rota.runtime.claiming.claim_commit import ClaimCommit
 from rota.runtime.claiming.slots import Slots, take_all
-from rota.store.claims import ClaimRequest, ReadyClaim
-from rota.store.feed import Feed
+from rota.store.pipeline.claims import ClaimRequest, ReadyClaim
+from rota.store.pipeline.feed import Feed
 
 
 class IdleClaim:

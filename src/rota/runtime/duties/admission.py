@@ -7,7 +7,7 @@ import time
 from math import inf
 
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _BATCH = 2000
 # Ends come by the hundred a second, and each may make room: they are looked at together.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rota.errors import RotaError
 from rota.runtime.loop import Loop
-from rota.store import bulk_work
-from rota.store.pool import Database
+from rota.store.runs import bulk_work
+from rota.store.sessions.pool import Database
 
 _PERIOD = 5.0
 _RESTING_SECONDS = 60.0

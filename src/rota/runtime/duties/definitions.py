@@ -20,7 +20,7 @@ from rota.jobs.sync import whole
 from rota.model.backoff import Backoff
 from rota.runtime.duties.init_runs import run_inits
 from rota.runtime.loop import Loop
-from rota.store.pool import AsyncConn, Database
+from rota.store.sessions.pool import AsyncConn, Database
 
 _PERIOD = 5.0
 _RESTING_SECONDS = 60.0

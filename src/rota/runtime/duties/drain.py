@@ -9,7 +9,7 @@ from typing import NamedTuple
 from psycopg import errors
 
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _RESTING_SECONDS = 60.0
 

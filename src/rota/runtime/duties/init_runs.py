@@ -6,7 +6,7 @@ the fleet) has the run. `once` is tried again at the next start until it has suc
 
 from __future__ import annotations
 
-from rota.store.pool import AsyncConn
+from rota.store.sessions.pool import AsyncConn
 from rota.store.statements import Statements
 from rota.telemetry.logger import get_logger
 

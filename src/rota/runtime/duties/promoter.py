@@ -7,7 +7,7 @@ import time
 from math import inf
 
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _BATCH = 1000
 # So much later than the next run is due one looks that has come too late this often in a row; once

@@ -6,7 +6,7 @@ import random
 import time
 
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _BATCH = 500
 _NET_SECONDS = 60.0

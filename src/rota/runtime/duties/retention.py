@@ -13,8 +13,8 @@ from rota.config import Config
 from rota.errors import WrongState
 from rota.jobs.definition import JobDefinition
 from rota.model.retention import RetentionResult
-from rota.store.pool import Database
-from rota.store.retention import configure, retain
+from rota.store.retention.retention import configure, retain
+from rota.store.sessions.pool import Database
 from rota.store.steps import run_steps
 
 PRUNE_RUNS, PRUNE_LOGS = "rota.prune_runs", "rota.prune_logs"

@@ -21,8 +21,8 @@ from rota.model.schedule import Schedule
 from rota.runtime.duties.tick_faults import fault_of
 from rota.runtime.duties.tick_writer import Decided, TickWriter
 from rota.runtime.loop import Loop
-from rota.store.pool import AsyncConn, Database
-from rota.store.prepared import Prepared
+from rota.store.pipeline.prepared import Prepared
+from rota.store.sessions.pool import AsyncConn, Database
 from rota.timing.bursts import AT_ONCE, Place
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json

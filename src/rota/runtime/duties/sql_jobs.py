@@ -11,7 +11,7 @@ from rota.config import Config
 from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
 # A change is called out; this is for calls that were not heard.

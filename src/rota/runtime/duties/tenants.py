@@ -4,7 +4,7 @@ queues ask."""
 from __future__ import annotations
 
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _BATCH = 1000
 _PERIOD = 5.0

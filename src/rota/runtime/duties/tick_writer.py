@@ -17,9 +17,9 @@ from psycopg import errors
 
 from rota.model.schedule import Schedule, Segment
 from rota.store.errors import is_missing_partition
-from rota.store.outage import is_unwritable
-from rota.store.pool import AsyncConn, Database
-from rota.store.prepared import Prepared
+from rota.store.pipeline.prepared import Prepared
+from rota.store.sessions.outage import is_unwritable
+from rota.store.sessions.pool import AsyncConn, Database
 from rota.telemetry.logger import get_logger
 from rota.timing.decisions import Tick
 from rota.timing.judging import Occurrence

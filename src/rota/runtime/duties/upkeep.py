@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 
 from rota.runtime.loop import Loop
-from rota.store.outage import is_away, is_unwritable
-from rota.store.pool import Database
+from rota.store.sessions.outage import is_away, is_unwritable
+from rota.store.sessions.pool import Database
 
 _PERIOD = 5.0
 _RESTING_SECONDS = 20.0

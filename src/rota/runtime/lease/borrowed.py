@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 
 class Row:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rota.store.outage import Outage, is_unwritable, said_by_driver
+from rota.store.sessions.outage import Outage, is_unwritable, said_by_driver
 
 _TEXT_LENGTH = 200
 

@@ -14,8 +14,8 @@ import psycopg
 
 from rota.runtime.lease.beat import Answer, Beat, HeldRow
 from rota.runtime.lease.health import Report
-from rota.store.outage import Outage, is_shortage
-from rota.store.pool import Conn, Database
+from rota.store.sessions.outage import Outage, is_shortage
+from rota.store.sessions.pool import Conn, Database
 from rota.telemetry.logger import get_logger
 
 _TIMEOUT_GRACE = 5.0

@@ -16,7 +16,7 @@ from rota.runtime.logs.log_drops import Drops
 from rota.runtime.logs.log_lines import Line, Row, to_fields, to_message
 from rota.runtime.logs.log_writer import LogWriter
 from rota.runtime.loop import Loop
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _BATCH = 5000
 _EARLY = 100

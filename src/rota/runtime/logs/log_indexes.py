@@ -10,8 +10,8 @@ from __future__ import annotations
 import psycopg
 
 from rota.runtime.loop import Loop
-from rota.store.connection import AsyncLink, NoAnswer
-from rota.store.pool import Database
+from rota.store.sessions.connection import AsyncLink, NoAnswer
+from rota.store.sessions.pool import Database
 
 _PERIOD = 60.0
 # An open partition is cut when so much of it has no index: about a third of a million lines.

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy, to_fields
-from rota.store.pool import AsyncConn, Database
+from rota.store.sessions.pool import AsyncConn, Database
 
 # Between so many lines the event loop has a turn: runs wait for it.
 _SLICE = 500

@@ -12,7 +12,7 @@ from rota.runtime.loop import Loop
 from rota.runtime.metrics.counts import Counts, Key, columns
 from rota.runtime.metrics.tenant_tally import TenantTally
 from rota.runtime.metrics.tenant_tally import columns as tenant_columns
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 
 _PERIOD = 1.0
 # That a scheduler ticks is no reason to write every time.

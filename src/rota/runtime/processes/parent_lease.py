@@ -18,7 +18,7 @@ from psycopg import errors
 
 from rota.runtime.lease.beat import Beat, HeldRow
 from rota.runtime.processes.worker_page import Overdue, WorkerPage
-from rota.store.pool import Conn, Database
+from rota.store.sessions.pool import Conn, Database
 from rota.telemetry.logger import get_logger
 
 _LOOK_SECONDS = 0.1

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from rota.runtime.lease.health import Health
 from rota.runtime.listener import CHANNEL, Listener
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
 # Said beside calls. A worker that was told too much at once looks by itself.

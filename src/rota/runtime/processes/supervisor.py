@@ -20,7 +20,7 @@ from rota.runtime.processes.parent_lease import ParentLease
 from rota.runtime.processes.relay import Relay
 from rota.runtime.processes.shutdown import CALLS
 from rota.runtime.starting import until_open
-from rota.store.pool import Database
+from rota.store.sessions.pool import Database
 from rota.telemetry.logger import get_logger
 
 _STOPPING_SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -1725,7 +1725,7 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
 $$;
 
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: admin/runs.py, users.
+-- Called by: admin/runs/runs.py, users.
 CREATE FUNCTION rota.enqueue(
     job text,
     payload jsonb DEFAULT '{}',
@@ -8328,7 +8328,7 @@ BEGIN
 END $$;
 
 -- Deletes the data of a tenant, part by part and so many rows at a time: `part` is one of those that
--- store/tenant_delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
+-- store/tenants/delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
 -- left; whoever deletes sees to them first.
 -- Called by: sql/tenants/delete_part.sql.
 -- Locks: rows that nobody else has locked.
@@ -10106,7 +10106,7 @@ BEGIN
 END $$;
 
 -- Removes rows of the small tables that are kept by time, the oldest first, so many at most. `part` names the table,
--- as in store/retention.py.
+-- as in store/retention/retention.py.
 -- Called by: sql/retention/prune_rows.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_rows(relation text, before_at timestamptz, max_rows integer) RETURNS integer

@@ -18,7 +18,7 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
 $$;
 
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: admin/runs.py, users.
+-- Called by: admin/runs/runs.py, users.
 CREATE FUNCTION rota.enqueue(
     job text,
     payload jsonb DEFAULT '{}',

@@ -573,7 +573,7 @@ BEGIN
 END $$;
 
 -- Deletes the data of a tenant, part by part and so many rows at a time: `part` is one of those that
--- store/tenant_delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
+-- store/tenants/delete.py lists, in its order. What its operators did stays in the audit. Runs that a worker has are
 -- left; whoever deletes sees to them first.
 -- Called by: sql/tenants/delete_part.sql.
 -- Locks: rows that nobody else has locked.

@@ -172,7 +172,7 @@ BEGIN
 END $$;
 
 -- Removes rows of the small tables that are kept by time, the oldest first, so many at most. `part` names the table,
--- as in store/retention.py.
+-- as in store/retention/retention.py.
 -- Called by: sql/retention/prune_rows.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.prune_rows(relation text, before_at timestamptz, max_rows integer) RETURNS integer

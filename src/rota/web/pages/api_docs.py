@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from rota.web.api_reference import Reference
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 PATH = "/api/docs"
 
@@ -30,12 +30,12 @@ class ApiDocsPage(Page):
 
 
 async def show(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     if request.query_params.get("as") == "json":
         name = {"Content-Disposition": 'attachment; filename="openapi.json"'}
-        return JSONResponse(desk.web.api.describe(), headers=name)
-    base = f"{request.url.scheme}://{request.url.netloc}{desk.root}"
-    return await desk.show(ApiDocsPage(desk.web.reference, base))
+        return JSONResponse(scope.web.api.describe(), headers=name)
+    base = f"{request.url.scheme}://{request.url.netloc}{scope.root}"
+    return await scope.show(ApiDocsPage(scope.web.reference, base))
 
 
 routes = [Route(PATH, show)]

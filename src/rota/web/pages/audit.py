@@ -15,7 +15,7 @@ from rota.api.schemas.values import read_cursor, write_cursor
 from rota.model.audit import AuditEntry
 from rota.web.audit_query import AuditQuery
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
+from rota.web.page_scope import PageScope, zone_of
 
 PAGE_SIZE = 50
 _KIND = "audit newest"
@@ -80,21 +80,21 @@ class AuditEntryPage(Page):
 
 
 async def list_entries(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = AuditQuery.read(request.query_params, zone_of(request))
-    found = await desk.audit.page(
+    found = await scope.audit.page(
         cursor=read_cursor(_KIND, query.cursor, int), limit=PAGE_SIZE, **query.filters
     )
     onward = found.cursor and query.at(write_cursor(_KIND, *found.cursor))
-    return await desk.show(AuditPage([row_of(one) for one in found.items], query, onward or None))
+    return await scope.show(AuditPage([row_of(one) for one in found.items], query, onward or None))
 
 
 async def show_entry(request: Request) -> Response:
-    desk = WebDesk(request)
-    entry = await desk.audit.get(request.path_params["id"])
+    scope = PageScope(request)
+    entry = await scope.audit.get(request.path_params["id"])
     around = urlencode({"noun": entry.object_type, "name": entry.object_id})
     page = AuditEntryPage(row_of(entry), differences_of(entry), f"/audit?{around}")
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 def row_of(entry: AuditEntry) -> AuditRow:

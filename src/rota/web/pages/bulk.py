@@ -15,8 +15,8 @@ from rota.errors import FilterError
 from rota.model.audit import AuditEntry
 from rota.model.bulk_action import BulkAction
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope
 from rota.web.run_query import RunQuery
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -78,63 +78,63 @@ class BulkQuestion(Page):
 
 
 async def list_actions(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     given = request.query_params.get("cursor")
-    found = await desk.bulk.page(limit=PAGE_SIZE, cursor=read_cursor(_KIND, given, int))
+    found = await scope.bulk.page(limit=PAGE_SIZE, cursor=read_cursor(_KIND, given, int))
     cursor = None if found.cursor is None else write_cursor(_KIND, found.cursor)
     page = BulkListPage(
         actions=[ShownAction.of(one) for one in found.items],
         is_first=given is None,
         next=None if cursor is None else f"/bulk?cursor={cursor}",
     )
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 async def show_action(request: Request) -> Response:
-    return await _show(WebDesk(request), request.path_params["id"])
+    return await _show(PageScope(request), request.path_params["id"])
 
 
-async def _show(desk: WebDesk, action_id: int, error: str | None = None) -> Response:
-    action = await desk.bulk.get(action_id)
-    deeds = await desk.audit.list(object_type="bulk", object_id=str(action_id), order="oldest")
+async def _show(scope: PageScope, action_id: int, error: str | None = None) -> Response:
+    action = await scope.bulk.get(action_id)
+    deeds = await scope.audit.list(object_type="bulk", object_id=str(action_id), order="oldest")
     page = BulkPage(ShownAction.of(action), deeds, error)
-    return await desk.show(page, status=422 if error else 200)
+    return await scope.show(page, status=422 if error else 200)
 
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        action = await desk.bulk.get(request.path_params["id"])
-        return await desk.show(BulkQuestion(ShownAction.of(action), verb))
+        scope = PageScope(request)
+        action = await scope.bulk.get(request.path_params["id"])
+        return await scope.show(BulkQuestion(ShownAction.of(action), verb))
 
     return ask
 
 
 def steering(verb: str) -> Endpoint:
     async def steer(request: Request) -> Response:
-        desk, action_id = WebDesk(request), request.path_params["id"]
-        desk.check(f"bulk.{verb}")
+        scope, action_id = PageScope(request), request.path_params["id"]
+        scope.check(f"bulk.{verb}")
         reason = (await read_form(request)).text("reason")
-        step = {"pause": desk.bulk.pause, "resume": desk.bulk.resume, "stop": desk.bulk.stop}
+        step = {"pause": scope.bulk.pause, "resume": scope.bulk.resume, "stop": scope.bulk.stop}
         await step[verb](action_id, reason)
-        return desk.go(f"/bulk/{action_id}", f"Bulk action {action_id} {_SAID[verb]}")
+        return scope.go(f"/bulk/{action_id}", f"Bulk action {action_id} {_SAID[verb]}")
 
     return steer
 
 
 async def throttle(request: Request) -> Response:
-    desk, action_id = WebDesk(request), request.path_params["id"]
-    desk.check("bulk.throttle")
+    scope, action_id = PageScope(request), request.path_params["id"]
+    scope.check("bulk.throttle")
     form = await read_form(request)
     text = form.text("rate")
     try:
-        await desk.bulk.throttle(action_id, None if text is None else float(text))
+        await scope.bulk.throttle(action_id, None if text is None else float(text))
     except ValueError:
-        return await _show(desk, action_id, "How many a second is a number, such as 50.")
+        return await _show(scope, action_id, "How many a second is a number, such as 50.")
     except FilterError as error:
-        return await _show(desk, action_id, str(error))
+        return await _show(scope, action_id, str(error))
     words = "goes as fast as it can" if text is None else f"does at most {text} runs a second"
-    return desk.go(f"/bulk/{action_id}", f"Bulk action {action_id} {words}")
+    return scope.go(f"/bulk/{action_id}", f"Bulk action {action_id} {words}")
 
 
 routes = [

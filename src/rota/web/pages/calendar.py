@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.admin.schedule_load import MOST_DRAWN, Lane
+from rota.admin.schedules.load import MOST_DRAWN, Lane
 from rota.errors import FilterError
 from rota.model.list_filters import ScheduleFilters
 from rota.model.schedule_info import CalendarInfo
@@ -21,8 +21,8 @@ from rota.timing.load import HourLoad, Load
 from rota.web.calendar_form import closed_words
 from rota.web.calendar_form import draft_of as calendar_draft
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.heat import Heat, heat_of
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.calendars import path_of as calendar_path
 from rota.web.pages.schedules import path_of, state_of
 
@@ -124,19 +124,19 @@ class CalendarPage(Page):
 
 
 async def show_calendar(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = _read(request)
     zone = zone_of(request)
     # The rest is read while it is counted.
     load, ahead, calendars = await asyncio.gather(
-        desk.web.loads.get(desk, query.days, str(zone), query.filters),
-        _ahead(desk, query, zone),
-        desk.calendars.list(),
+        scope.web.loads.get(scope, query.days, str(zone), query.filters),
+        _ahead(scope, query, zone),
+        scope.calendars.list(),
     )
     hour = None
     if query.hour is not None:
         # In a thread, as the loads are.
-        hour = await asyncio.to_thread(desk.schedules.sync.hour, query.hour, **query.filters)
+        hour = await asyncio.to_thread(scope.schedules.sync.hour, query.hour, **query.filters)
     page = CalendarPage(
         query=query,
         load=load,
@@ -156,7 +156,7 @@ async def show_calendar(request: Request) -> Response:
         ranges=RANGES,
         shown=_SHOWN,
     )
-    response = await desk.show(page)
+    response = await scope.show(page)
     if load is None:
         response.headers["Refresh"] = "1"
     return response
@@ -170,11 +170,11 @@ def _hour_title(at: datetime | None, zone: tzinfo) -> str:
     return f"{local:%a} {local.day} {local:%b}, {local:%H:%M} to {end:%H:%M}"
 
 
-async def _ahead(desk: WebDesk, query: CalendarQuery, zone: tzinfo) -> DayAhead:
-    now = await desk.now()
+async def _ahead(scope: PageScope, query: CalendarQuery, zone: tzinfo) -> DayAhead:
+    now = await scope.now()
     start = now.replace(second=0, microsecond=0) + query.day * _DAY
     wanted: ScheduleFilters = {**query.filters, "state": "active"}
-    found = await desk.schedules.lanes(start, limit=_LANES, **wanted)
+    found = await scope.schedules.lanes(start, limit=_LANES, **wanted)
     local = start.astimezone(zone)
     title = (
         "The next 24 hours"

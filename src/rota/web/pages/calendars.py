@@ -15,8 +15,8 @@ from rota.model.schedule_info import CalendarInfo
 from rota.timing.windows import WEEKDAYS
 from rota.web.calendar_form import CalendarDraft, definition_of, draft_of, read_calendar
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of as schedule_path
 from rota.web.schedule_form import said
 from rota.web.zones import NAMES
@@ -78,37 +78,37 @@ def path_of(name: str) -> str:
 
 
 async def new(request: Request) -> Response:
-    return await _show(WebDesk(request), None, "", CalendarDraft())
+    return await _show(PageScope(request), None, "", CalendarDraft())
 
 
 async def edit(request: Request) -> Response:
-    desk = WebDesk(request)
-    found = await desk.calendars.get(desk.name())
-    return await _show(desk, found, found.name, draft_of(found.description, found.definition))
+    scope = PageScope(request)
+    found = await scope.calendars.get(scope.name())
+    return await _show(scope, found, found.name, draft_of(found.description, found.definition))
 
 
 async def create(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("calendars.create")
+    scope = PageScope(request)
+    scope.check("calendars.create")
     form = await read_form(request)
     draft, name = read_calendar(form), form.get("name", "").strip()
     try:
-        await desk.calendars.create(
+        await scope.calendars.create(
             name, definition_of(draft), draft.description, reason=form.text("reason")
         )
     except (TimingError, WrongState) as error:
-        return await _show(desk, None, name, draft, error=said(error), status=422)
-    return desk.go(path_of(name), f"Calendar {name} is made")
+        return await _show(scope, None, name, draft, error=said(error), status=422)
+    return scope.go(path_of(name), f"Calendar {name} is made")
 
 
 async def save(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("calendars.update")
+    scope = PageScope(request)
+    scope.check("calendars.update")
     form = await read_form(request)
-    found = await desk.calendars.get(desk.name())
+    found = await scope.calendars.get(scope.name())
     draft, version = read_calendar(form), form.get("version", "")
     try:
-        await desk.calendars.update(
+        await scope.calendars.update(
             found.name,
             definition_of(draft),
             draft.description,
@@ -116,14 +116,14 @@ async def save(request: Request) -> Response:
             reason=form.text("reason"),
         )
     except VersionConflict:
-        return await _show(desk, found, found.name, draft, is_conflict=True, status=409)
+        return await _show(scope, found, found.name, draft, is_conflict=True, status=409)
     except TimingError as error:
-        return await _show(desk, found, found.name, draft, error=said(error), status=422)
-    return desk.go(path_of(found.name), f"Calendar {found.name} is saved")
+        return await _show(scope, found, found.name, draft, error=said(error), status=422)
+    return scope.go(path_of(found.name), f"Calendar {found.name} is saved")
 
 
 async def _show(
-    desk: WebDesk,
+    scope: PageScope,
     found: CalendarInfo | None,
     name: str,
     draft: CalendarDraft,
@@ -138,50 +138,50 @@ async def _show(
         path="/calendars/new" if found is None else path_of(found.name),
         draft=draft,
         version=found.version if found else 0,
-        uses=await _uses(desk, found),
+        uses=await _uses(scope, found),
         error=error,
         other=draft_of(found.description, found.definition) if found and is_conflict else None,
-        changed_by=await _changed_by(desk, found) if is_conflict else "",
+        changed_by=await _changed_by(scope, found) if is_conflict else "",
         weekdays=WEEKDAYS,
         zones=NAMES,
     )
-    return await desk.show(page, status=status)
+    return await scope.show(page, status=status)
 
 
-async def _uses(desk: WebDesk, found: CalendarInfo | None) -> list[Use]:
+async def _uses(scope: PageScope, found: CalendarInfo | None) -> list[Use]:
     if found is None or not found.schedules:
         return []
-    page = await desk.schedules.page(calendar=found.name, system=True, limit=_SHOWN)
+    page = await scope.schedules.page(calendar=found.name, system=True, limit=_SHOWN)
     return [Use(one.name, schedule_path(one.name, one.tenant), one.on_closed) for one in page.items]
 
 
-async def _changed_by(desk: WebDesk, found: CalendarInfo | None) -> str:
+async def _changed_by(scope: PageScope, found: CalendarInfo | None) -> str:
     if found is None:
         return ""
-    entries = await desk.audit.list(object_type="calendar", object_id=found.name, limit=1)
+    entries = await scope.audit.list(object_type="calendar", object_id=found.name, limit=1)
     return entries[0].actor if entries else "somebody"
 
 
 async def ask_delete(request: Request) -> Response:
-    desk = WebDesk(request)
-    return await _ask(desk)
+    scope = PageScope(request)
+    return await _ask(scope)
 
 
-async def _ask(desk: WebDesk, error: str | None = None) -> Response:
-    found = await desk.calendars.get(desk.name())
-    question = CalendarQuestion(found, path_of(found.name), await _uses(desk, found), error)
-    return await desk.show(question, status=409 if error else 200)
+async def _ask(scope: PageScope, error: str | None = None) -> Response:
+    found = await scope.calendars.get(scope.name())
+    question = CalendarQuestion(found, path_of(found.name), await _uses(scope, found), error)
+    return await scope.show(question, status=409 if error else 200)
 
 
 async def delete(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("calendars.delete")
+    scope = PageScope(request)
+    scope.check("calendars.delete")
     form = await read_form(request)
     try:
-        await desk.calendars.delete(desk.name(), reason=form.text("reason"))
+        await scope.calendars.delete(scope.name(), reason=form.text("reason"))
     except WrongState as error:
-        return await _ask(desk, said(error))
-    return desk.go("/calendar", f"Calendar {desk.name()} is deleted")
+        return await _ask(scope, said(error))
+    return scope.go("/calendar", f"Calendar {scope.name()} is deleted")
 
 
 routes = [

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from rota.model.finding import Finding, Report
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class DoctorPage(Page):
 
 
 async def show(request: Request) -> Response:
-    desk = WebDesk(request)
-    report = await desk.web.watch.report(new="again" in request.query_params)
+    scope = PageScope(request)
+    report = await scope.web.watch.report(new="again" in request.query_params)
     by = {it: [one for one in report.findings if one.verdict == it] for it in ("bad", "warn", "ok")}
     page = DoctorPage(report.at, report.took_ms, by["bad"], by["warn"], by["ok"], as_text(report))
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 def as_text(report: Report) -> str:

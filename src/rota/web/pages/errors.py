@@ -16,9 +16,9 @@ from rota.model.error_group import ErrorDetails, ErrorGroup, Trait
 from rota.model.run_counts import RunCounts
 from rota.web import frames
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.error_query import RANGES, TABS, ErrorQuery
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope
 from rota.web.pages.runs import RunRow
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -129,18 +129,18 @@ class ErrorQuestion(Page):
 
 
 async def list_errors(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = ErrorQuery.read(request.query_params)
     # What is handled or quiet is there whatever range is counted.
     is_active = query.tab in ("open", "news")
-    found = await desk.errors.page(
+    found = await scope.errors.page(
         since=RANGES[query.span] if is_active else None, counted=RANGES[query.span],
         order="most" if query.most else "last", cursor=query.cursor, limit=PAGE_SIZE,
         **query.filters,
     )  # fmt: skip
     standings = found.standings
     if is_active:
-        standings = await desk.errors.standings(**query.filters) | standings
+        standings = await scope.errors.standings(**query.filters) | standings
     page = ErrorsPage(
         query=query,
         rows=[Row.of(group) for group in found.groups],
@@ -153,20 +153,20 @@ async def list_errors(request: Request) -> Response:
         failures=found.failures,
         older=None if found.cursor is None else query.path(cursor=found.cursor),
     )
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 async def show_error(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     span = request.query_params.get("range", "24h")
     span = span if span in RANGES else "24h"
-    details = await desk.errors.get(desk.name("group"), since=RANGES[span])
+    details = await scope.errors.get(scope.name("group"), since=RANGES[span])
     group = details.group
     path = f"/errors/{group.id}"
     look, word = LOOKS[group.standing]
-    runs = await desk.runs.page(error_group=group.id, limit=_SHOWN_RUNS)
-    now = await desk.now()
-    history = await desk.audit.page(object_type="error", object_id=group.id, limit=10)
+    runs = await scope.runs.page(error_group=group.id, limit=_SHOWN_RUNS)
+    now = await scope.now()
+    history = await scope.audit.page(object_type="error", object_id=group.id, limit=10)
     page = ErrorPage(
         details=details,
         path=path,
@@ -176,41 +176,41 @@ async def show_error(request: Request) -> Response:
         ranges=_ranges(span, lambda key: path if key == "24h" else f"{path}?range={key}"),
         trace=frames.parts_of(details.traceback) if details.traceback else [],
         traits=[it for it in details.traits if it.name != "job" or len(it.shares) > 1],
-        failed=await _failed(desk, group.id),
+        failed=await _failed(scope, group.id),
         runs=[RunRow.of(run, now) for run in runs.runs],
         runs_path=f"/runs?{urlencode({'group': group.id})}",
         retry_path=_retry(group.id),
         history=list(history.items),
     )
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        group = (await desk.errors.get(desk.name("group"))).group
-        failed = await _failed(desk, group.id)
-        return await desk.show(ErrorQuestion(group, f"/errors/{group.id}", verb, failed))
+        scope = PageScope(request)
+        group = (await scope.errors.get(scope.name("group"))).group
+        failed = await _failed(scope, group.id)
+        return await scope.show(ErrorQuestion(group, f"/errors/{group.id}", verb, failed))
 
     return ask
 
 
 def doing(verb: str) -> Endpoint:
     async def do(request: Request) -> Response:
-        desk = WebDesk(request)
-        group = desk.name("group")
-        desk.check(f"errors.{verb}")
+        scope = PageScope(request)
+        group = scope.name("group")
+        scope.check(f"errors.{verb}")
         reason = (await read_form(request)).text("reason")
-        errors = desk.errors
+        errors = scope.errors
         await (errors.handle if verb == "handle" else errors.reopen)(group, reason)
-        return desk.go(f"/errors/{group}", f"Error {group} {_DONE[verb]}")
+        return scope.go(f"/errors/{group}", f"Error {group} {_DONE[verb]}")
 
     return do
 
 
-async def _failed(desk: WebDesk, group: str) -> RunCounts:
+async def _failed(scope: PageScope, group: str) -> RunCounts:
     """The runs that a retry of all would take."""
-    return await desk.bulk.preview("retry", error_group=group, states=["failed"])
+    return await scope.bulk.preview("retry", error_group=group, states=["failed"])
 
 
 def _retry(group: str) -> str:

@@ -17,9 +17,9 @@ from rota.model.event import BindingInfo, EventInfo, where_from
 from rota.model.watch import Replayed, WatchInfo
 from rota.model.words import plural
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.event_query import EventQuery
 from rota.web.forms import read_form, read_time
+from rota.web.page_scope import PageScope, zone_of
 
 PAGE_SIZE = 50
 _KIND = "events newest"
@@ -123,21 +123,21 @@ def _started(event: EventInfo) -> str:
 
 
 async def list_events(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = EventQuery.read(request.query_params, zone_of(request))
-    found = await desk.events.page(
+    found = await scope.events.page(
         cursor=read_cursor(_KIND, query.cursor, int), limit=PAGE_SIZE, **query.filters
     )
     onward = found.cursor and query.at(write_cursor(_KIND, *found.cursor))
-    return await desk.show(EventsPage([row_of(it) for it in found.items], query, onward or None))
+    return await scope.show(EventsPage([row_of(it) for it in found.items], query, onward or None))
 
 
 async def show_event(request: Request) -> Response:
-    desk = WebDesk(request)
-    event = await desk.events.get(request.path_params["id"])
-    bindings = await desk.events.bindings(event.name)
+    scope = PageScope(request)
+    event = await scope.events.get(request.path_params["id"])
+    bindings = await scope.events.bindings(event.name)
     page = EventPage(row_of(event), _json(event.payload), _facts(event), bindings)
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 def _facts(event: EventInfo) -> list[tuple[str, str]]:
@@ -168,9 +168,9 @@ def _given(fields: Any) -> dict[str, str]:
     return found
 
 
-async def _replay(desk: WebDesk, given: dict[str, str], *, dry_run: bool) -> Replayed:
-    since = read_time(given["since"] or None, zone_of(desk.request))
-    return await desk.events.replay(
+async def _replay(scope: PageScope, given: dict[str, str], *, dry_run: bool) -> Replayed:
+    since = read_time(given["since"] or None, zone_of(scope.request))
+    return await scope.events.replay(
         given["job"],
         event=None if given["id"] else given["name"],
         ids=[int(given["id"])] if given["id"] else None,
@@ -181,54 +181,56 @@ async def _replay(desk: WebDesk, given: dict[str, str], *, dry_run: bool) -> Rep
     )
 
 
-async def _ask(desk: WebDesk, given: dict[str, str], error: str | None = None) -> Response:
-    jobs = [one.name for one in await desk.jobs.list()]
+async def _ask(scope: PageScope, given: dict[str, str], error: str | None = None) -> Response:
+    jobs = [one.name for one in await scope.jobs.list()]
     plan = None
     if given["job"] and error is None:
         try:
-            plan = await _replay(desk, given, dry_run=True)
+            plan = await _replay(scope, given, dry_run=True)
         except (UnknownJob, TimingError, PayloadError) as wrong:
             error = str(wrong)
     status = 200 if error is None else 422
-    return await desk.show(ReplayQuestion(given, jobs, plan, error), status=status)
+    return await scope.show(ReplayQuestion(given, jobs, plan, error), status=status)
 
 
 async def ask_replay(request: Request) -> Response:
-    return await _ask(WebDesk(request), _given(request.query_params))
+    return await _ask(PageScope(request), _given(request.query_params))
 
 
 async def replay(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("events.replay")
+    scope = PageScope(request)
+    scope.check("events.replay")
     given = _given(await read_form(request))
     if not given["job"]:
-        return await _ask(desk, given, "Say which job gets them.")
+        return await _ask(scope, given, "Say which job gets them.")
     try:
-        done = await _replay(desk, given, dry_run=False)
+        done = await _replay(scope, given, dry_run=False)
     except (UnknownJob, TimingError, PayloadError) as error:
-        return await _ask(desk, given, str(error))
+        return await _ask(scope, given, str(error))
     named = f"/events?{urlencode({'name': given['name']})}"
     back = f"/events/{given['id']}" if given["id"] else named
-    return desk.go(back, f"{plural(done.started, 'run')} of {given['job']} started")
+    return scope.go(back, f"{plural(done.started, 'run')} of {given['job']} started")
 
 
 async def list_watches(request: Request) -> Response:
-    desk = WebDesk(request)
-    return await desk.show(WatchesPage(await desk.events.watches(), await desk.events.bindings()))
+    scope = PageScope(request)
+    return await scope.show(
+        WatchesPage(await scope.events.watches(), await scope.events.bindings())
+    )
 
 
 async def ask_unwatch(request: Request) -> Response:
-    desk = WebDesk(request)
-    return await desk.show(UnwatchQuestion(await desk.events.find_watch(_number(request))))
+    scope = PageScope(request)
+    return await scope.show(UnwatchQuestion(await scope.events.find_watch(_number(request))))
 
 
 async def unwatch(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("events.unwatch")
+    scope = PageScope(request)
+    scope.check("events.unwatch")
     form = await read_form(request)
-    found = await desk.events.find_watch(_number(request))
-    await desk.events.unwatch(watch=found.id, reason=form.text("reason"))
-    return desk.go("/watches", f"{found.table_name} is no longer watched by watch {found.id}")
+    found = await scope.events.find_watch(_number(request))
+    await scope.events.unwatch(watch=found.id, reason=form.text("reason"))
+    return scope.go("/watches", f"{found.table_name} is no longer watched by watch {found.id}")
 
 
 def _number(request: Request) -> int:

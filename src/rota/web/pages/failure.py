@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api.errors import ProblemError, of_any
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 _TITLES = {
     403: "Not allowed",
@@ -42,7 +42,7 @@ async def show(request: Request, error: Exception) -> Response:
     problem = of_any(error)
     page = _page(request, error, problem.status_code, problem.detail, problem.hint)
     try:
-        return await WebDesk(request).show(page, status=problem.status_code)
+        return await PageScope(request).show(page, status=problem.status_code)
     except Exception:
         # Without the database there is not even a time to show.
         return PlainTextResponse(f"{page.title}: {problem.detail}\n", problem.status_code)

@@ -16,8 +16,8 @@ from rota.model.overview import ComingSchedule
 from rota.model.trend import Trend
 from rota.timing.load import Load
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.needs import More, Row, more, rows
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.plots import Plot
 from rota.web.trend_plots import SPANS, plots_of
 
@@ -52,13 +52,13 @@ class OverviewPage(Page):
 
 
 async def show(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     asked = request.query_params.get("range", "1h")
     span = asked if asked in SPANS else "1h"
-    watch, zone = desk.web.watch, zone_of(request)
+    watch, zone = scope.web.watch, zone_of(request)
     found = await watch.attention()
     trend, load = await asyncio.gather(
-        watch.trend(timedelta(hours=SPANS[span][1])), desk.web.loads.get(desk, 1, str(zone))
+        watch.trend(timedelta(hours=SPANS[span][1])), scope.web.loads.get(scope, 1, str(zone))
     )
     page = OverviewPage(
         total=None if found is None else found.total,
@@ -72,7 +72,7 @@ async def show(request: Request) -> Response:
         hours=hours_of(load, trend, zone),
         planned=None if load is None else load.total,
     )
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 def hours_of(load: Load | None, trend: Trend, zone: tzinfo) -> list[Hour]:

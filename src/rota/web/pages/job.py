@@ -19,9 +19,9 @@ from rota.model.schedule_info import ScheduleInfo
 from rota.model.stats import Activity
 from rota.model.worker import WorkerInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import read_form
 from rota.web.job_words import LABELS, Kept, kept_of, said, snippet
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.jobs import no_depth, path_of, state_of
 from rota.web.pages.schedules import path_of as schedule_path
 from rota.web.payload_words import Property, properties_of
@@ -93,11 +93,11 @@ class JobQuestion(Page):
 
 
 async def show_job(request: Request) -> Response:
-    desk, name = WebDesk(request), WebDesk(request).name()
-    job = await desk.jobs.get(name)
+    scope, name = PageScope(request), PageScope(request).name()
+    job = await scope.jobs.get(name)
     asked = request.query_params.get("range", "24h")
     span = asked if asked in SPANS else "24h"
-    stats = await desk.stats.get(job=name, since=timedelta(hours=SPANS[span][1]), most_jobs=1)
+    stats = await scope.stats.get(job=name, since=timedelta(hours=SPANS[span][1]), most_jobs=1)
     settings = settings_of(job)
     page = JobPage(
         job=job,
@@ -105,21 +105,21 @@ async def show_job(request: Request) -> Response:
         state=state_of(job),
         span=span,
         spans=SPANS,
-        depth=await _depth(desk, name),
-        why=await why_of(desk, name, "job"),
+        depth=await _depth(scope, name),
+        why=await why_of(scope, name, "job"),
         total=stats.total,
         plots=plots_of(stats, zone_of(request)),
         settings=settings,
         drift=drift_of(settings),
         snippet=snippet(edits_of(job)),
-        kept=kept_of(job, desk.app.config.retention),
+        kept=kept_of(job, scope.app.config.retention),
         properties=properties_of(job.payload_schema),
-        function=await desk.jobs.function(name) if job.kind == "sql" else None,
-        schedules=await _schedules(desk, name),
-        workers=await _workers(desk, name),
-        errors=await desk.ask(desk.app.errors).list(job=name, system=True, limit=_ERRORS),
+        function=await scope.jobs.function(name) if job.kind == "sql" else None,
+        schedules=await _schedules(scope, name),
+        workers=await _workers(scope, name),
+        errors=await scope.ask(scope.app.errors).list(job=name, system=True, limit=_ERRORS),
     )
-    return await desk.show(page)
+    return await scope.show(page)
 
 
 def settings_of(job: JobInfo) -> list[Setting]:
@@ -140,76 +140,76 @@ def drift_of(settings: list[Setting]) -> list[Setting]:
     return [one for one in settings if one.edit is not None and one.edit.is_drift]
 
 
-async def _depth(desk: WebDesk, name: str) -> JobDepth:
-    return (await desk.jobs.depths(name)).get(name, no_depth(name))
+async def _depth(scope: PageScope, name: str) -> JobDepth:
+    return (await scope.jobs.depths(name)).get(name, no_depth(name))
 
 
-async def _schedules(desk: WebDesk, name: str) -> list[tuple[ScheduleInfo, str]]:
-    found = await desk.schedules.page(job=name, system=True, limit=_SCHEDULES)
+async def _schedules(scope: PageScope, name: str) -> list[tuple[ScheduleInfo, str]]:
+    found = await scope.schedules.page(job=name, system=True, limit=_SCHEDULES)
     return [(one, schedule_path(one.name, one.tenant)) for one in found.items]
 
 
-async def _workers(desk: WebDesk, name: str) -> list[WorkerInfo]:
-    return [one for one in await desk.workers.list() if name in one.jobs and one.state == "live"]
+async def _workers(scope: PageScope, name: str) -> list[WorkerInfo]:
+    return [one for one in await scope.workers.list() if name in one.jobs and one.state == "live"]
 
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        name = desk.name()
-        job = await desk.jobs.get(name)
-        schedules = await _schedules(desk, name)
+        scope = PageScope(request)
+        name = scope.name()
+        job = await scope.jobs.get(name)
+        schedules = await _schedules(scope, name)
         question = JobQuestion(
             job,
             path_of(name),
             verb,
-            await _depth(desk, name),
+            await _depth(scope, name),
             len(schedules),
             drift_of(settings_of(job)),
         )
-        return await desk.show(question)
+        return await scope.show(question)
 
     return ask
 
 
 async def enable(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("jobs.enable")
-    await desk.jobs.enable(desk.name(), (await read_form(request)).text("reason"))
-    return desk.go(path_of(desk.name()), f"Job {desk.name()} is enabled")
+    scope = PageScope(request)
+    scope.check("jobs.enable")
+    await scope.jobs.enable(scope.name(), (await read_form(request)).text("reason"))
+    return scope.go(path_of(scope.name()), f"Job {scope.name()} is enabled")
 
 
 async def disable(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("jobs.disable")
-    await desk.jobs.disable(desk.name(), (await read_form(request)).text("reason"))
-    return desk.go(path_of(desk.name()), f"Job {desk.name()} is disabled")
+    scope = PageScope(request)
+    scope.check("jobs.disable")
+    await scope.jobs.disable(scope.name(), (await read_form(request)).text("reason"))
+    return scope.go(path_of(scope.name()), f"Job {scope.name()} is disabled")
 
 
 async def follow(request: Request) -> Response:
     """Back to what the code says: of the fields that were ticked."""
-    desk = WebDesk(request)
-    desk.check("jobs.update")
+    scope = PageScope(request)
+    scope.check("jobs.update")
     form = await read_form(request)
     fields = [one for one in form.all("field") if one in LABELS]
     if not fields:
-        return desk.go(path_of(desk.name()), "Nothing was chosen, so nothing has changed")
-    await desk.jobs.update(desk.name(), reset=fields, reason=form.text("reason"))
+        return scope.go(path_of(scope.name()), "Nothing was chosen, so nothing has changed")
+    await scope.jobs.update(scope.name(), reset=fields, reason=form.text("reason"))
     words = ", ".join(LABELS[one].lower() for one in fields)
-    return desk.go(path_of(desk.name()), f"As the code says again: {words}")
+    return scope.go(path_of(scope.name()), f"As the code says again: {words}")
 
 
 async def delete(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("jobs.delete")
+    scope = PageScope(request)
+    scope.check("jobs.delete")
     form = await read_form(request)
-    await desk.jobs.delete(
-        desk.name(),
+    await scope.jobs.delete(
+        scope.name(),
         cascade=form.get("cascade") == "1",
         cancel_open=form.get("cancel_open") == "1",
         reason=form.text("reason"),
     )
-    return desk.go("/jobs", f"Job {desk.name()} is deleted")
+    return scope.go("/jobs", f"Job {scope.name()} is deleted")
 
 
 routes = [Route("/jobs/{name}", show_job)]

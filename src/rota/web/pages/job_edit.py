@@ -15,9 +15,9 @@ from rota.model.job import JobInfo
 from rota.model.log import LEVELS
 from rota.model.words import plural
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import Form, read_form
 from rota.web.job_form import field_of, read_changes, texts_of
+from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
 
 
@@ -45,33 +45,33 @@ class JobEditPage(Page):
 
 
 async def edit(request: Request) -> Response:
-    desk = WebDesk(request)
-    job = await desk.jobs.get(desk.name())
+    scope = PageScope(request)
+    job = await scope.jobs.get(scope.name())
     texts = texts_of(job)
-    return await desk.show(JobEditPage(job, path_of(job.name), LEVELS, texts, texts))
+    return await scope.show(JobEditPage(job, path_of(job.name), LEVELS, texts, texts))
 
 
 async def save(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("jobs.update")
+    scope = PageScope(request)
+    scope.check("jobs.update")
     form = await read_form(request)
-    job = await desk.jobs.get(desk.name())
+    job = await scope.jobs.get(scope.name())
     # Against what was shown: a field that somebody else has changed meanwhile is not one's own.
     shown = {name: form.get(f"was_{name}", text) for name, text in texts_of(job).items()}
     changes, wrong = read_changes(form, shown)
     if wrong:
-        return await _again(desk, job, form, wrong)
+        return await _again(scope, job, form, wrong)
     if not changes:
-        return desk.go(path_of(job.name), "Nothing was changed")
+        return scope.go(path_of(job.name), "Nothing was changed")
     try:
-        await desk.jobs.update(
+        await scope.jobs.update(
             job.name, version=_version(form, job), reason=form.text("reason"), **changes
         )
     except VersionConflict:
-        return await _late(desk, form)
+        return await _late(scope, form)
     except (JobError, PayloadError) as error:
-        return await _again(desk, job, form, {field_of(str(error)) or "all": str(error)})
-    return desk.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")
+        return await _again(scope, job, form, {field_of(str(error)) or "all": str(error)})
+    return scope.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")
 
 
 def _version(form: Form, job: JobInfo) -> int:
@@ -79,7 +79,7 @@ def _version(form: Form, job: JobInfo) -> int:
     return int(text) if text.isdecimal() and len(text) < 19 else job.version
 
 
-async def _again(desk: WebDesk, job: JobInfo, form: Form, errors: dict[str, str]) -> Response:
+async def _again(scope: PageScope, job: JobInfo, form: Form, errors: dict[str, str]) -> Response:
     now = texts_of(job)
     page = JobEditPage(
         job,
@@ -90,13 +90,13 @@ async def _again(desk: WebDesk, job: JobInfo, form: Form, errors: dict[str, str]
         form.get("reason", ""),
         errors,
     )
-    return await desk.show(page, status=422)
+    return await scope.show(page, status=422)
 
 
-async def _late(desk: WebDesk, form: Form) -> Response:
+async def _late(scope: PageScope, form: Form) -> Response:
     """Both are shown: what the other has saved, and what was typed here."""
-    job = await desk.jobs.get(desk.name())
-    deeds = await desk.audit.list(object_type="job", object_id=job.name, limit=1)
+    job = await scope.jobs.get(scope.name())
+    deeds = await scope.audit.list(object_type="job", object_id=job.name, limit=1)
     now = texts_of(job)
     mine = {
         name: form[name] if form.get(name, text) != form.get(f"was_{name}", text) else text
@@ -106,7 +106,7 @@ async def _late(desk: WebDesk, form: Form) -> Response:
         job, path_of(job.name), LEVELS, mine, now, form.get("reason", ""),
         rival=deeds[0] if deeds else None, is_late=True,
     )  # fmt: skip
-    return await desk.show(page, status=409)
+    return await scope.show(page, status=409)
 
 
 routes = [Route("/jobs/{name}/edit", edit), Route("/jobs/{name}/edit", save, methods=["POST"])]

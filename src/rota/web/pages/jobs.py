@@ -15,7 +15,7 @@ from rota.model.job import JobInfo
 from rota.model.queue import JobDepth
 from rota.model.stats import Activity
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 PAGE_SIZE = 50
 _MOST_JOBS = 1000
@@ -91,8 +91,8 @@ def state_of(job: JobInfo) -> str:
 
 
 async def list_jobs(request: Request) -> Response:
-    desk, query = WebDesk(request), _read(request)
-    found = await desk.jobs.page(
+    scope, query = PageScope(request), _read(request)
+    found = await scope.jobs.page(
         text=query.text,
         queue=query.queue,
         tag=query.tag,
@@ -101,8 +101,8 @@ async def list_jobs(request: Request) -> Response:
         cursor=read_cursor(_KIND, query.cursor, float, str),
         limit=PAGE_SIZE,
     )
-    depths = await desk.jobs.depths()
-    stats = await desk.stats.get(most_jobs=_MOST_JOBS)
+    depths = await scope.jobs.depths()
+    stats = await scope.stats.get(most_jobs=_MOST_JOBS)
     activity = {one.job: one.activity for one in stats.jobs}
     rows = [
         JobRow(
@@ -111,7 +111,7 @@ async def list_jobs(request: Request) -> Response:
         for one in found.items
     ]
     onward = found.cursor and query.path(cursor=write_cursor(_KIND, *found.cursor))
-    return await desk.show(JobsPage(rows, query, onward or None))
+    return await scope.show(JobsPage(rows, query, onward or None))
 
 
 def no_depth(name: str) -> JobDepth:

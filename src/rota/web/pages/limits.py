@@ -13,9 +13,9 @@ from starlette.routing import Route
 from rota.errors import LimitError, WrongState
 from rota.model.limit import LimitDetails, LimitInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form
 from rota.web.limit_form import LimitDraft, changes_of, draft_of, read_draft
+from rota.web.page_scope import PageScope
 
 KINDS = {
     "concurrency": "so many at once",
@@ -122,27 +122,27 @@ def _tenant(request: Request) -> str:
 
 
 async def list_limits(request: Request) -> Response:
-    desk = WebDesk(request)
-    found = await desk.limits.list(order="longest")
+    scope = PageScope(request)
+    found = await scope.limits.list(order="longest")
     rows = [LimitRow(one, path_of(one.name) + query_of(one.tenant)) for one in found]
-    return await desk.show(LimitsPage(rows))
+    return await scope.show(LimitsPage(rows))
 
 
 async def show_limit(request: Request) -> Response:
-    desk, tenant = WebDesk(request), _tenant(request)
-    details = await desk.limits.get(desk.name(), tenant)
-    page = LimitPage(details, path_of(desk.name()), query_of(tenant), ON_FULL)
-    return await desk.show(page)
+    scope, tenant = PageScope(request), _tenant(request)
+    details = await scope.limits.get(scope.name(), tenant)
+    page = LimitPage(details, path_of(scope.name()), query_of(tenant), ON_FULL)
+    return await scope.show(page)
 
 
 async def new(request: Request) -> Response:
-    return await WebDesk(request).show(LimitEditor(None, LimitDraft(), "/limits/new", "/limits"))
+    return await PageScope(request).show(LimitEditor(None, LimitDraft(), "/limits/new", "/limits"))
 
 
 async def edit(request: Request) -> Response:
-    desk, tenant = WebDesk(request), _tenant(request)
-    limit = (await desk.limits.get(desk.name(), tenant)).limit
-    return await desk.show(_editor(limit, draft_of(limit)))
+    scope, tenant = PageScope(request), _tenant(request)
+    limit = (await scope.limits.get(scope.name(), tenant)).limit
+    return await scope.show(_editor(limit, draft_of(limit)))
 
 
 def _editor(limit: LimitInfo, draft: LimitDraft, **told: str) -> LimitEditor:
@@ -151,81 +151,81 @@ def _editor(limit: LimitInfo, draft: LimitDraft, **told: str) -> LimitEditor:
 
 
 async def create(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("limits.set")
+    scope = PageScope(request)
+    scope.check("limits.set")
     form = await read_form(request)
     name, tenant = form.text("name") or "", form.text("tenant") or ""
     reason, draft = form.text("reason"), read_draft(form)
     error: str | None = None if reason else _REASON
-    if error is None and any(it.name == name for it in await desk.limits.list(tenant=tenant)):
+    if error is None and any(it.name == name for it in await scope.limits.list(tenant=tenant)):
         error = f"There is a limit {name} already."
     if error is None:
         try:
-            await desk.limits.set(name, tenant=tenant, reason=reason, **changes_of(draft))
-            return desk.go(path_of(name) + query_of(tenant), f"Limit {name} holds now")
+            await scope.limits.set(name, tenant=tenant, reason=reason, **changes_of(draft))
+            return scope.go(path_of(name) + query_of(tenant), f"Limit {name} holds now")
         except LimitError as refused:
             error = str(refused)
     again = LimitEditor(None, draft, "/limits/new", "/limits", name, tenant, reason or "", error)
-    return await desk.show(again, status=422)
+    return await scope.show(again, status=422)
 
 
 async def change(request: Request) -> Response:
-    desk, tenant = WebDesk(request), _tenant(request)
-    desk.check("limits.set")
-    limit = (await desk.limits.get(desk.name(), tenant)).limit
+    scope, tenant = PageScope(request), _tenant(request)
+    scope.check("limits.set")
+    limit = (await scope.limits.get(scope.name(), tenant)).limit
     form = await read_form(request)
     draft, reason = read_draft(form), form.text("reason")
     if reason is None:
-        return await desk.show(_editor(limit, draft, error=_REASON), status=422)
+        return await scope.show(_editor(limit, draft, error=_REASON), status=422)
     try:
-        await desk.limits.set(limit.name, tenant=tenant, reason=reason, **changes_of(draft))
+        await scope.limits.set(limit.name, tenant=tenant, reason=reason, **changes_of(draft))
     except LimitError as refused:
         again = _editor(limit, draft, error=str(refused), reason=reason)
-        return await desk.show(again, status=422)
-    return desk.go(path_of(limit.name) + query_of(tenant), f"Limit {limit.name} is changed")
+        return await scope.show(again, status=422)
+    return scope.go(path_of(limit.name) + query_of(tenant), f"Limit {limit.name} is changed")
 
 
 async def ask_remove(request: Request) -> Response:
-    return await _ask(WebDesk(request), "remove")
+    return await _ask(PageScope(request), "remove")
 
 
 async def ask_unblock(request: Request) -> Response:
-    return await _ask(WebDesk(request), "unblock")
+    return await _ask(PageScope(request), "unblock")
 
 
-async def _ask(desk: WebDesk, verb: str, error: str | None = None) -> Response:
-    tenant = _tenant(desk.request)
-    details = await desk.limits.get(desk.name(), tenant)
-    page = LimitQuestion(details, path_of(desk.name()), query_of(tenant), verb, error)
-    return await desk.show(page, status=200 if error is None else 422)
+async def _ask(scope: PageScope, verb: str, error: str | None = None) -> Response:
+    tenant = _tenant(scope.request)
+    details = await scope.limits.get(scope.name(), tenant)
+    page = LimitQuestion(details, path_of(scope.name()), query_of(tenant), verb, error)
+    return await scope.show(page, status=200 if error is None else 422)
 
 
 async def remove(request: Request) -> Response:
-    desk, tenant = WebDesk(request), _tenant(request)
-    desk.check("limits.remove")
-    name, reason = desk.name(), (await read_form(request)).text("reason")
+    scope, tenant = PageScope(request), _tenant(request)
+    scope.check("limits.remove")
+    name, reason = scope.name(), (await read_form(request)).text("reason")
     if reason is None:
-        return await _ask(desk, "remove", _REASON)
+        return await _ask(scope, "remove", _REASON)
     try:
-        answer = await desk.limits.remove(name, tenant=tenant, reason=reason)
+        answer = await scope.limits.remove(name, tenant=tenant, reason=reason)
     except WrongState as refused:
-        return await _ask(desk, "remove", str(refused))
+        return await _ask(scope, "remove", str(refused))
     if answer == "reset":
-        return desk.go(path_of(name) + query_of(tenant), f"Limit {name} follows the code again")
-    return desk.go("/limits", f"Limit {name} is removed")
+        return scope.go(path_of(name) + query_of(tenant), f"Limit {name} follows the code again")
+    return scope.go("/limits", f"Limit {name} is removed")
 
 
 async def unblock(request: Request) -> Response:
-    desk, tenant = WebDesk(request), _tenant(request)
-    desk.check("limits.unblock")
-    name, reason = desk.name(), (await read_form(request)).text("reason")
+    scope, tenant = PageScope(request), _tenant(request)
+    scope.check("limits.unblock")
+    name, reason = scope.name(), (await read_form(request)).text("reason")
     if reason is None:
-        return await _ask(desk, "unblock", _REASON)
+        return await _ask(scope, "unblock", _REASON)
     try:
-        await desk.limits.unblock(name, tenant=tenant, reason=reason)
+        await scope.limits.unblock(name, tenant=tenant, reason=reason)
     except WrongState as refused:
-        return await _ask(desk, "unblock", str(refused))
-    return desk.go(path_of(name) + query_of(tenant), f"Limit {name} goes on")
+        return await _ask(scope, "unblock", str(refused))
+    return scope.go(path_of(name) + query_of(tenant), f"Limit {name} goes on")
 
 
 routes = [

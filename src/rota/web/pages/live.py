@@ -16,7 +16,7 @@ from rota.api.stream import HEARTBEAT_SECONDS, RETRY_MS, Hub, Listener, Sent
 from rota.model.attention import Attention
 from rota.telemetry.events import TOPICS
 from rota.web.context import Page
-from rota.web.desk import WebDesk, WebState
+from rota.web.page_scope import PageScope, WebState
 from rota.web.watch import Watch
 
 _FEW, _EACH_SECONDS, _MOST_SECONDS = 20, 0.1, 5.0
@@ -100,7 +100,7 @@ class NavigationPage(Page):
 
 async def navigation(request: Request) -> Response:
     section = request.query_params.get("section", "")
-    return await WebDesk(request).show(NavigationPage(), section=section)
+    return await PageScope(request).show(NavigationPage(), section=section)
 
 
 routes = [Route("/live", live), Route("/navigation", navigation)]

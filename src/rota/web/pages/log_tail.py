@@ -13,16 +13,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from rota.admin.log_tail import MOST_LINES, WINDOW_SECONDS
-from rota.admin.logs import Logs
+from rota.admin.logs.logs import Logs
+from rota.admin.logs.tail import MOST_LINES, WINDOW_SECONDS
 from rota.api.slots import EventStream
 from rota.api.stream import until_stopped
 from rota.errors import SearchError
 from rota.model.log import LogKey, LogLine
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.log_lines import LogRow
 from rota.web.log_query import LogQuery, Stretch
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice, levels_of
 from rota.web.render import render_gap, render_lines
 
@@ -57,52 +57,52 @@ class TailPage(Page):
 
 
 async def tail(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = LogQuery.read(request.query_params, "/logs/tail")
     if request.query_params.get("q", "").strip() not in ("", query.text):
-        return desk.go(query.path())
+        return scope.go(query.path())
     try:
-        found = await desk.logs.search(query.text, limit=FIRST_LINES, **query.filters)
+        found = await scope.logs.search(query.text, limit=FIRST_LINES, **query.filters)
     except SearchError as error:
         page = TailPage(query, [], levels_of(query, None), None, str(error))
-        return await desk.show(page, status=422)
-    rows = await _rows(desk, query, found.lines)
+        return await scope.show(page, status=422)
+    rows = await _rows(scope, query, found.lines)
     earlier = query.path("/logs/earlier") if found.cursor else None
-    return await desk.show(TailPage(query, rows, levels_of(query, None), earlier, None))
+    return await scope.show(TailPage(query, rows, levels_of(query, None), earlier, None))
 
 
-async def _rows(desk: WebDesk, query: LogQuery, newest_first: list[LogLine]) -> list[LogRow]:
-    now, zone = await desk.now(), zone_of(desk.request)
+async def _rows(scope: PageScope, query: LogQuery, newest_first: list[LogLine]) -> list[LogRow]:
+    now, zone = await scope.now(), zone_of(scope.request)
     return [LogRow.of(line, zone, now, query.words) for line in reversed(newest_first)]
 
 
 async def earlier(request: Request) -> Response:
     """The lines before the one with this key, the oldest first: what a tail shows above itself."""
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = LogQuery.read(request.query_params)
-    found = await desk.logs.search(
+    found = await scope.logs.search(
         query.text, limit=FIRST_LINES, cursor=query.cursor, **query.filters
     )
-    rows = await _rows(desk, query, found.lines)
+    rows = await _rows(scope, query, found.lines)
     headers = {"X-Rota-Earlier": found.cursor or ""}
-    return HTMLResponse(render_lines(rows, desk.root), headers=headers)
+    return HTMLResponse(render_lines(rows, scope.root), headers=headers)
 
 
 async def stream(request: Request) -> Response:
     """Events `lines` with what is new, ready to be shown, and `beat` where nothing is: a reader
     that hears neither knows that it is cut off. `after` is the last line that it has; who was away
     for so long that lines between it and the next ones are left out is told so by a `gap`."""
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = LogQuery.read(request.query_params)
-    logs = desk.ask(desk.app.logs)
+    logs = scope.ask(scope.app.logs)
     # A question that makes no sense is refused before the stream begins.
     await logs.recent(query.text, seconds=0, limit=1, **query.filters)
-    zone, now = zone_of(request), await desk.now()
+    zone, now = zone_of(request), await scope.now()
     last = _last(request)
     looks = logs.follow(query.text, seconds=_away(now, last), poll=_POLL_SECONDS, **query.filters)
     source = looks if last is None else with_gap(looks, logs, query, last, now)
-    show = partial(event_of, query=query, zone=zone, now=now, root=desk.root)
-    state = desk.web.api
+    show = partial(event_of, query=query, zone=zone, now=now, root=scope.root)
+    state = scope.web.api
     return EventStream(until_stopped(source, state.stopping, show), state.tails)
 
 

@@ -15,9 +15,9 @@ from rota.errors import RunNotFound, SearchError
 from rota.model.log import LEVELS, LogKey
 from rota.model.log_volume import LogVolume
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.log_lines import GLYPHS, LogRow, as_json, as_text
 from rota.web.log_query import RANGES, LogQuery
+from rota.web.page_scope import PageScope, zone_of
 
 PAGE_SIZE = 100
 MOST_DOWNLOADED = 10_000
@@ -70,19 +70,19 @@ class LogsPage(Page):
 
 
 async def search(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = LogQuery.read(request.query_params)
     if request.query_params.get("q", "").strip() not in ("", query.text):
-        return desk.go(query.path())  # the address says what was typed, part by part
+        return scope.go(query.path())  # the address says what was typed, part by part
     try:
-        page = await _found(desk, query)
+        page = await _found(scope, query)
     except SearchError as error:
-        return await desk.show(_nothing(query, str(error)), status=422)
-    return await desk.show(page)
+        return await scope.show(_nothing(query, str(error)), status=422)
+    return await scope.show(page)
 
 
-async def _found(desk: WebDesk, query: LogQuery) -> LogsPage:
-    found = await desk.logs.search(
+async def _found(scope: PageScope, query: LogQuery) -> LogsPage:
+    found = await scope.logs.search(
         query.text,
         limit=PAGE_SIZE,
         cursor=query.cursor,
@@ -90,8 +90,8 @@ async def _found(desk: WebDesk, query: LogQuery) -> LogsPage:
         **query.stretch,
         **query.filters,
     )
-    volume = await _volume(desk, query)
-    now, zone = await desk.now(), zone_of(desk.request)
+    volume = await _volume(scope, query)
+    now, zone = await scope.now(), zone_of(scope.request)
     return LogsPage(
         query=query,
         lines=[LogRow.of(line, zone, now, query.words) for line in found.lines],
@@ -100,7 +100,7 @@ async def _found(desk: WebDesk, query: LogQuery) -> LogsPage:
         ranges=_ranges(query),
         levels=levels_of(query, volume),
         jobs=_names(query, "job", volume.jobs if volume else {}),
-        workers=await _workers(desk, query, volume.workers if volume else {}),
+        workers=await _workers(scope, query, volume.workers if volume else {}),
         searched_to=found.searched_back_to if found.cursor else None,
         older=query.older(found.cursor) if found.cursor else None,
         newer=query.newer(),
@@ -117,17 +117,17 @@ def _nothing(query: LogQuery, error: str) -> LogsPage:
     )  # fmt: skip
 
 
-async def _volume(desk: WebDesk, query: LogQuery) -> LogVolume | None:
+async def _volume(scope: PageScope, query: LogQuery) -> LogVolume | None:
     stretch = query.stretch
     if query.run_id is not None and stretch == {"since": None, "until": None}:
         # As long as the run took.
         try:
-            run = await desk.runs.get(query.run_id)
+            run = await scope.runs.get(query.run_id)
         except RunNotFound:
             return None
-        until = (run.finished_at or await desk.now()) + _SECOND
+        until = (run.finished_at or await scope.now()) + _SECOND
         stretch = {"since": min(run.created_at, until - _SECOND), "until": until}
-    return await desk.logs.volume(query.text, **stretch, **query.filters)
+    return await scope.logs.volume(query.text, **stretch, **query.filters)
 
 
 def _bars(query: LogQuery, volume: LogVolume | None, zone: Any) -> list[Bar]:
@@ -174,9 +174,9 @@ def _names(query: LogQuery, key: str, counts: dict[Any, int]) -> list[Choice]:
     ]
 
 
-async def _workers(desk: WebDesk, query: LogQuery, counts: dict[int, int]) -> list[Choice]:
+async def _workers(scope: PageScope, query: LogQuery, counts: dict[int, int]) -> list[Choice]:
     """By their names, as far as they are still known."""
-    known = await desk.web.watch.workers() if counts else {}
+    known = await scope.web.watch.workers() if counts else {}
     return [
         replace(one, name=f"{one.name} · {known[int(one.name)]}") if int(one.name) in known else one
         for one in _names(query, "worker", counts)
@@ -206,41 +206,41 @@ class LinePage(Page):
 
 async def line(request: Request) -> Response:
     """One line, whole."""
-    desk = WebDesk(request)
+    scope = PageScope(request)
     key = LogKey.parse(request.path_params["key"])
     before = key._replace(seq=key.seq - 1)
-    found = await desk.logs.show(key.run_id, attempt=key.attempt, limit=1, cursor=str(before))
+    found = await scope.logs.show(key.run_id, attempt=key.attempt, limit=1, cursor=str(before))
     if not found.lines or found.lines[0].seq != key.seq:
         raise SearchError("there is no such line; retention may have removed it")
     one = found.lines[0]
-    now, zone = await desk.now(), zone_of(request)
+    now, zone = await scope.now(), zone_of(request)
     minute = timedelta(minutes=1)
     around = LogQuery().between(one.at - minute, one.at + minute)
-    return await desk.show(LinePage(LogRow.of(one, zone, now, most=10_000_000), around))
+    return await scope.show(LinePage(LogRow.of(one, zone, now, most=10_000_000), around))
 
 
 async def download(request: Request) -> Response:
     """The lines of the filter, as text or as one JSON document a line, the newest first."""
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = LogQuery.read(request.query_params)
     is_json = request.query_params.get("as") == "json"
-    first = await desk.logs.search(query.text, limit=1000, **query.stretch, **query.filters)
+    first = await scope.logs.search(query.text, limit=1000, **query.stretch, **query.filters)
     name = "logs.jsonl" if is_json else "logs.txt"
     return StreamingResponse(
-        _pages(desk, query, first, as_json if is_json else as_text),
+        _pages(scope, query, first, as_json if is_json else as_text),
         media_type="application/jsonl" if is_json else "text/plain; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 
 
-async def _pages(desk: WebDesk, query: LogQuery, found: Any, show: Any) -> AsyncIterator[str]:
+async def _pages(scope: PageScope, query: LogQuery, found: Any, show: Any) -> AsyncIterator[str]:
     sent = 0
     while True:
         yield "".join(show(one) for one in found.lines)
         sent += len(found.lines)
         if found.cursor is None or sent >= MOST_DOWNLOADED:
             return
-        found = await desk.logs.search(
+        found = await scope.logs.search(
             query.text, limit=1000, cursor=found.cursor, **query.stretch, **query.filters
         )
 

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from rota.errors import TimingError
 from rota.timing.zones import zone
-from rota.web.desk import THEME, THEMES, ZONE, WebDesk
 from rota.web.forms import inside, read_form
+from rota.web.page_scope import THEME, THEMES, ZONE, PageScope
 from rota.web.session import delete_cookie, set_cookie
 
 _YEAR = 365 * 86400
@@ -19,14 +19,14 @@ _YEAR = 365 * 86400
 
 async def keep(request: Request) -> Response:
     """What was given; the rest stays as it is."""
-    desk, form = WebDesk(request), await read_form(request)
-    response = RedirectResponse(f"{desk.root}{inside(form.get('next', '/'))}", 303)
+    scope, form = PageScope(request), await read_form(request)
+    response = RedirectResponse(f"{scope.root}{inside(form.get('next', '/'))}", 303)
     if name := form.text("zone"):
         try:
             zone(name)
             set_cookie(response, request, ZONE, quote(name), seconds=_YEAR)
         except TimingError:
-            return desk.go("/settings", f"There is no time zone {name}.")
+            return scope.go("/settings", f"There is no time zone {name}.")
     if (theme := form.text("theme")) in THEMES:
         set_cookie(response, request, THEME, str(theme), seconds=_YEAR)
     elif theme == "system":

@@ -17,8 +17,8 @@ from rota.model.queue import QueueDetails
 from rota.model.trend import Trend
 from rota.web import words
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import read_form, read_time
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.plots import Plot
 from rota.web.trend_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of
@@ -132,7 +132,7 @@ def path_of(name: str) -> str:
 
 
 async def list_queues(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     rows = [
         QueueRow(
             name=one.queue.name,
@@ -150,9 +150,9 @@ async def list_queues(request: Request) -> Response:
             cap=one.queue.max_waiting,
             is_full=one.queue.full_since is not None,
         )
-        for one in await desk.overview.queues()
+        for one in await scope.overview.queues()
     ]
-    return await desk.show(QueuesPage(rows))
+    return await scope.show(QueuesPage(rows))
 
 
 def _pause(by: str | None, reason: str | None) -> str | None:
@@ -162,69 +162,69 @@ def _pause(by: str | None, reason: str | None) -> str | None:
 
 
 async def show_queue(request: Request) -> Response:
-    desk = WebDesk(request)
-    name = desk.name()
-    details = await desk.queues.get(name)
+    scope = PageScope(request)
+    name = scope.name()
+    details = await scope.queues.get(name)
     asked = request.query_params.get("range", "1h")
     span = asked if asked in SPANS else "1h"
-    trend = await desk.web.watch.trend(timedelta(hours=SPANS[span][1]), queue=name)
-    why = await why_of(desk, name, "queue")
+    trend = await scope.web.watch.trend(timedelta(hours=SPANS[span][1]), queue=name)
+    why = await why_of(scope, name, "queue")
     plots = plots_of(trend, zone_of(request))
-    return await desk.show(QueuePage(details, path_of(name), why, span, SPANS, trend, plots))
+    return await scope.show(QueuePage(details, path_of(name), why, span, SPANS, trend, plots))
 
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        details = await desk.queues.get(desk.name())
-        return await desk.show(QueueQuestion(details, path_of(desk.name()), verb))
+        scope = PageScope(request)
+        details = await scope.queues.get(scope.name())
+        return await scope.show(QueueQuestion(details, path_of(scope.name()), verb))
 
     return ask
 
 
 async def pause(request: Request) -> Response:
-    desk = WebDesk(request)
-    name = desk.name()
-    desk.check("queues.pause")
+    scope = PageScope(request)
+    name = scope.name()
+    scope.check("queues.pause")
     form = await read_form(request)
     reason, until = form.text("reason"), form.text("until")
     if reason is None:
         error = "Say why: whoever finds the queue paused will want to know."
-        return await _ask_again(desk, until=until or "", error=error)
+        return await _ask_again(scope, until=until or "", error=error)
     try:
-        await desk.queues.pause(name, reason, read_time(until, zone_of(request)))
+        await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
     except TimingError as error:
-        return await _ask_again(desk, reason=reason, until=until or "", time_error=str(error))
-    return desk.go(path_of(name), f"Queue {name} is paused")
+        return await _ask_again(scope, reason=reason, until=until or "", time_error=str(error))
+    return scope.go(path_of(name), f"Queue {name} is paused")
 
 
-async def _ask_again(desk: WebDesk, **given: str) -> Response:
-    details = await desk.queues.get(desk.name())
-    question = QueueQuestion(details, path_of(desk.name()), "pause", **given)
-    return await desk.show(question, status=422)
+async def _ask_again(scope: PageScope, **given: str) -> Response:
+    details = await scope.queues.get(scope.name())
+    question = QueueQuestion(details, path_of(scope.name()), "pause", **given)
+    return await scope.show(question, status=422)
 
 
 async def resume(request: Request) -> Response:
-    desk = WebDesk(request)
-    name = desk.name()
-    desk.check("queues.resume")
-    await desk.queues.resume(name, (await read_form(request)).text("reason"))
-    return desk.go(path_of(name), f"Queue {name} goes on")
+    scope = PageScope(request)
+    name = scope.name()
+    scope.check("queues.resume")
+    await scope.queues.resume(name, (await read_form(request)).text("reason"))
+    return scope.go(path_of(name), f"Queue {name} goes on")
 
 
 async def ask_cap(request: Request) -> Response:
-    desk = WebDesk(request)
-    details = await desk.queues.get(desk.name())
+    scope = PageScope(request)
+    details = await scope.queues.get(scope.name())
     most = details.queue.max_waiting
     text = "" if most is None else str(most)
-    page = CapQuestion(details, path_of(desk.name()), text, details.queue.when_full)
-    return await desk.show(page)
+    page = CapQuestion(details, path_of(scope.name()), text, details.queue.when_full)
+    return await scope.show(page)
 
 
 async def set_cap(request: Request) -> Response:
-    desk = WebDesk(request)
-    name = desk.name()
-    desk.check("queues.set")
+    scope = PageScope(request)
+    name = scope.name()
+    scope.check("queues.set")
     form = await read_form(request)
     text, when_full = form.text("max_waiting") or "", form.text("when_full") or "refuse"
     reason = form.text("reason")
@@ -232,19 +232,19 @@ async def set_cap(request: Request) -> Response:
     missing = None if reason else "Say why: whoever is refused will want to know."
     if missing is None:
         try:
-            found = await desk.queues.set(
+            found = await scope.queues.set(
                 name, reason, max_waiting=_whole(text), when_full=cast(Any, when_full)
             )
             most = found.max_waiting
             told = "Any number of runs" if most is None else words.plural(most, "run")
-            return desk.go(path_of(name), f"{told} may wait in queue {name}")
+            return scope.go(path_of(name), f"{told} may wait in queue {name}")
         except PayloadError as refused:
             error = str(refused)
-    details = await desk.queues.get(name)
+    details = await scope.queues.get(name)
     again = CapQuestion(
         details, path_of(name), text, when_full, reason or "", error, missing
     )  # fmt: skip
-    return await desk.show(again, status=422)
+    return await scope.show(again, status=422)
 
 
 def _whole(text: str) -> int | None:

@@ -19,13 +19,13 @@ from rota.model.documents import RunDocuments
 from rota.model.log import LEVELS
 from rota.model.run import RunInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.expected import Expected, expected_of
 from rota.web.frames import Part, parts_of
 from rota.web.life import LifeStep, steps_of
 from rota.web.life_picture import MOST_ATTEMPTS, LifePicture, picture_of
 from rota.web.log_lines import GLYPHS, LogRow
 from rota.web.log_query import LogQuery
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice
 from rota.web.pages.schedules import path_of
 from rota.web.run_words import can_cancel, can_delete, can_retry, counted
@@ -111,16 +111,16 @@ class RunDetailPage(Page):
 
 
 async def show_run(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    details = await desk.runs.details(run_id, log_lines=0)
-    documents = await desk.runs.documents(details.run, most=SHOWN_CHARACTERS)
-    why = await why_of(desk, run_id, "run")
-    now = await desk.now()
-    usual = await desk.web.watch.usual(details.run.job)
-    log = await _log(desk, details.run, now)
-    children = await desk.runs.children(details.run, limit=MOST_CHILDREN)
+    scope, run_id = PageScope(request), request.path_params["id"]
+    details = await scope.runs.details(run_id, log_lines=0)
+    documents = await scope.runs.documents(details.run, most=SHOWN_CHARACTERS)
+    why = await why_of(scope, run_id, "run")
+    now = await scope.now()
+    usual = await scope.web.watch.usual(details.run.job)
+    log = await _log(scope, details.run, now)
+    children = await scope.runs.children(details.run, limit=MOST_CHILDREN)
     expected = expected_of(details.run, usual, now)
-    return await desk.show(_page(details, documents, why, expected, log, children, now))
+    return await scope.show(_page(details, documents, why, expected, log, children, now))
 
 
 def _page(
@@ -169,21 +169,21 @@ def _parent(by: object) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
 
 
-async def _log(desk: WebDesk, run: RunInfo, now: datetime) -> RunLog:
-    given = desk.request.query_params
+async def _log(scope: PageScope, run: RunInfo, now: datetime) -> RunLog:
+    given = scope.request.query_params
     chosen = tuple(one for one in LEVELS if one in given.getlist("level"))
     chosen = () if len(chosen) == len(LEVELS) else chosen
     text = given.get("q", "").strip()[:1000]
     query = LogQuery(text=text, levels=chosen, parts=(("run", str(run.id)),))
     lines, cursor, error = [], None, None
     try:
-        found = await desk.logs.search(text, limit=LOG_LINES, **query.filters)
+        found = await scope.logs.search(text, limit=LOG_LINES, **query.filters)
         lines, cursor = found.lines[::-1], found.cursor
     except SearchError as wrong:
         error = str(wrong)
     is_over = run.finished_at is not None and run.finished_at < now - _LATE_LINES
     return RunLog(
-        lines=[LogRow.of(one, zone_of(desk.request), now, query.words) for one in lines],
+        lines=[LogRow.of(one, zone_of(scope.request), now, query.words) for one in lines],
         text=text,
         chosen=chosen,
         levels=[_level(run.id, one, chosen, text) for one in reversed(LEVELS)],
@@ -205,8 +205,8 @@ def _level(run_id: int, level: str, chosen: tuple[str, ...], text: str) -> Choic
 
 def downloading(name: str) -> Route:
     async def download(request: Request) -> Response:
-        desk, run_id = WebDesk(request), request.path_params["id"]
-        documents = await desk.runs.documents(run_id)
+        scope, run_id = PageScope(request), request.path_params["id"]
+        documents = await scope.runs.documents(run_id)
         text = getattr(documents, name)
         headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{name}.json"'}
         return Response(text or "null", media_type="application/json", headers=headers)

@@ -13,8 +13,8 @@ from starlette.routing import Route
 from rota.errors import PayloadError
 from rota.model.run import RunInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form, read_payload
+from rota.web.page_scope import PageScope
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -39,55 +39,55 @@ class RunQuestion(Page):
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        run = await desk.runs.get(request.path_params["id"])
+        scope = PageScope(request)
+        run = await scope.runs.get(request.path_params["id"])
         payload = None
         if verb == "retry" and request.query_params.get("edit") == "1":
-            payload = (await desk.runs.documents(run.id)).payload
-        return await desk.show(RunQuestion(run, f"/runs/{run.id}", verb, payload))
+            payload = (await scope.runs.documents(run.id)).payload
+        return await scope.show(RunQuestion(run, f"/runs/{run.id}", verb, payload))
 
     return ask
 
 
 async def cancel(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    desk.check("runs.cancel")
-    answer = await desk.runs.cancel(run_id, (await read_form(request)).text("reason"))
+    scope, run_id = PageScope(request), request.path_params["id"]
+    scope.check("runs.cancel")
+    answer = await scope.runs.cancel(run_id, (await read_form(request)).text("reason"))
     said = (
         f"Run {run_id} is cancelled" if answer == "cancelled" else f"Run {run_id} is told to stop"
     )
-    return desk.go(f"/runs/{run_id}", said)
+    return scope.go(f"/runs/{run_id}", said)
 
 
-async def _edited(desk: WebDesk, run: RunInfo, text: str) -> dict[str, Any] | None:
+async def _edited(scope: PageScope, run: RunInfo, text: str) -> dict[str, Any] | None:
     """The payload that somebody typed; None where it is the run's own, whatever digits it has."""
     text = text.replace("\r\n", "\n").strip()
-    if not text or text == (await desk.runs.documents(run)).payload:
+    if not text or text == (await scope.runs.documents(run)).payload:
         return None
     payload = read_payload(text)
     return None if payload == run.payload else payload
 
 
 async def retry(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    desk.check("runs.retry")
+    scope, run_id = PageScope(request), request.path_params["id"]
+    scope.check("runs.retry")
     form = await read_form(request)
-    given, run = form.get("payload", ""), await desk.runs.get(run_id)
+    given, run = form.get("payload", ""), await scope.runs.get(run_id)
     try:
-        edited = await _edited(desk, run, given)
-        await desk.runs.retry(run_id, form.text("reason"), payload=edited)
+        edited = await _edited(scope, run, given)
+        await scope.runs.retry(run_id, form.text("reason"), payload=edited)
     except PayloadError as error:
         question = RunQuestion(run, f"/runs/{run_id}", "retry", given, str(error))
-        return await desk.show(question, status=422)
+        return await scope.show(question, status=422)
     said = f"Run {run_id} goes back to work"
-    return desk.go(f"/runs/{run_id}", said if edited is None else f"{said} with another payload")
+    return scope.go(f"/runs/{run_id}", said if edited is None else f"{said} with another payload")
 
 
 async def delete(request: Request) -> Response:
-    desk, run_id = WebDesk(request), request.path_params["id"]
-    desk.check("runs.delete")
-    await desk.runs.delete(run_id, (await read_form(request)).text("reason"))
-    return desk.go("/runs", f"Run {run_id} is deleted")
+    scope, run_id = PageScope(request), request.path_params["id"]
+    scope.check("runs.delete")
+    await scope.runs.delete(run_id, (await read_form(request)).text("reason"))
+    return scope.go("/runs", f"Run {run_id} is deleted")
 
 
 routes = []

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from rota.model.run_filter import STATES
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import KEYS, TIMES, RunQuery
 
 _MOST = 8
@@ -58,12 +58,12 @@ class CompletionPage(Page):
 
 
 async def complete(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = RunQuery.read(request.query_params, zone_of(request))
     word = request.query_params.get("q", "").split(" ")[-1][:200]
     key, colon, start = word.partition(":")
     if colon and key in KEYS:
-        values = await _values(desk, key, start.strip('"'))
+        values = await _values(scope, key, start.strip('"'))
         offers = [Offer(key, value, query.plus(key, value), note) for value, note in values]
     elif word.isdecimal():
         offers = [Offer("run", word, f"/runs/{word[:18]}", "open it")]
@@ -71,25 +71,25 @@ async def complete(request: Request) -> Response:
         keys = [name for name in KEYS if name.startswith(word.lower())]
         offers = [Offer(name, "", None, _MEANT.get(name, "")) for name in keys]
         if word:
-            jobs = await _values(desk, "job", word)
+            jobs = await _values(scope, "job", word)
             offers += [Offer("job", name, query.plus("job", name), note) for name, note in jobs]
             offers = [
                 *offers[: _MOST - 1],
                 Offer("text", word, query.plus("text", word), "in payload or error"),
             ]
-    return await desk.show(CompletionPage(offers[: len(KEYS)]))
+    return await scope.show(CompletionPage(offers[: len(KEYS)]))
 
 
-async def _values(desk: WebDesk, key: str, start: str) -> list[tuple[str, str]]:
+async def _values(scope: PageScope, key: str, start: str) -> list[tuple[str, str]]:
     if key == "state":
         return _fitting(((state, "") for state in STATES), start)
     if key == "handled":
         return _fitting((("no", "failed, and nobody"), ("yes", "failed, and somebody")), start)
     if key == "group":
-        groups = await desk.errors.list(limit=100)
+        groups = await scope.errors.list(limit=100)
         return _fitting(((one.id, f"{one.error_type}: {one.error}"[:80]) for one in groups), start)
     if key == "worker":
-        workers = await desk.workers.list()
+        workers = await scope.workers.list()
         return _fitting(((str(one.id), one.name) for one in workers), start)
     if key in _PLACES:
         is_whole = bool(start) and (key != "payload" or "=" in start or ":" in start)
@@ -97,17 +97,17 @@ async def _values(desk: WebDesk, key: str, start: str) -> list[tuple[str, str]]:
     if key in TIMES:
         return _fitting(((span, "ago") for span in _SPANS), start)
     if key == "job":
-        return _fitting(((one.name, one.queue) for one in await desk.jobs.list()), start)
+        return _fitting(((one.name, one.queue) for one in await scope.jobs.list()), start)
     if key == "queue":
-        queues = await desk.queues.list()
+        queues = await scope.queues.list()
         return _fitting(((one.name, f"{one.queued:,} queued") for one in queues), start)
-    return _fitting(await _recent(desk, key), start)
+    return _fitting(await _recent(scope, key), start)
 
 
-async def _recent(desk: WebDesk, key: str) -> Iterable[tuple[str, str]]:
+async def _recent(scope: PageScope, key: str) -> Iterable[tuple[str, str]]:
     """Of what the newest runs have."""
     found: Counter[str] = Counter()
-    for run in (await desk.runs.page(limit=_RECENT)).runs:
+    for run in (await scope.runs.page(limit=_RECENT)).runs:
         value = run.tags if key == "tag" else getattr(run, key, None)
         found.update(value if isinstance(value, list) else [value] if value else [])
     return [(value, f"{runs} of the newest runs") for value, runs in found.most_common()]

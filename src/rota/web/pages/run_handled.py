@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from rota.model.run import RunInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _SAID = {"handle": "is handled", "reopen": "is open again"}
@@ -35,20 +35,20 @@ class HandledQuestion(Page):
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk = WebDesk(request)
-        run = await desk.runs.get(request.path_params["id"])
-        return await desk.show(HandledQuestion(run, f"/runs/{run.id}", verb))
+        scope = PageScope(request)
+        run = await scope.runs.get(request.path_params["id"])
+        return await scope.show(HandledQuestion(run, f"/runs/{run.id}", verb))
 
     return ask
 
 
 def doing(verb: str) -> Endpoint:
     async def do(request: Request) -> Response:
-        desk, run_id = WebDesk(request), request.path_params["id"]
-        desk.check(f"runs.{verb}")
+        scope, run_id = PageScope(request), request.path_params["id"]
+        scope.check(f"runs.{verb}")
         reason = (await read_form(request)).text("reason")
-        await (desk.runs.handle if verb == "handle" else desk.runs.reopen)(run_id, reason)
-        return desk.go(f"/runs/{run_id}", f"Run {run_id} {_SAID[verb]}")
+        await (scope.runs.handle if verb == "handle" else scope.runs.reopen)(run_id, reason)
+        return scope.go(f"/runs/{run_id}", f"Run {run_id} {_SAID[verb]}")
 
     return do
 

@@ -14,8 +14,8 @@ from rota.errors import FilterError
 from rota.model.bulk import FITTING, Action
 from rota.model.run_counts import RunCounts
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import Form, read_form
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import RunQuery
 from rota.web.words import plural
 
@@ -55,10 +55,10 @@ class Picked:
         which = [("id", str(it)) for it in self.ids] or [("all", "1")]
         return [("verb", self.verb), *which, *self.query.pairs]
 
-    async def count(self, desk: WebDesk) -> RunCounts:
+    async def count(self, scope: PageScope) -> RunCounts:
         if self.ids:
-            return await desk.runs.preview_many(self.verb, self.ids)
-        return await desk.bulk.preview(self.verb, **self.query.filters)
+            return await scope.runs.preview_many(self.verb, self.ids)
+        return await scope.bulk.preview(self.verb, **self.query.filters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,41 +90,41 @@ class ManyQuestion(Page):
 
 
 async def ask(request: Request) -> Response:
-    return await _ask(WebDesk(request), Picked.read(request.query_params, request))
+    return await _ask(PageScope(request), Picked.read(request.query_params, request))
 
 
 async def _ask(
-    desk: WebDesk, picked: Picked, given: Form | None = None, error: str | None = None
+    scope: PageScope, picked: Picked, given: Form | None = None, error: str | None = None
 ) -> Response:
-    found = await picked.count(desk)
-    workers = await desk.workers.page(status="live", limit=1)
+    found = await picked.count(scope)
+    workers = await scope.workers.page(status="live", limit=1)
     question = ManyQuestion(picked, found, bool(workers.items), given or Form([]), error)
-    return await desk.show(question, status=422 if error else 200)
+    return await scope.show(question, status=422 if error else 200)
 
 
 async def act(request: Request) -> Response:
-    desk, form = WebDesk(request), await read_form(request)
+    scope, form = PageScope(request), await read_form(request)
     picked = Picked.read(QueryParams(form.pairs), request)
-    desk.check(f"runs.{picked.verb}")
+    scope.check(f"runs.{picked.verb}")
     count = form.get("count", "")
     if picked.verb == "delete" and count != "1" and form.text("typed") != count:
-        return await _ask(desk, picked, form, f"Type {count} to say that you mean all of them.")
+        return await _ask(scope, picked, form, f"Type {count} to say that you mean all of them.")
     if picked.ids:
-        return await _act_on_picked(desk, picked, form)
+        return await _act_on_picked(scope, picked, form)
     try:
         rate = None if form.text("rate") is None else float(form["rate"])
-        action = await desk.bulk.start(
+        action = await scope.bulk.start(
             picked.verb, rate=rate, reason=form.text("reason"), **picked.query.filters
         )
     except ValueError:
-        return await _ask(desk, picked, form, "How many a second is a number, such as 50.")
+        return await _ask(scope, picked, form, "How many a second is a number, such as 50.")
     except FilterError as error:
-        return await _ask(desk, picked, form, str(error))
-    return desk.go(f"/bulk/{action.id}", f"Bulk action {action.id} is started")
+        return await _ask(scope, picked, form, str(error))
+    return scope.go(f"/bulk/{action.id}", f"Bulk action {action.id} is started")
 
 
-async def _act_on_picked(desk: WebDesk, picked: Picked, form: Form) -> Response:
-    runs, reason = desk.runs, form.text("reason")
+async def _act_on_picked(scope: PageScope, picked: Picked, form: Form) -> Response:
+    runs, reason = scope.runs, form.text("reason")
     acts: dict[str, Any] = {
         "retry": runs.retry_many, "cancel": runs.cancel_many, "delete": runs.delete_many
     }  # fmt: skip
@@ -133,7 +133,7 @@ async def _act_on_picked(desk: WebDesk, picked: Picked, form: Form) -> Response:
     refused = [one for one in result.items if not one.is_done]
     if refused:
         said += f"; {len(refused)} not: {refused[0].reason}"
-    return desk.go(picked.query.path(), said)
+    return scope.go(picked.query.path(), said)
 
 
 def _is_id(text: str) -> bool:

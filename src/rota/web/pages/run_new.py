@@ -15,8 +15,8 @@ from rota.errors import PayloadError, UnknownJob
 from rota.model.job import JobInfo
 from rota.model.run import RunInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import Form, read_form, read_payload
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.payload_form import (
     PREFIX,
     PayloadField,
@@ -54,22 +54,22 @@ class NewRunPage(Page):
 
 
 async def ask(request: Request) -> Response:
-    desk = WebDesk(request)
-    source = await _source(desk, request)
+    scope = PageScope(request)
+    source = await _source(scope, request)
     name = source.job if source else request.query_params.get("job", "")
-    job = await desk.jobs.get(name) if name else None
+    job = await scope.jobs.get(name) if name else None
     given = dict(source.payload) if source else (job.default_payload if job else None) or {}
     options = _options_of(source) if source else dict(request.query_params)
     is_json = request.query_params.get("as") == "json"
-    text = (await desk.runs.documents(source.id)).payload if source else ""
-    page = await _page(desk, job, is_json=is_json, values=given, options=options, source=source)
-    return await desk.show(replace(page, payload=text or page.payload))
+    text = (await scope.runs.documents(source.id)).payload if source else ""
+    page = await _page(scope, job, is_json=is_json, values=given, options=options, source=source)
+    return await scope.show(replace(page, payload=text or page.payload))
 
 
-async def _source(desk: WebDesk, request: Request) -> RunInfo | None:
+async def _source(scope: PageScope, request: Request) -> RunInfo | None:
     """The run that shall be run again, as a new one."""
     given = request.query_params.get("from", "")
-    return await desk.runs.get(int(given)) if given.isdecimal() and len(given) < 19 else None
+    return await scope.runs.get(int(given)) if given.isdecimal() and len(given) < 19 else None
 
 
 def _options_of(run: RunInfo) -> dict[str, str]:
@@ -82,7 +82,7 @@ def _options_of(run: RunInfo) -> dict[str, str]:
 
 
 async def _page(
-    desk: WebDesk,
+    scope: PageScope,
     job: JobInfo | None,
     *,
     is_json: bool,
@@ -103,7 +103,7 @@ async def _page(
     ]
     back = "" if job is None else f"&job={job.name}"
     return NewRunPage(
-        jobs=[one.name for one in await desk.jobs.list() if one.deleted_from_code_at is None],
+        jobs=[one.name for one in await scope.jobs.list() if one.deleted_from_code_at is None],
         job=job,
         source=source.id if source else None,
         fields=[] if is_json else shown,
@@ -123,17 +123,17 @@ def _value(one: PayloadField, values: Mapping[str, Any], texts: Mapping[str, str
 
 
 async def enqueue(request: Request) -> Response:
-    desk, form = WebDesk(request), await read_form(request)
-    desk.check("runs.enqueue")
+    scope, form = PageScope(request), await read_form(request)
+    scope.check("runs.enqueue")
     try:
-        job = await desk.jobs.get(form.get("job", ""))
+        job = await scope.jobs.get(form.get("job", ""))
     except UnknownJob as error:
-        page = await _page(desk, None, is_json=False, options=form, error=str(error))
-        return await desk.show(page, status=422)
-    errors, rest, run = await _try(desk, request, job, form)
+        page = await _page(scope, None, is_json=False, options=form, error=str(error))
+        return await scope.show(page, status=422)
+    errors, rest, run = await _try(scope, request, job, form)
     if run is None:
         page = await _page(
-            desk,
+            scope,
             job,
             is_json="payload" in form,
             texts=form,
@@ -141,14 +141,14 @@ async def enqueue(request: Request) -> Response:
             errors=errors,
             error="; ".join(rest) or None,
         )
-        return await desk.show(page, status=422)
+        return await scope.show(page, status=422)
     run_id, is_duplicate = run
     said = f"Run {run_id} holds this key already" if is_duplicate else f"Run {run_id} is enqueued"
-    return desk.go(f"/runs/{run_id}", said)
+    return scope.go(f"/runs/{run_id}", said)
 
 
 async def _try(
-    desk: WebDesk, request: Request, job: JobInfo, form: Form
+    scope: PageScope, request: Request, job: JobInfo, form: Form
 ) -> tuple[dict[str, str], list[str], tuple[int, bool] | None]:
     """What is wrong by field, what else is, or the run."""
     fields, zone = fields_of(job.payload_schema), zone_of(request)
@@ -165,7 +165,7 @@ async def _try(
     if errors:
         return errors, [], None
     try:
-        run = await desk.runs.enqueue(job.name, payload, **options)
+        run = await scope.runs.enqueue(job.name, payload, **options)
     except PayloadError as error:
         names = {one.name for one in fields} if "payload" not in form else set()
         by_field, rest = blamed(str(error), names)

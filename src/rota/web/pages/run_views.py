@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from rota.errors import FilterError
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import RunQuery
 
 
@@ -37,38 +37,38 @@ class ViewQuestion(Page):
 
 async def ask_save(request: Request) -> Response:
     query = RunQuery.read(request.query_params, zone_of(request))
-    return await WebDesk(request).show(ViewQuestion(query, "", False, "/runs/views"))
+    return await PageScope(request).show(ViewQuestion(query, "", False, "/runs/views"))
 
 
 async def save(request: Request) -> Response:
-    desk, form = WebDesk(request), await read_form(request)
-    desk.check("views.save")
+    scope, form = PageScope(request), await read_form(request)
+    scope.check("views.save")
     query = RunQuery.read(QueryParams(form.pairs), zone_of(request))
     name = form.get("name", "").strip()
     try:
         _ = query.filters
-        await desk.views.save(name, query.path().partition("?")[2], form.text("reason"))
+        await scope.views.save(name, query.path().partition("?")[2], form.text("reason"))
     except FilterError as error:
         question = ViewQuestion(query, name, False, "/runs/views", str(error))
-        return await desk.show(question, status=422)
-    return desk.go(query.path(), f"View {name} is saved")
+        return await scope.show(question, status=422)
+    return scope.go(query.path(), f"View {name} is saved")
 
 
 async def ask_delete(request: Request) -> Response:
-    desk = WebDesk(request)
-    name = desk.name()
-    views = {one.name: one for one in await desk.views.list()}
+    scope = PageScope(request)
+    name = scope.name()
+    views = {one.name: one for one in await scope.views.list()}
     query = RunQuery.read(QueryParams(views[name].query if name in views else ""))
-    path = request.url.path.removeprefix(desk.root)
-    return await desk.show(ViewQuestion(query, name, True, path))
+    path = request.url.path.removeprefix(scope.root)
+    return await scope.show(ViewQuestion(query, name, True, path))
 
 
 async def delete(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("views.delete")
+    scope = PageScope(request)
+    scope.check("views.delete")
     form = await read_form(request)
-    await desk.views.delete(desk.name(), form.text("reason"))
-    return desk.go("/runs", f"View {desk.name()} is deleted")
+    await scope.views.delete(scope.name(), form.text("reason"))
+    return scope.go("/runs", f"View {scope.name()} is deleted")
 
 
 routes = [

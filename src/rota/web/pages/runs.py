@@ -18,7 +18,7 @@ from rota.model.run_counts import StateCount
 from rota.model.run_filter import STATES
 from rota.model.run_view import RunView
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import RunQuery
 from rota.web.run_words import Note, can_cancel, can_delete, can_retry, counted, note_of
 
@@ -123,19 +123,19 @@ class RunsPage(Page):
 
 
 async def list_runs(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = RunQuery.read(request.query_params, zone_of(request))
     if text := request.query_params.get("q", "").strip():
         # A number is the id of a run; everything else narrows.
         if text.isdecimal():
-            return desk.go(f"/runs/{text[:18]}")
-        return desk.go(query.with_text(text, {one.name for one in await desk.jobs.list()}).path())
+            return scope.go(f"/runs/{text[:18]}")
+        return scope.go(query.with_text(text, {one.name for one in await scope.jobs.list()}).path())
     seconds = _HEAVY_SECONDS if query.reads_payloads else _SECONDS
-    found = await desk.runs.page(
+    found = await scope.runs.page(
         limit=PAGE_SIZE, cursor=query.cursor, seconds=seconds, **query.filters
     )
-    counts = {one.state: one for one in await _counts(desk, query)}
-    now = await desk.now()
+    counts = {one.state: one for one in await _counts(scope, query)}
+    now = await scope.now()
     page = RunsPage(
         runs=[RunRow.of(run, now) for run in found.runs],
         query=query,
@@ -143,16 +143,16 @@ async def list_runs(request: Request) -> Response:
         matching=_matching(query, counts),
         older=None if found.cursor is None else query.path(cursor=found.cursor),
         searched_to=found.searched_to,
-        views=[_view(one, query) for one in await desk.views.list()],
-        actions=list((await desk.bulk.page(is_open=True, limit=5)).items),
-        kinds=await _kinds(desk, query) if query.dead else [],
+        views=[_view(one, query) for one in await scope.views.list()],
+        actions=list((await scope.bulk.page(is_open=True, limit=5)).items),
+        kinds=await _kinds(scope, query) if query.dead else [],
     )
-    return await desk.show(page)
+    return await scope.show(page)
 
 
-async def _kinds(desk: WebDesk, query: RunQuery) -> list[Kind]:
+async def _kinds(scope: PageScope, query: RunQuery) -> list[Kind]:
     """Of the dead letters of the last month, the commonest: of what failed most often."""
-    found = await desk.web.watch.kinds(query.filters.get("job"))
+    found = await scope.web.watch.kinds(query.filters.get("job"))
     groups = sorted((it for it in found if it.recent_runs), key=lambda it: -it.recent_runs)
     chosen = query.filters.get("error_group")
     return [
@@ -167,10 +167,10 @@ async def _kinds(desk: WebDesk, query: RunQuery) -> list[Kind]:
     ]
 
 
-async def _counts(desk: WebDesk, query: RunQuery) -> list[StateCount]:
+async def _counts(scope: PageScope, query: RunQuery) -> list[StateCount]:
     """Of the filter without its states."""
     key = f"{query.tab(None)} {query.zone}"
-    return await desk.web.run_counts.get(key, partial(desk.runs.counts, **query.filters))
+    return await scope.web.run_counts.get(key, partial(scope.runs.counts, **query.filters))
 
 
 def _tabs(query: RunQuery, counts: dict[str, StateCount]) -> list[Tab]:

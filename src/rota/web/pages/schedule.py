@@ -21,7 +21,7 @@ from rota.model.strip import Strip, cell_of
 from rota.timing.preview import Row
 from rota.web import words
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_named, zone_of
+from rota.web.page_scope import PageScope, zone_named, zone_of
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of, paths_of, state_of
 from rota.web.schedule_chart import Durations, durations
@@ -89,37 +89,37 @@ class SchedulePage(Page):
 
 
 async def show_schedule(request: Request) -> Response:
-    desk = WebDesk(request)
-    name, tenant = desk.name(), tenant_of(request)
-    schedule = await desk.schedules.get(name, tenant=tenant)
-    coming, problem = await _coming(desk, schedule)
-    past = await desk.schedules.history(name, tenant=tenant, limit=_STRIP)
-    edits = await desk.schedules.edits(name, tenant=tenant, limit=_EDITS)
-    return await desk.show(
+    scope = PageScope(request)
+    name, tenant = scope.name(), tenant_of(request)
+    schedule = await scope.schedules.get(name, tenant=tenant)
+    coming, problem = await _coming(scope, schedule)
+    past = await scope.schedules.history(name, tenant=tenant, limit=_STRIP)
+    edits = await scope.schedules.edits(name, tenant=tenant, limit=_EDITS)
+    return await scope.show(
         SchedulePage(
             schedule=schedule,
-            state=state_of(schedule, await desk.now()),
+            state=state_of(schedule, await scope.now()),
             paths=paths_of(schedule),
             coming=coming,
             problem=problem,
-            ledger=await _ledger(desk, schedule),
+            ledger=await _ledger(scope, schedule),
             strip=Strip(tuple(cell_of(it.decision, it.reason, it.state) for it in reversed(past))),
             durations=durations(past, schedule.timeout_seconds),
-            manual=await desk.schedules.manual(name, tenant=tenant, limit=_EDITS),
+            manual=await scope.schedules.manual(name, tenant=tenant, limit=_EDITS),
             edits=[_edit(schedule, one) for one in edits.items],
             policies=policies(schedule),
-            why=await why_of(desk, name, "schedule", tenant),
+            why=await why_of(scope, name, "schedule", tenant),
         )
     )
 
 
-async def _coming(desk: WebDesk, schedule: ScheduleInfo) -> tuple[list[Row], str | None]:
+async def _coming(scope: PageScope, schedule: ScheduleInfo) -> tuple[list[Row], str | None]:
     """None for what has no times, or for a timing that cannot be followed."""
     if schedule.init is not None or not schedule.is_enabled or schedule.finished_at:
         return [], None
-    viewer = str(zone_of(desk.request))
+    viewer = str(zone_of(scope.request))
     try:
-        rows = await desk.schedules.preview(
+        rows = await scope.schedules.preview(
             schedule.name, tenant=schedule.tenant, count=_COMING, viewer_zone=viewer
         )
     except TimingError as error:
@@ -127,13 +127,13 @@ async def _coming(desk: WebDesk, schedule: ScheduleInfo) -> tuple[list[Row], str
     return rows, None
 
 
-async def _ledger(desk: WebDesk, schedule: ScheduleInfo) -> Ledger:
-    given = desk.request.query_params
+async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
+    given = scope.request.query_params
     part, cursor = given.get("ledger") or None, given.get("cursor")
     if part is not None and part not in _PARTS:
         raise FilterError(f"there is no part {part!r} of a ledger", hint=", ".join(_PARTS))
     kind = f"ledger {part}"
-    found = await desk.schedules.history_page(
+    found = await scope.schedules.history_page(
         schedule.name,
         tenant=schedule.tenant,
         only=part,  # type: ignore[arg-type]

@@ -21,8 +21,8 @@ from rota.errors import (
 from rota.model.schedule_edit import ScheduleEdit
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import Form, read_form, read_payload, read_time
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.schedules import path_of
 from rota.web.schedule_values import label_of, value_of
 
@@ -51,97 +51,97 @@ def tenant_of(request: Request) -> str:
 
 
 async def _question(
-    desk: WebDesk, verb: str, payload: str = "", error: str | None = None
+    scope: PageScope, verb: str, payload: str = "", error: str | None = None
 ) -> Response:
-    name, tenant = desk.name(), tenant_of(desk.request)
-    schedule = await desk.schedules.get(name, tenant=tenant)
+    name, tenant = scope.name(), tenant_of(scope.request)
+    schedule = await scope.schedules.get(name, tenant=tenant)
     if verb == "trigger" and not payload:
-        payload = await _payload(desk, schedule)
+        payload = await _payload(scope, schedule)
     question = ScheduleQuestion(
         schedule, path_of(name, tenant, verb), path_of(name, tenant), verb, payload, error
     )
-    return await desk.show(question, status=422 if error else 200)
+    return await scope.show(question, status=422 if error else 200)
 
 
-async def _payload(desk: WebDesk, schedule: ScheduleInfo) -> str:
+async def _payload(scope: PageScope, schedule: ScheduleInfo) -> str:
     """What its next run gets, with the digits that it has."""
     if schedule.payload is not None:
-        found = await desk.schedules.documents(schedule.name, tenant=schedule.tenant)
+        found = await scope.schedules.documents(schedule.name, tenant=schedule.tenant)
         if found.payload is not None:
             return found.payload
-    job = await desk.jobs.get(schedule.job)
+    job = await scope.jobs.get(schedule.job)
     return json.dumps(job.default_payload or {}, indent=2, ensure_ascii=False)
 
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        return await _question(WebDesk(request), verb)
+        return await _question(PageScope(request), verb)
 
     return ask
 
 
-def acting(verb: str, act: Callable[[WebDesk, str, str, Form], Awaitable[str]]) -> Endpoint:
+def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]) -> Endpoint:
     """Does it and says what was done; what was mistyped is asked again."""
 
     async def handle(request: Request) -> Response:
-        desk = WebDesk(request)
-        desk.check(f"schedules.{verb}")
+        scope = PageScope(request)
+        scope.check(f"schedules.{verb}")
         form = await read_form(request)
-        name, tenant = desk.name(), tenant_of(request)
+        name, tenant = scope.name(), tenant_of(request)
         try:
-            said = await act(desk, name, tenant, form)
+            said = await act(scope, name, tenant, form)
         except (PayloadError, TimingError) as error:
-            return await _question(desk, verb, form.get("payload", ""), str(error))
-        return desk.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
+            return await _question(scope, verb, form.get("payload", ""), str(error))
+        return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
 
     return handle
 
 
-async def trigger(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+async def trigger(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     text = form.get("payload", "").replace("\r\n", "\n").strip()
-    schedule = await desk.schedules.get(name, tenant=tenant)
+    schedule = await scope.schedules.get(name, tenant=tenant)
     # Untouched it is the schedule's own, whatever digits it has.
-    payload = None if text == await _payload(desk, schedule) else read_payload(text)
-    found = await desk.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
+    payload = None if text == await _payload(scope, schedule) else read_payload(text)
+    found = await scope.schedules.trigger(name, payload, tenant=tenant, reason=form.text("reason"))
     return f"Run {found.run_id} of {name} is enqueued"
 
 
-async def pause(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+async def pause(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     reason = form.text("reason")
     if reason is None:
         raise TimingError("Say why: whoever finds it paused will want to know.")
-    until = read_time(form.text("until"), zone_of(desk.request))
-    await desk.schedules.pause(name, reason, until, tenant=tenant)
+    until = read_time(form.text("until"), zone_of(scope.request))
+    await scope.schedules.pause(name, reason, until, tenant=tenant)
     return f"Schedule {name} is paused"
 
 
-async def resume(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+async def resume(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     is_catching_up = form.get("catch_up") == "1"
-    await desk.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
+    await scope.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
     return f"Schedule {name} goes on"
 
 
-async def enable(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    await desk.schedules.enable(name, form.text("reason"), tenant=tenant)
+async def enable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
+    await scope.schedules.enable(name, form.text("reason"), tenant=tenant)
     return f"Schedule {name} is enabled"
 
 
-async def disable(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    await desk.schedules.disable(name, form.text("reason"), tenant=tenant)
+async def disable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
+    await scope.schedules.disable(name, form.text("reason"), tenant=tenant)
     return f"Schedule {name} is disabled"
 
 
-async def reschedule(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
-    at = read_time(form.text("until"), zone_of(desk.request))
+async def reschedule(scope: PageScope, name: str, tenant: str, form: Form) -> str:
+    at = read_time(form.text("until"), zone_of(scope.request))
     if at is None:
         raise TimingError("Say when: in 2h, or 2026-11-02 08:00.")
-    await desk.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
+    await scope.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
     return f"The next time of {name} is moved"
 
 
-async def delete(desk: WebDesk, name: str, tenant: str, form: Form) -> str:
+async def delete(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     is_cancelling = form.get("cancel_waiting") == "1"
-    await desk.schedules.delete(
+    await scope.schedules.delete(
         name, tenant=tenant, cancel_waiting=is_cancelling, reason=form.text("reason")
     )
     return f"Schedule {name} is deleted"
@@ -166,10 +166,10 @@ class RevertQuestion(Page):
         return f"Revert an edit of {self.schedule.name}"
 
 
-async def _ask_revert(desk: WebDesk, error: str | None = None, status: int = 200) -> Response:
-    name, tenant, entry = desk.name(), tenant_of(desk.request), _entry(desk.request)
-    schedule = await desk.schedules.get(name, tenant=tenant)
-    edit = await desk.schedules.edit(name, entry, tenant=tenant)
+async def _ask_revert(scope: PageScope, error: str | None = None, status: int = 200) -> Response:
+    name, tenant, entry = scope.name(), tenant_of(scope.request), _entry(scope.request)
+    schedule = await scope.schedules.get(name, tenant=tenant)
+    edit = await scope.schedules.edit(name, entry, tenant=tenant)
     changes = [
         (
             label_of(it.field),
@@ -180,23 +180,23 @@ async def _ask_revert(desk: WebDesk, error: str | None = None, status: int = 200
     ]
     action = path_of(name, tenant, f"revert/{entry}")
     back = path_of(name, tenant)
-    return await desk.show(
+    return await scope.show(
         RevertQuestion(schedule, edit, action, back, changes, error), status=status
     )
 
 
 async def ask_revert(request: Request) -> Response:
-    return await _ask_revert(WebDesk(request))
+    return await _ask_revert(PageScope(request))
 
 
 async def revert(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("schedules.update")
+    scope = PageScope(request)
+    scope.check("schedules.update")
     form = await read_form(request)
-    name, tenant, entry = desk.name(), tenant_of(request), _entry(request)
+    name, tenant, entry = scope.name(), tenant_of(request), _entry(request)
     version = form.get("version", "")
     try:
-        await desk.schedules.revert(
+        await scope.schedules.revert(
             name,
             entry,
             tenant=tenant,
@@ -205,10 +205,10 @@ async def revert(request: Request) -> Response:
         )
     except VersionConflict:
         text = "Not reverted: somebody has changed this schedule meanwhile. This is how it is now."
-        return await _ask_revert(desk, text, 409)
+        return await _ask_revert(scope, text, 409)
     except (TimingError, WrongState) as error:
-        return await _ask_revert(desk, str(error), 422)
-    return desk.go(path_of(name, tenant), f"The edit of {name} is reverted")
+        return await _ask_revert(scope, str(error), 422)
+    return scope.go(path_of(name, tenant), f"The edit of {name} is reverted")
 
 
 def _entry(request: Request) -> int:

@@ -14,8 +14,8 @@ from rota.errors import TimingError
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo
 from rota.web import words
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_named
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope, zone_named
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
 
@@ -61,11 +61,11 @@ class BackfillPage(Page):
 
 
 async def look(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     given = request.query_params
-    schedule = await desk.schedules.get(desk.name(), tenant=tenant_of(request))
+    schedule = await scope.schedules.get(scope.name(), tenant=tenant_of(request))
     if "start" not in given:
-        return await _show(desk, schedule, _usual(schedule, await desk.now()), None)
+        return await _show(scope, schedule, _usual(schedule, await scope.now()), None)
     form = BackfillForm(
         given["start"],
         given.get("end", ""),
@@ -73,14 +73,14 @@ async def look(request: Request) -> Response:
         given.get("priority", ""),
         given.get("again") == "1",
     )
-    return await _look(desk, schedule, form)
+    return await _look(scope, schedule, form)
 
 
 async def fill(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("schedules.backfill")
+    scope = PageScope(request)
+    scope.check("schedules.backfill")
     given = await read_form(request)
-    schedule = await desk.schedules.get(desk.name(), tenant=tenant_of(request))
+    schedule = await scope.schedules.get(scope.name(), tenant=tenant_of(request))
     form = BackfillForm(
         given.get("start", ""),
         given.get("end", ""),
@@ -89,18 +89,18 @@ async def fill(request: Request) -> Response:
         given.get("again") == "1",
     )
     try:
-        made = await _backfill(desk, schedule, form, is_dry=False, reason=given.text("reason"))
+        made = await _backfill(scope, schedule, form, is_dry=False, reason=given.text("reason"))
     except TimingError as error:
-        return await _show(desk, schedule, form, None, str(error))
+        return await _show(scope, schedule, form, None, str(error))
     said = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
-    return desk.go(path_of(schedule.name, schedule.tenant), said)
+    return scope.go(path_of(schedule.name, schedule.tenant), said)
 
 
-async def _look(desk: WebDesk, schedule: ScheduleInfo, form: BackfillForm) -> Response:
+async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) -> Response:
     try:
-        found = await _backfill(desk, schedule, form, is_dry=True)
+        found = await _backfill(scope, schedule, form, is_dry=True)
     except TimingError as error:
-        return await _show(desk, schedule, form, None, str(error))
+        return await _show(scope, schedule, form, None, str(error))
     zone = zone_named(schedule.timezone)
     preview = Preview(
         [words.absolute(at, zone) for at in found.times[:_SHOWN]],
@@ -108,11 +108,11 @@ async def _look(desk: WebDesk, schedule: ScheduleInfo, form: BackfillForm) -> Re
         len(found.times),
         len(found.ran),
     )
-    return await _show(desk, schedule, form, preview)
+    return await _show(scope, schedule, form, preview)
 
 
 async def _backfill(
-    desk: WebDesk,
+    scope: PageScope,
     schedule: ScheduleInfo,
     form: BackfillForm,
     *,
@@ -120,7 +120,7 @@ async def _backfill(
     reason: str | None = None,
 ) -> BackfillInfo:
     zone = zone_named(schedule.timezone)
-    return await desk.schedules.backfill(
+    return await scope.schedules.backfill(
         schedule.name,
         _instant(form.start, "From", zone),
         _instant(form.end, "To", zone),
@@ -134,7 +134,7 @@ async def _backfill(
 
 
 async def _show(
-    desk: WebDesk,
+    scope: PageScope,
     schedule: ScheduleInfo,
     form: BackfillForm,
     preview: Preview | None,
@@ -148,7 +148,7 @@ async def _show(
         preview=preview,
         error=error,
     )
-    return await desk.show(page, status=422 if error else 200)
+    return await scope.show(page, status=422 if error else 200)
 
 
 def _usual(schedule: ScheduleInfo, now: datetime) -> BackfillForm:

@@ -15,8 +15,8 @@ from rota.errors import PayloadError, TimingError, UnknownJob, VersionConflict, 
 from rota.model.schedule_info import ScheduleInfo, TemplateInfo
 from rota.web.context import Page
 from rota.web.cron_builder import Builder, build, read_builder
-from rota.web.desk import WebDesk
 from rota.web.forms import Form, read_form
+from rota.web.page_scope import PageScope
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
 from rota.web.schedule_form import (
@@ -99,46 +99,46 @@ class Editing:
 
 async def new(request: Request) -> Response:
     """Empty, or with the job or template that the address names."""
-    desk, given = WebDesk(request), request.query_params
+    scope, given = PageScope(request), request.query_params
     texts = {key: given[key] for key in ("job", "cron", "timezone", "calendar") if key in given}
     draft = new_draft(**texts)
-    return await _show(desk, Editing(None, None, draft, {}, tenant=given.get("tenant", "")))
+    return await _show(scope, Editing(None, None, draft, {}, tenant=given.get("tenant", "")))
 
 
 async def duplicate(request: Request) -> Response:
-    desk = WebDesk(request)
-    schedule, draft = await _stored(desk, desk.name(), tenant_of(request))
+    scope = PageScope(request)
+    schedule, draft = await _stored(scope, scope.name(), tenant_of(request))
     name = f"{schedule.name[:190]}-copy"
-    return await _show(desk, Editing(None, None, draft, {}, 0, name, schedule.tenant))
+    return await _show(scope, Editing(None, None, draft, {}, 0, name, schedule.tenant))
 
 
 async def edit(request: Request) -> Response:
-    desk = WebDesk(request)
-    schedule, draft = await _stored(desk, desk.name(), tenant_of(request))
+    scope = PageScope(request)
+    schedule, draft = await _stored(scope, scope.name(), tenant_of(request))
     base = digests(draft)
     editing = Editing(
         schedule, draft, draft, base, schedule.version, schedule.name, schedule.tenant
     )
-    return await _show(desk, editing)
+    return await _show(scope, editing)
 
 
-async def _stored(desk: WebDesk, name: str, tenant: str) -> tuple[ScheduleInfo, Draft]:
-    schedule = await desk.schedules.get(name, tenant=tenant)
-    documents = await desk.schedules.documents(name, tenant=tenant)
+async def _stored(scope: PageScope, name: str, tenant: str) -> tuple[ScheduleInfo, Draft]:
+    schedule = await scope.schedules.get(name, tenant=tenant)
+    documents = await scope.schedules.documents(name, tenant=tenant)
     return schedule, draft_of(schedule, documents)
 
 
 async def create(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("schedules.create")
+    scope = PageScope(request)
+    scope.check("schedules.create")
     form = await read_form(request)
-    editing = await _read(desk, form, None, None)
+    editing = await _read(scope, form, None, None)
     if _is_look(request, form) or editing.errors:
-        return await _show(desk, editing)
+        return await _show(scope, editing)
     names = [name for name in FIELDS if editing.draft.counts(name) and name != "job"]
     given, _ = arguments(editing.draft, names)
     try:
-        await desk.schedules.create(
+        await scope.schedules.create(
             editing.name,
             editing.draft.texts["job"],
             tenant=editing.tenant,
@@ -146,24 +146,24 @@ async def create(request: Request) -> Response:
             **given,
         )
     except _REFUSALS as error:
-        return await _show(desk, _with_error(editing, error))
-    return desk.go(path_of(editing.name, editing.tenant), f"Schedule {editing.name} is made")
+        return await _show(scope, _with_error(editing, error))
+    return scope.go(path_of(editing.name, editing.tenant), f"Schedule {editing.name} is made")
 
 
 async def save(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("schedules.update")
+    scope = PageScope(request)
+    scope.check("schedules.update")
     form = await read_form(request)
-    schedule, stored = await _stored(desk, desk.name(), tenant_of(request))
-    editing = await _read(desk, form, schedule, stored)
+    schedule, stored = await _stored(scope, scope.name(), tenant_of(request))
+    editing = await _read(scope, form, schedule, stored)
     if _is_look(request, form) or editing.errors:
-        return await _show(desk, editing)
+        return await _show(scope, editing)
     changed = changed_since(editing.draft, editing.base)
     if not changed:
-        return desk.go(path_of(schedule.name, schedule.tenant), "Nothing was changed")
+        return scope.go(path_of(schedule.name, schedule.tenant), "Nothing was changed")
     given, _ = arguments(editing.draft, [name for name in changed if name != "job"])
     try:
-        await desk.schedules.update(
+        await scope.schedules.update(
             schedule.name,
             tenant=schedule.tenant,
             job=editing.draft.texts["job"] if "job" in changed else None,
@@ -172,11 +172,11 @@ async def save(request: Request) -> Response:
             **given,
         )
     except VersionConflict:
-        return await _show(desk, await _conflict(desk, editing))
+        return await _show(scope, await _conflict(scope, editing))
     except _REFUSALS as error:
-        return await _show(desk, _with_error(editing, error))
+        return await _show(scope, _with_error(editing, error))
     count = f"{len(changed)} change{'' if len(changed) == 1 else 's'}"
-    return desk.go(path_of(schedule.name, schedule.tenant), f"{count} of {schedule.name} saved")
+    return scope.go(path_of(schedule.name, schedule.tenant), f"{count} of {schedule.name} saved")
 
 
 _REFUSALS = (TimingError, PayloadError, UnknownJob, WrongState)
@@ -188,12 +188,12 @@ def _is_look(request: Request, form: Form) -> bool:
 
 
 async def _read(
-    desk: WebDesk, form: Form, schedule: ScheduleInfo | None, stored: Draft | None
+    scope: PageScope, form: Form, schedule: ScheduleInfo | None, stored: Draft | None
 ) -> Editing:
     draft, base = read_draft(form), _base(form)
     template = None
     if "template" in form:
-        template = (await desk.schedules.template(form["template"])).cron
+        template = (await scope.schedules.template(form["template"])).cron
     line, source = read_builder(form, template)
     texts = draft.texts | {"cron": line} | ({"when": "cron"} if template else {})
     draft = Draft(texts)
@@ -239,9 +239,9 @@ def _replaced(editing: Editing, **changes: object) -> Editing:
     return Editing(**(values | changes))
 
 
-async def _conflict(desk: WebDesk, editing: Editing) -> Editing:
+async def _conflict(scope: PageScope, editing: Editing) -> Editing:
     """What somebody typed stays; the rest of the form is as it is stored now."""
-    stored, now = await _stored(desk, editing.name, editing.tenant)
+    stored, now = await _stored(scope, editing.name, editing.tenant)
     mine = set(changed_since(editing.draft, editing.base)) | {"when"}
     texts = {
         name: editing.draft.texts[name] if name in mine else text
@@ -253,7 +253,7 @@ async def _conflict(desk: WebDesk, editing: Editing) -> Editing:
         for name in FIELDS
         if name in theirs or (name in mine and texts[name] != now.texts[name])
     ]
-    last = (await desk.schedules.edits(stored.name, tenant=stored.tenant, limit=1)).items
+    last = (await scope.schedules.edits(stored.name, tenant=stored.tenant, limit=1)).items
     actor, at = (
         (last[0].actor, last[0].at) if last else (stored.updated_by or "", stored.updated_at)
     )
@@ -273,9 +273,9 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-async def _show(desk: WebDesk, editing: Editing) -> Response:
+async def _show(scope: PageScope, editing: Editing) -> Response:
     schedule, draft = editing.schedule, editing.draft
-    shown = await coming(desk, draft, schedule)
+    shown = await coming(scope, draft, schedule)
     errors = ({} if shown.field is None else {shown.field: shown.problem or ""}) | editing.errors
     is_new = schedule is None
     page = EditorPage(
@@ -288,19 +288,19 @@ async def _show(desk: WebDesk, editing: Editing) -> Response:
         texts=draft.texts,
         base=json.dumps(editing.base),
         version=editing.version,
-        errors=errors if _is_post(desk.request) else {},
+        errors=errors if _is_post(scope.request) else {},
         cron=build(draft.texts["cron"], editing.source),
         coming=shown,
         changes=_changes(editing),
         conflict=editing.conflict,
         reason=editing.reason,
-        templates=await desk.schedules.templates(),
-        calendars=[one.name for one in await desk.calendars.list()],
-        jobs=[one.name for one in (await desk.jobs.page(limit=1000)).items],
+        templates=await scope.schedules.templates(),
+        calendars=[one.name for one in await scope.calendars.list()],
+        jobs=[one.name for one in (await scope.jobs.page(limit=1000)).items],
         zones=NAMES,
-        is_part="x-rota-part" in desk.request.headers,
+        is_part="x-rota-part" in scope.request.headers,
     )
-    return await desk.show(page, status=_status(desk.request, editing))
+    return await scope.show(page, status=_status(scope.request, editing))
 
 
 def _is_post(request: Request) -> bool:

@@ -17,7 +17,7 @@ from rota.model.list_filters import ScheduleFilters, ScheduleOrder
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 STATES = ("active", "pending", "paused", "disabled", "parked", "finished")
 ORDERS = dict(
@@ -144,24 +144,24 @@ def state_of(one: ScheduleInfo, now: datetime) -> str:
 
 
 async def list_schedules(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     query = _read(request)
     kind = f"schedules {query.order}"
     types: tuple[type, type] = (str, str) if query.order == "name" else (float, int)
     wanted: ScheduleFilters = {
         **query.filters, "state": query.state, "attention": query.attention,
     }  # fmt: skip
-    found = await desk.schedules.page(
+    found = await scope.schedules.page(
         order=query.order,  # type: ignore[arg-type]
         cursor=read_cursor(kind, query.cursor, *types),
         limit=PAGE_SIZE,
         **wanted,
     )
-    counts = await desk.schedules.counts(**query.filters)
+    counts = await scope.schedules.counts(**query.filters)
     attention: ScheduleFilters = {**query.filters, "attention": True}
-    needy = await desk.schedules.counts(**attention)
-    now = await desk.now()
-    strips = await desk.schedules.strips([one.id for one in found.items])
+    needy = await scope.schedules.counts(**attention)
+    now = await scope.now()
+    strips = await scope.schedules.strips([one.id for one in found.items])
     rows = [
         ScheduleRow(
             one,
@@ -173,7 +173,7 @@ async def list_schedules(request: Request) -> Response:
         for one in found.items
     ]
     onward = None if found.cursor is None else query.path(cursor=write_cursor(kind, *found.cursor))
-    return await desk.show(
+    return await scope.show(
         SchedulesPage(rows, query, _tabs(query, counts, sum(needy.values())), onward)
     )
 

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.admin.find import MOST_TEXT
+from rota.admin.reports.find import MOST_TEXT
 from rota.model.hit import Hit
 from rota.web import nav
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 
 _OPEN = ("blocked", "scheduled", "queued", "running")
@@ -83,22 +83,22 @@ class SearchPage(Page):
 
 
 async def search(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     text = " ".join(request.query_params.get("q", "").replace("\0", "").split())[:MOST_TEXT]
     verb, _, rest = text.partition(" ")
     verb = verb.lower()
-    hits: list[Hit] = await desk.find.named(text) if text else []
+    hits: list[Hit] = await scope.find.named(text) if text else []
     if rest and verb in _ALL_VERBS:
-        others = await desk.find.named(rest)
-        groups = [Group("Do", list(_actions(desk, others, verb))), *_groups(desk, hits)]
+        others = await scope.find.named(rest)
+        groups = [Group("Do", list(_actions(scope, others, verb))), *_groups(scope, hits)]
     else:
-        does = list(_actions(desk, hits[:4], None)) if len(hits) <= 4 else []
-        groups = [*_groups(desk, hits), Group("Do", does)]
+        does = list(_actions(scope, hits[:4], None)) if len(hits) <= 4 else []
+        groups = [*_groups(scope, hits), Group("Do", does)]
     groups.append(Group("Go to", _pages(text)))
-    return await desk.show(SearchPage(text, [one for one in groups if one.ways]))
+    return await scope.show(SearchPage(text, [one for one in groups if one.ways]))
 
 
-def _groups(desk: WebDesk, hits: list[Hit]) -> Iterator[Group]:
+def _groups(scope: PageScope, hits: list[Hit]) -> Iterator[Group]:
     for kind, title in _TITLES.items():
         ways = [
             Way(one.text, _detail(one), path(one), f"{kind}s", one.state)
@@ -122,10 +122,10 @@ def path(hit: Hit, verb: str = "") -> str:
     return f"/{hit.kind}s/{quote(hit.name, safe='')}{tail}"
 
 
-def _actions(desk: WebDesk, hits: list[Hit], only: str | None) -> Iterator[Way]:
+def _actions(scope: PageScope, hits: list[Hit], only: str | None) -> Iterator[Way]:
     for hit in hits:
         for verb, permission, states in _VERBS[hit.kind]:
-            if only in (None, verb) and hit.state in states and desk.viewer.may(permission):
+            if only in (None, verb) and hit.state in states and scope.viewer.may(permission):
                 text = f"{verb.capitalize()} {hit.kind} {hit.text}…"
                 yield Way(text, _detail(hit), path(hit, verb), "play", "", is_action=True)
 
@@ -151,7 +151,7 @@ class KeysPage(Page):
 
 
 async def keys(request: Request) -> Response:
-    return await WebDesk(request).show(KeysPage())
+    return await PageScope(request).show(KeysPage())
 
 
 routes = [Route("/search", search), Route("/keys", keys)]

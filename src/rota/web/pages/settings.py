@@ -19,9 +19,9 @@ from rota.model.job import JobInfo
 from rota.model.retention import RetentionResult
 from rota.model.words import plural
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form
 from rota.web.job_words import said
+from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
 
 PRUNING = ("rota.prune_runs", "rota.prune_logs")
@@ -94,16 +94,16 @@ class RetentionPage(Page):
 
 
 async def show_settings(request: Request) -> Response:
-    desk = WebDesk(request)
-    config = desk.app.config
+    scope = PageScope(request)
+    config = scope.app.config
     is_all = request.query_params.get("all") == "1"
-    own = [one for one in await desk.jobs.list(system=True) if one.retention]
-    return await desk.show(
+    own = [one for one in await scope.jobs.list(system=True) if one.retention]
+    return await scope.show(
         SettingsPage(
             rules=rules_of(config),
             own=[(one, path_of(one.name), said("retention", one.retention)) for one in own[:50]],
             more_own=len(own) > 50,
-            next_pass=await _next_pass(desk),
+            next_pass=await _next_pass(scope),
             sections=sections_of(config, is_all=is_all),
             is_all=is_all,
             file=None if config.file is None else str(config.file),
@@ -142,29 +142,29 @@ def sections_of(config: Config, *, is_all: bool) -> list[tuple[str, list[Shown]]
     return list(found.items())
 
 
-async def _next_pass(desk: WebDesk) -> datetime | None:
+async def _next_pass(scope: PageScope) -> datetime | None:
     times = []
     for job in PRUNING:
-        found = await desk.schedules.page(job=job, system=True, limit=5)
+        found = await scope.schedules.page(job=job, system=True, limit=5)
         times += [one.next_run_at for one in found.items if one.next_run_at is not None]
     return min(times, default=None)
 
 
 async def show_retention(request: Request) -> Response:
     """Counted when somebody asks, not with each look at the settings."""
-    desk = WebDesk(request)
-    return await desk.show(RetentionPage(await desk.retention.plan(), await _next_pass(desk)))
+    scope = PageScope(request)
+    return await scope.show(RetentionPage(await scope.retention.plan(), await _next_pass(scope)))
 
 
 async def run_retention(request: Request) -> Response:
     """By the same jobs that do it at night: they rest between portions, and can be watched."""
-    desk = WebDesk(request)
-    desk.check("retention.run")
+    scope = PageScope(request)
+    scope.check("retention.run")
     reason = (await read_form(request)).text("reason")
     for schedule in PRUNING:
-        await desk.schedules.trigger(schedule, reason=reason)
+        await scope.schedules.trigger(schedule, reason=reason)
     see = f"/runs?job={PRUNING[0]}&system=1"
-    return desk.go("/settings", "A pass of retention is on its way", see=see)
+    return scope.go("/settings", "A pass of retention is on its way", see=see)
 
 
 routes = [

@@ -10,8 +10,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from rota.api.errors import ProblemError
-from rota.web.desk import THEME, WebState
 from rota.web.forms import inside, read_form
+from rota.web.page_scope import THEME, WebState
 from rota.web.render import render_alone
 from rota.web.session import CSRF, SECONDS, SESSION, delete_cookie, mask, new_csrf, set_cookie
 

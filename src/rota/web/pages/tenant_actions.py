@@ -14,8 +14,8 @@ from starlette.routing import Route
 from rota.errors import PayloadError, TimingError, WrongState
 from rota.model.tenant import TenantAmount, TenantInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk, zone_of
 from rota.web.forms import Form, read_form, read_time
+from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.tenants import path_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -47,54 +47,54 @@ class TenantQuestion(Page):
         return f"{self.verb.capitalize()} tenant {self.tenant.name}"
 
 
-async def _ask(desk: WebDesk, verb: str, *, status: int = 200, **more: Any) -> Response:
-    name = desk.name()
-    tenant = await desk.tenants.get(name)
-    amount = await desk.tenants.amount(name) if verb == "delete" else None
+async def _ask(scope: PageScope, verb: str, *, status: int = 200, **more: Any) -> Response:
+    name = scope.name()
+    tenant = await scope.tenants.get(name)
+    amount = await scope.tenants.amount(name) if verb == "delete" else None
     page = TenantQuestion(tenant, path_of(name), verb, amount, **more)
-    return await desk.show(page, status=status)
+    return await scope.show(page, status=status)
 
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        return await _ask(WebDesk(request), verb)
+        return await _ask(PageScope(request), verb)
 
     return ask
 
 
 async def pause(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("tenants.pause")
+    scope = PageScope(request)
+    scope.check("tenants.pause")
     form = await read_form(request)
     reason = form.text("reason")
     if reason is None:
         error = "Say why: whoever finds the tenant paused will want to know."
-        return await _ask(desk, "pause", status=422, given=dict(form), error=error)
+        return await _ask(scope, "pause", status=422, given=dict(form), error=error)
     try:
         until = read_time(form.text("until"), zone_of(request))
-        await desk.tenants.pause(desk.name(), reason, until)
+        await scope.tenants.pause(scope.name(), reason, until)
     except TimingError as error:
-        return await _ask(desk, "pause", status=422, given=dict(form), time_error=str(error))
-    return desk.go(path_of(desk.name()), f"Tenant {desk.name()} is paused")
+        return await _ask(scope, "pause", status=422, given=dict(form), time_error=str(error))
+    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} is paused")
 
 
 async def resume(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("tenants.resume")
-    await desk.tenants.resume(desk.name(), (await read_form(request)).text("reason"))
-    return desk.go(path_of(desk.name()), f"Tenant {desk.name()} goes on")
+    scope = PageScope(request)
+    scope.check("tenants.resume")
+    await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
+    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} goes on")
 
 
 async def edit(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("tenants.set")
+    scope = PageScope(request)
+    scope.check("tenants.set")
     form = await read_form(request)
     try:
         settings: Any = _settings(form)
-        await desk.tenants.set(desk.name(), form.text("reason"), **settings)
+        await scope.tenants.set(scope.name(), form.text("reason"), **settings)
     except PayloadError as error:
-        return await _ask(desk, "edit", status=422, given=dict(form), error=str(error))
-    return desk.go(path_of(desk.name()), f"Tenant {desk.name()} is changed")
+        return await _ask(scope, "edit", status=422, given=dict(form), error=str(error))
+    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} is changed")
 
 
 def _settings(form: Form) -> dict[str, Any]:
@@ -120,22 +120,22 @@ def _number(key: str, text: str) -> float:
 
 
 async def delete(request: Request) -> Response:
-    desk = WebDesk(request)
-    desk.check("tenants.delete")
+    scope = PageScope(request)
+    scope.check("tenants.delete")
     form = await read_form(request)
-    name, reason = desk.name(), form.text("reason")
+    name, reason = scope.name(), form.text("reason")
     if reason is None:
         error = "Say why: nothing of it can be brought back."
-        return await _ask(desk, "delete", status=422, given=dict(form), error=error)
+        return await _ask(scope, "delete", status=422, given=dict(form), error=error)
     try:
-        done = await desk.tenants.delete(
+        done = await scope.tenants.delete(
             name, reason, cancel_running="cancel_running" in form, seconds=DELETE_SECONDS
         )
     except WrongState as error:
-        return await _ask(desk, "delete", status=409, given=dict(form), error=str(error))
+        return await _ask(scope, "delete", status=409, given=dict(form), error=str(error))
     if not done.is_done:
-        return desk.go(f"{path_of(name)}/delete", f"{done.rows:,} rows are gone; there are more")
-    return desk.go("/tenants", f"Tenant {name} is deleted: {done.rows:,} rows")
+        return scope.go(f"{path_of(name)}/delete", f"{done.rows:,} rows are gone; there are more")
+    return scope.go("/tenants", f"Tenant {name} is deleted: {done.rows:,} rows")
 
 
 routes = [

@@ -14,7 +14,7 @@ from rota.api.schemas.values import read_cursor, write_cursor
 from rota.model.run import RunInfo
 from rota.model.tenant import TenantInfo, TenantOrder, TenantShare, TenantStats
 from rota.web.context import Page
-from rota.web.desk import WebDesk
+from rota.web.page_scope import PageScope
 
 PAGE_SIZE, _LAST_RUNS = 50, 10
 DAYS = 14  # of the chart
@@ -91,7 +91,7 @@ def path_of(name: str) -> str:
 
 
 async def list_tenants(request: Request) -> Response:
-    desk = WebDesk(request)
+    scope = PageScope(request)
     given = request.query_params
     order = given.get("order", "name")
     query = TenantQuery(
@@ -102,7 +102,7 @@ async def list_tenants(request: Request) -> Response:
     )
     kind = f"tenants {query.order}"
     chosen: Any = query.order
-    found = await desk.tenants.page(
+    found = await scope.tenants.page(
         order=chosen,
         text=query.text,
         paused=query.paused,
@@ -111,23 +111,23 @@ async def list_tenants(request: Request) -> Response:
     )
     onward = None if found.cursor is None else query.path(write_cursor(kind, *found.cursor))
     rows = [(path_of(one.name), one) for one in found.items]
-    shares = await desk.tenants.shares(days=DAYS)
-    return await desk.show(TenantsPage(rows, query, onward, shares))
+    shares = await scope.tenants.shares(days=DAYS)
+    return await scope.show(TenantsPage(rows, query, onward, shares))
 
 
 async def show_tenant(request: Request) -> Response:
-    desk = WebDesk(request)
-    stats = await desk.tenants.stats(desk.name())
+    scope = PageScope(request)
+    stats = await scope.tenants.stats(scope.name())
     name = stats.tenant.name
-    found = await desk.runs.page(tenant=name, limit=_LAST_RUNS)
-    return await desk.show(TenantPage(stats.tenant, stats, path_of(name), found.runs))
+    found = await scope.runs.page(tenant=name, limit=_LAST_RUNS)
+    return await scope.show(TenantPage(stats.tenant, stats, path_of(name), found.runs))
 
 
 async def export_tenant(request: Request) -> Response:
     """All of its data, as a file to save."""
-    desk = WebDesk(request)
-    desk.check("tenants.export")
-    return await desk.export_tenant(desk.name())
+    scope = PageScope(request)
+    scope.check("tenants.export")
+    return await scope.export_tenant(scope.name())
 
 
 routes = [

@@ -18,8 +18,8 @@ from rota.model.overview import RunningRun
 from rota.model.run_filter import RunPage
 from rota.model.worker import WorkerInfo
 from rota.web.context import Page
-from rota.web.desk import WebDesk
 from rota.web.forms import read_form
+from rota.web.page_scope import PageScope
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 STATES: tuple[WorkerStatus, ...] = get_args(WorkerStatus)
@@ -101,8 +101,8 @@ class WorkerQuestion(Page):
 
 
 async def list_workers(request: Request) -> Response:
-    desk, query = WebDesk(request), _read(request)
-    found = await desk.workers.page(
+    scope, query = PageScope(request), _read(request)
+    found = await scope.workers.page(
         status=query.status,
         host=query.host,
         cursor=read_cursor("workers newest", query.cursor, int),
@@ -110,7 +110,7 @@ async def list_workers(request: Request) -> Response:
     )
     rows = [WorkerRow(one, path_of(one.id), news_of(one)) for one in found.items]
     onward = found.cursor and query.path(cursor=write_cursor("workers newest", *found.cursor))
-    return await desk.show(WorkersPage(rows, query, onward or None))
+    return await scope.show(WorkersPage(rows, query, onward or None))
 
 
 def _read(request: Request) -> WorkerQuery:
@@ -155,15 +155,15 @@ def _draining(worker: WorkerInfo) -> str:
 
 
 async def show_worker(request: Request) -> Response:
-    desk, worker_id = WebDesk(request), request.path_params["id"]
-    worker = await desk.workers.get(worker_id)
-    return await desk.show(
+    scope, worker_id = PageScope(request), request.path_params["id"]
+    worker = await scope.workers.get(worker_id)
+    return await scope.show(
         WorkerPage(
             worker=worker,
             path=path_of(worker_id),
             news=news_of(worker),
-            runs=await desk.workers.running(worker_id, limit=_RUNS),
-            failed=await desk.runs.page(
+            runs=await scope.workers.running(worker_id, limit=_RUNS),
+            failed=await scope.runs.page(
                 worker=worker_id,
                 states=["failed"],
                 ended_since=worker.started_at,
@@ -176,36 +176,36 @@ async def show_worker(request: Request) -> Response:
 
 def asking(verb: str) -> Endpoint:
     async def ask(request: Request) -> Response:
-        desk, worker_id = WebDesk(request), request.path_params["id"]
-        worker = await desk.workers.get(worker_id)
-        runs = await desk.workers.running(worker_id, limit=_RUNS)
-        return await desk.show(WorkerQuestion(worker, path_of(worker_id), verb, runs))
+        scope, worker_id = PageScope(request), request.path_params["id"]
+        worker = await scope.workers.get(worker_id)
+        runs = await scope.workers.running(worker_id, limit=_RUNS)
+        return await scope.show(WorkerQuestion(worker, path_of(worker_id), verb, runs))
 
     return ask
 
 
 async def drain(request: Request) -> Response:
-    desk, worker_id = WebDesk(request), request.path_params["id"]
-    desk.check("workers.drain")
-    await desk.workers.drain(worker_id, (await read_form(request)).text("reason"))
-    return desk.go(path_of(worker_id), f"Worker {worker_id} claims no more")
+    scope, worker_id = PageScope(request), request.path_params["id"]
+    scope.check("workers.drain")
+    await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
+    return scope.go(path_of(worker_id), f"Worker {worker_id} claims no more")
 
 
 async def stop(request: Request) -> Response:
-    desk, worker_id = WebDesk(request), request.path_params["id"]
-    desk.check("workers.stop")
+    scope, worker_id = PageScope(request), request.path_params["id"]
+    scope.check("workers.stop")
     form = await read_form(request)
     at_once = form.get("how") == "now"
-    await desk.workers.stop(worker_id, form.text("reason"), at_once=at_once)
+    await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
     said = "stops" if at_once else "stops when what it runs has ended"
-    return desk.go(path_of(worker_id), f"Worker {worker_id} {said}")
+    return scope.go(path_of(worker_id), f"Worker {worker_id} {said}")
 
 
 async def resume(request: Request) -> Response:
-    desk, worker_id = WebDesk(request), request.path_params["id"]
-    desk.check("workers.resume")
-    await desk.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    return desk.go(path_of(worker_id), f"Worker {worker_id} claims again")
+    scope, worker_id = PageScope(request), request.path_params["id"]
+    scope.check("workers.resume")
+    await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
+    return scope.go(path_of(worker_id), f"Worker {worker_id} claims again")
 
 
 routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]

@@ -1,0 +1,170 @@
+"""The faces of an application: `app.runs`, `app.schedules`, … Each is imported when it is first
+used: a process that only declares and enqueues needs `runs` alone."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rota.admin.clock import Clock
+    from rota.admin.events import Events
+    from rota.admin.jobs import Jobs
+    from rota.admin.limits import Limits
+    from rota.admin.logs.logs import Logs
+    from rota.admin.queues.queues import Queues
+    from rota.admin.reports.attention import Attention
+    from rota.admin.reports.audit import Audit
+    from rota.admin.reports.doctor import Doctor
+    from rota.admin.reports.find import Find
+    from rota.admin.reports.overview import Overview
+    from rota.admin.reports.stats import Stats
+    from rota.admin.reports.why import Why
+    from rota.admin.retention import RetentionPasses
+    from rota.admin.runs.bulk_actions import BulkActions
+    from rota.admin.runs.error_groups import Errors
+    from rota.admin.runs.runs import Runs
+    from rota.admin.runs.views import RunViews
+    from rota.admin.schedules.calendars import Calendars
+    from rota.admin.schedules.schedules import Schedules
+    from rota.admin.tenants.tenants import Tenants
+    from rota.admin.workers import Workers
+    from rota.config import Config
+    from rota.jobs.registry import Registry
+    from rota.store.sessions.pool import Database
+
+
+class CommandSets:
+    """What an application is made of, and each of its faces once."""
+
+    config: Config
+    registry: Registry
+    database: Database
+    # What an enqueue answers waits by it, and it owns a thread: there is one from the beginning.
+    runs: Runs
+
+    @cached_property
+    def clock(self) -> Clock:
+        from rota.admin.clock import Clock
+
+        return Clock(self.database)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        from rota.admin.jobs import Jobs
+
+        return Jobs(self.database).of(self.registry, self.config)
+
+    @cached_property
+    def logs(self) -> Logs:
+        from rota.admin.logs.logs import Logs
+
+        return Logs(self.database)
+
+    @cached_property
+    def queues(self) -> Queues:
+        from rota.admin.queues.queues import Queues
+
+        return Queues(self.database)
+
+    @cached_property
+    def limits(self) -> Limits:
+        from rota.admin.limits import Limits
+
+        return Limits(self.database)
+
+    @cached_property
+    def bulk(self) -> BulkActions:
+        from rota.admin.runs.bulk_actions import BulkActions
+
+        return BulkActions(self.database, self.registry)
+
+    @cached_property
+    def views(self) -> RunViews:
+        from rota.admin.runs.views import RunViews
+
+        return RunViews(self.database)
+
+    @cached_property
+    def workers(self) -> Workers:
+        from rota.admin.workers import Workers
+
+        return Workers(self.database)
+
+    @cached_property
+    def tenants(self) -> Tenants:
+        from rota.admin.tenants.tenants import Tenants
+
+        return Tenants(self.database)
+
+    @cached_property
+    def stats(self) -> Stats:
+        from rota.admin.reports.stats import Stats
+
+        return Stats(self.database)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        from rota.admin.schedules.schedules import Schedules
+
+        return Schedules(self.database, self.registry, config=self.config)
+
+    @cached_property
+    def calendars(self) -> Calendars:
+        from rota.admin.schedules.calendars import Calendars
+
+        return Calendars(self.database)
+
+    @cached_property
+    def audit(self) -> Audit:
+        from rota.admin.reports.audit import Audit
+
+        return Audit(self.database)
+
+    @cached_property
+    def retention(self) -> RetentionPasses:
+        from rota.admin.retention import RetentionPasses
+
+        return RetentionPasses(self.database).of(self.config)
+
+    @cached_property
+    def overview(self) -> Overview:
+        from rota.admin.reports.overview import Overview
+
+        return Overview(self.database)
+
+    @cached_property
+    def attention(self) -> Attention:
+        from rota.admin.reports.attention import Attention
+
+        return Attention(self.database)
+
+    @cached_property
+    def find(self) -> Find:
+        from rota.admin.reports.find import Find
+
+        return Find(self.database)
+
+    @cached_property
+    def doctor(self) -> Doctor:
+        from rota.admin.reports.doctor import Doctor
+
+        return Doctor(self.database)
+
+    @cached_property
+    def errors(self) -> Errors:
+        from rota.admin.runs.error_groups import Errors
+
+        return Errors(self.database)
+
+    @cached_property
+    def why(self) -> Why:
+        from rota.admin.reports.why import Why
+
+        return Why(self.database)
+
+    @cached_property
+    def events(self) -> Events:
+        from rota.admin.events import Events
+
+        return Events(self.database, self.registry, self.config, self.runs)

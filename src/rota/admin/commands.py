@@ -1,0 +1,118 @@
+"""A use case is written once and has two faces: `app.runs` to await, `app.runs.sync` to call.
+
+    class QueueCommands(Commands):
+        @command
+        def pause(self, name: str, reason: str | None = None) -> Plan[None]:
+            return queues.pause_queue(name, reason=reason, actor=self.actor)
+
+    class Queues(QueueCommands, AsyncCommands): …
+    class SyncQueues(QueueCommands, SyncCommands): …
+
+A command is a plan; which face it is asked through decides how the database carries it out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from rota.admin.scope import Scope
+from rota.store.plans import Plan, limited
+from rota.store.sessions.pool import Database
+from rota.store.steps import Steps, run_steps, run_steps_sync
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# Where a page begins: the `cursor` of the one before.
+Cursor = Sequence[Any] | None
+
+
+class Commands:
+    """What all have: a database, the name that the audit gets, and perhaps a limit of time."""
+
+    seconds: float | None = None
+    # Of a face that a tenant's handle lends: what it shows and acts on is only that tenant's.
+    tenant: str | None = None
+    scope: Scope = Scope()
+
+    def __init__(self, database: Database, actor: str | None = None) -> None:
+        self.database = database
+        self.actor = actor
+
+    def by(self, actor: str | None) -> Self:
+        """The same, on behalf of somebody: `app.runs.by("alice").cancel(7)`."""
+        other = copy.copy(self)
+        other.actor = actor
+        return other
+
+    def within(self, seconds: float) -> Self:
+        """The same, in a hurry: a statement that takes longer is a DatabaseError (57014)."""
+        other = copy.copy(self)
+        other.seconds = seconds
+        return other
+
+    def of_tenant(self, tenant: str | None) -> Self:
+        """The same, kept to one tenant."""
+        other = copy.copy(self)
+        other.tenant = tenant
+        return other
+
+
+class AsyncCommands(Commands):
+    """Commands are coroutines."""
+
+
+class SyncCommands(Commands):
+    """Commands return when they are done."""
+
+
+class Command(Generic[P, T]):
+    """A method that makes a plan, as one that carries it out: in one transaction, or step by
+    step."""
+
+    def __init__(self, plan: Callable[..., Any], *, is_stepwise: bool = False) -> None:
+        self._plan = plan
+        self._is_stepwise = is_stepwise
+        self._name = plan.__name__
+        self.__doc__ = plan.__doc__
+
+    @overload
+    def __get__(self, face: None, owner: type[Commands]) -> Self: ...
+    @overload
+    def __get__(
+        self, face: AsyncCommands, owner: type[Commands]
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, face: SyncCommands, owner: type[Commands]) -> Callable[P, T]: ...
+    def __get__(self, face: Any, owner: Any) -> Any:
+        if face is None:
+            return self
+        plan, run = self._plan, self._runner(face)
+
+        @wraps(plan)
+        def carry_out(*args: Any, **kwargs: Any) -> Any:
+            made = (
+                plan(face, *args, **kwargs)
+                if face.tenant is None
+                else face.scope.keep(self._name, plan, face, args, kwargs)
+            )
+            return run(made if face.seconds is None else limited(made, face.seconds))
+
+        return carry_out
+
+    def _runner(self, face: Commands) -> Callable[[Any], Any]:
+        is_sync = isinstance(face, SyncCommands)
+        if self._is_stepwise:
+            return partial(run_steps_sync if is_sync else run_steps, face.database)
+        return face.database.run_sync if is_sync else face.database.run
+
+
+def command(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
+    return Command(plan)
+
+
+def stepwise(plan: Callable[Concatenate[Any, P], Steps[T]]) -> Command[P, T]:
+    """Long work: every statement of the plan is a transaction of its own."""
+    return Command(plan, is_stepwise=True)

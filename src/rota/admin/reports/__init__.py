@@ -1,0 +1,1 @@
+"""How the system stands: overview, statistics, attention, doctor, audit, why."""

@@ -1,0 +1,47 @@
+"""What needs somebody, everywhere."""
+
+from __future__ import annotations
+
+from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.admin.reports.needs import KINDS
+from rota.model.attention import Attention as Seen
+from rota.model.attention import KindCount, Need
+from rota.store.clock import read_clock
+from rota.store.plans import Plan
+
+
+class AttentionCommands(Commands):
+    @command
+    def get(self, *, limit: int = 5) -> Plan[Seen]:
+        """Failing jobs, work without a worker, workers in trouble, paused queues and tenants,
+        schedules that stand still, runs that take too long: the worst first, of each kind at most
+        `limit`."""
+        return look(limit)
+
+
+def look(limit: int) -> Plan[Seen]:
+    needs: list[Need] = []
+    kinds: list[KindCount] = []
+    for kind in KINDS:
+        found = yield from kind.find(limit)
+        needs += found.needs
+        if found.total:
+            kinds.append(KindCount(kind.name, kind.subject, kind.state, found.total))
+    return Seen(
+        at=(yield from read_clock()),
+        total=sum(one.count for one in kinds),
+        needs=needs,
+        kinds=kinds,
+    )
+
+
+class Attention(AttentionCommands, AsyncCommands):
+    """`app.attention`"""
+
+    @property
+    def sync(self) -> SyncAttention:
+        return SyncAttention(self.database, self.actor)
+
+
+class SyncAttention(AttentionCommands, SyncCommands):
+    """`app.attention.sync`"""

@@ -1,0 +1,81 @@
+"""What operators did."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TypedDict, Unpack
+
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.admin.scope import Scope
+from rota.model.audit import AuditEntry
+from rota.model.list_filters import TimeOrder
+from rota.model.page import Page
+from rota.store import audit
+from rota.store.plans import Plan
+
+Found = list[AuditEntry]
+
+
+class AuditFilters(TypedDict, total=False):
+    """What `app.audit.list` takes, for type checkers. A timedelta counts back from now."""
+
+    actor: str | None
+    action: str | None
+    object_type: str | None
+    object_id: str | None
+    tenant: str | None
+    since: datetime | timedelta | None
+    until: datetime | timedelta | None
+
+
+class AuditCommands(Commands):
+    scope = Scope(takes=frozenset({"list", "page"}))
+
+    @command
+    def list(
+        self,
+        *,
+        order: TimeOrder = "newest",
+        before_id: int | None = None,
+        limit: int = 50,
+        **filters: Unpack[AuditFilters],
+    ) -> Plan[Found]:
+        """Entries by `actor`, `action`, `object_type`, `object_id`, `tenant`, `since` and `until`.
+        `before_id`: only those beyond this entry, in the order of the list."""
+        return self._list(order, before_id, limit, filters)
+
+    @command
+    def page(
+        self,
+        *,
+        order: TimeOrder = "newest",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[AuditFilters],
+    ) -> Plan[Page[AuditEntry]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
+
+    def _list(
+        self, order: str, before_id: int | None, limit: int, filters: AuditFilters
+    ) -> Plan[Found]:
+        cursor = None if before_id is None else (before_id,)
+        found = yield from audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
+        return [*found.items]
+
+    @command
+    def get(self, entry_id: int) -> Plan[AuditEntry]:
+        """One entry; AuditEntryNotFound if there is none."""
+        return audit.find_entry(entry_id)
+
+
+class Audit(AuditCommands, AsyncCommands):
+    """`app.audit`"""
+
+    @property
+    def sync(self) -> SyncAudit:
+        return SyncAudit(self.database, self.actor).of_tenant(self.tenant)
+
+
+class SyncAudit(AuditCommands, SyncCommands):
+    """`app.audit.sync`"""

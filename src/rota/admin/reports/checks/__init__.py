@@ -1,0 +1,24 @@
+"""What `rota doctor` looks at: one subject a module, each a plan that finds something.
+
+A new check is a function that yields statements of `store/sql/doctor/` and returns findings; it
+goes into CHECKS, and gets a test that provokes each of its verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rota.admin.reports.checks import schema, server, storage, transactions, upkeep, workers
+from rota.model.finding import Finding
+from rota.store.plans import Plan
+
+Check = Callable[[], Plan[list[Finding]]]
+
+CHECKS: tuple[Check, ...] = (
+    server.check,
+    schema.check,
+    workers.check,
+    upkeep.check,
+    transactions.check,
+    storage.check,
+)

@@ -1,0 +1,56 @@
+"""How the installation stands: what `rota doctor` says."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.admin.reports.checks import CHECKS
+from rota.model.finding import VERDICTS, Finding, Report
+from rota.store.clock import read_clock
+from rota.store.plans import Plan
+from rota.store.statements import render
+
+
+class DoctorCommands(Commands):
+    @command
+    def get(self) -> Plan[Report]:
+        """Server, schema, workers, ticks, upkeep, old transactions, dead rows, partitions,
+        connections: each with a verdict, what it costs, and what to do."""
+        return _examine(self.database.schema)
+
+
+def _examine(schema: str) -> Plan[Report]:
+    began = time.monotonic()
+    findings: list[Finding] = []
+    for check in CHECKS:
+        findings += [_here(one, schema) for one in (yield from check())]
+    at = yield from read_clock()
+    counts = {it: sum(one.verdict == it for one in findings) for it in VERDICTS}
+    return Report(
+        at=at,
+        took_ms=(time.monotonic() - began) * 1000,
+        bad=counts["bad"],
+        warn=counts["warn"],
+        ok=counts["ok"],
+        findings=sorted(findings, key=lambda it: VERDICTS.index(it.verdict)),
+    )
+
+
+def _here(finding: Finding, schema: str) -> Finding:
+    """Its SQL, for an installation whose schema has another name."""
+    written = [render(it, schema) if it.endswith(";") else it for it in finding.commands]
+    return replace(finding, commands=written)
+
+
+class Doctor(DoctorCommands, AsyncCommands):
+    """`app.doctor`"""
+
+    @property
+    def sync(self) -> SyncDoctor:
+        return SyncDoctor(self.database, self.actor)
+
+
+class SyncDoctor(DoctorCommands, SyncCommands):
+    """`app.doctor.sync`"""

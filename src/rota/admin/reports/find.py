@@ -1,0 +1,37 @@
+"""Finding anything by its name or id, from anywhere."""
+
+from __future__ import annotations
+
+from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.errors import FilterError
+from rota.model.hit import Hit
+from rota.store.plans import Plan
+from rota.store.reports import find
+
+Hits = list[Hit]
+MOST_TEXT = 200
+
+
+class FindCommands(Commands):
+    @command
+    def named(self, text: str, *, limit: int = 8) -> Plan[Hits]:
+        """Runs by their id or key, then schedules, jobs, queues and workers whose name holds the
+        text, in any case; of each at most `limit`."""
+        wanted = text.replace("\0", "").strip()
+        if not wanted or len(wanted) > MOST_TEXT:
+            raise FilterError(f"the text must have from 1 to {MOST_TEXT} characters")
+        if not 1 <= limit <= 100:
+            raise FilterError(f"limit must be from 1 to 100, not {limit}")
+        return find.find(wanted, limit)
+
+
+class Find(FindCommands, AsyncCommands):
+    """`app.find`"""
+
+    @property
+    def sync(self) -> SyncFind:
+        return SyncFind(self.database, self.actor)
+
+
+class SyncFind(FindCommands, SyncCommands):
+    """`app.find.sync`"""

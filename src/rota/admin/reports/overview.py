@@ -1,0 +1,39 @@
+"""Everything at a glance."""
+
+from __future__ import annotations
+
+from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
+from rota.model.overview import ComingSchedule, QueueRate
+from rota.model.overview import Overview as Seen
+from rota.store.plans import Plan
+from rota.store.reports import overview
+
+
+class OverviewCommands(Commands):
+    @command
+    def get(self, *, limit: int = 50, failing_seconds: float = 300) -> Plan[Seen]:
+        """Queues with their rates, workers, what runs longest, what fails lately, what is due
+        next; `limit` bounds the last three."""
+        return overview.read_overview(limit=limit, failing_seconds=failing_seconds)
+
+    @command
+    def coming(self, *, limit: int = 50) -> Plan[list[ComingSchedule]]:
+        """Which schedules are due next."""
+        return overview.read_coming(limit)
+
+    @command
+    def queues(self) -> Plan[list[QueueRate]]:
+        """Queues with their rates, those with most waiting first."""
+        return overview.read_queues()
+
+
+class Overview(OverviewCommands, AsyncCommands):
+    """`app.overview`"""
+
+    @property
+    def sync(self) -> SyncOverview:
+        return SyncOverview(self.database, self.actor)
+
+
+class SyncOverview(OverviewCommands, SyncCommands):
+    """`app.overview.sync`"""

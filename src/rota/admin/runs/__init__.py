@@ -1,0 +1,1 @@
+"""Commands about runs: one, many, by filter; waiting for them; errors by kind."""

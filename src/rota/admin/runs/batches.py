@@ -1,0 +1,166 @@
+"""One action on runs that are named: done at once, and each is answered for.
+
+Every run is decided for itself, in transactions of a few tens: what is refused stops no other. The
+audit gets a row for each run, as it would for a single one: what is asked of it later is what
+became of that run, and its old payload. All runs of a filter are a bulk action (`app.bulk`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rota.admin.commands import Commands, command, stepwise
+from rota.admin.payloads import encode
+from rota.errors import FilterError, PayloadError
+from rota.jobs.registry import Registry
+from rota.model.bulk import FITTING, Action, BulkItem, BulkResult, would_be
+from rota.model.run_counts import RunCount, RunCounts
+from rota.store.plans import Plan, Rows
+from rota.store.runs import lists as run_lists
+from rota.store.steps import OnProgress, Steps
+
+MOST = 100_000
+_BATCH = 50
+_PORTION = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """What shall be done."""
+
+    action: Action
+    dry_run: bool
+    reason: str | None
+    on_progress: OnProgress
+    payload: Mapping[str, Any] | None = None
+    delay: float | None = None
+
+
+class BatchCommands(Commands):
+    """Part of `app.runs`."""
+
+    registry: Registry | None = None
+
+    @command
+    def preview_many(self, verb: Action, ids: Sequence[int]) -> Plan[RunCounts]:
+        """How many of these runs an action would be done to, by job and state."""
+        return self._preview(verb, ids)
+
+    @stepwise
+    def cancel_many(
+        self,
+        ids: Sequence[int],
+        *,
+        dry_run: bool = False,
+        reason: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Steps[BulkResult]:
+        """Cancel these runs. `on_progress` is told how many more have been dealt with."""
+        return self._act_on_ids(_Act("cancel", dry_run, reason, on_progress or _nobody), ids)
+
+    @stepwise
+    def retry_many(
+        self,
+        ids: Sequence[int],
+        *,
+        payload: Mapping[str, Any] | None = None,
+        delay: float | timedelta | None = None,
+        dry_run: bool = False,
+        reason: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Steps[BulkResult]:
+        """Put these runs back to work. A payload, if given, replaces that of each."""
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        told = on_progress or _nobody
+        return self._act_on_ids(_Act("retry", dry_run, reason, told, payload, seconds), ids)
+
+    @stepwise
+    def delete_many(
+        self,
+        ids: Sequence[int],
+        *,
+        dry_run: bool = False,
+        reason: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Steps[BulkResult]:
+        """Remove these ended runs with attempts and log lines."""
+        return self._act_on_ids(_Act("delete", dry_run, reason, on_progress or _nobody), ids)
+
+    def _preview(self, verb: Action, ids: Sequence[int]) -> Plan[RunCounts]:
+        found: Counter[tuple[str, str]] = Counter()
+        for part in _portions(list(dict.fromkeys(ids)), _PORTION):
+            rows = yield from self._states(part)
+            fitting = [row for row in rows if row["state"] in FITTING[verb]]
+            found.update((row["job"], row["state"]) for row in fitting)
+        groups = [RunCount(job, state, runs) for (job, state), runs in found.most_common()]
+        return RunCounts(found.total(), True, groups)
+
+    def _states(self, ids: Sequence[int]) -> Plan[Rows]:
+        rows = yield from run_lists.find_states(ids)
+        return [row for row in rows if self.tenant in (None, row["tenant"])]
+
+    def _act_on_ids(self, act: _Act, ids: Sequence[int]) -> Plan[BulkResult]:
+        if len(ids) > MOST:
+            raise FilterError(f"{len(ids)} ids are more than {MOST}: use a filter")
+        items: dict[int, BulkItem] = {}
+        for part in _portions(list(dict.fromkeys(ids)), _PORTION):
+            rows = yield from self._states(part)
+            known = {row["id"]: row for row in rows}
+            gone = [would_be(act.action, it, None) for it in part if it not in known]
+            act.on_progress(len(gone))
+            acted = yield from self._act_on_rows(act, rows)
+            items |= {one.id: one for one in [*gone, *acted]}
+        answered = [items[it] for it in dict.fromkeys(ids)]
+        done = sum(one.is_done for one in answered)
+        return BulkResult(act.action, act.dry_run, done, len(answered) - done, answered)
+
+    def _act_on_rows(self, act: _Act, rows: Rows) -> Plan[list[BulkItem]]:
+        items: list[BulkItem] = []
+        for job, group in _by_job(rows, act).items():
+            try:
+                text = None if act.payload is None else self._encode(job, act.payload)[0]
+            except PayloadError as error:
+                items += [BulkItem(row["id"], "refused", str(error)) for row in group]
+                continue
+            for part in _portions(group, _BATCH):
+                items += yield from self._act_on_few(act, part, text)
+                act.on_progress(len(part))
+        return items
+
+    def _act_on_few(self, act: _Act, rows: Rows, payload: str | None) -> Plan[list[BulkItem]]:
+        if act.dry_run:
+            return [would_be(act.action, row["id"], row["state"]) for row in rows]
+        acted = yield from run_lists.act_on_many(
+            act.action,
+            [row["id"] for row in rows],
+            payload=payload,
+            delay=act.delay,
+            reason=act.reason,
+            actor=self.actor,
+        )
+        return [run_lists.as_item(row) for row in acted]
+
+    def _encode(self, job: str, payload: Mapping[str, Any]) -> tuple[str, int | None]:
+        return encode(self.registry, job, payload)
+
+
+def _by_job(rows: Rows, act: _Act) -> dict[str, Rows]:
+    """A payload is checked against the types of each job; without one they go together."""
+    if act.payload is None:
+        return {"": rows} if rows else {}
+    groups: dict[str, Rows] = defaultdict(list)
+    for row in rows:
+        groups[row["job"]].append(row)
+    return groups
+
+
+def _portions(items: list[Any], size: int) -> Iterable[list[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _nobody(count: int) -> None:
+    pass

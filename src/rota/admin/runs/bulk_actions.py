@@ -1,0 +1,222 @@
+"""One action on all runs of a filter, as an object: started, followed, throttled, paused, stopped.
+
+Workers carry it out, in small batches; whoever waits for it takes part. So it goes on when a
+worker or this process dies, and it stays, with what it did to how many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, TypeVar, Unpack
+
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.admin.payloads import encode
+from rota.admin.scope import Scope
+from rota.errors import BulkActionNotFound, FilterError
+from rota.jobs.registry import Registry
+from rota.model.bulk import FITTING, Action
+from rota.model.bulk_action import BulkAction
+from rota.model.page import Page
+from rota.model.run_counts import RunCounts
+from rota.model.run_filter import RunFilter, RunFilters
+from rota.store.plans import Plan
+from rota.store.runs import bulk_actions, bulk_work
+from rota.store.runs.lists import count_runs
+from rota.store.sessions.pool import Database
+from rota.store.steps import OnProgress
+
+T = TypeVar("T")
+# Counting before the action is a courtesy: it stops here.
+MOST_COUNTED = 10_000
+_COUNT_SECONDS = 0.2
+_LOOK_SECONDS = 0.25
+
+
+class BulkCommands(Commands):
+    registry: Registry | None = None
+    scope = Scope(
+        takes=frozenset({"start", "preview"}),
+        own=frozenset({"get", "pause", "resume", "stop", "throttle", "_work"}),
+    )
+
+    @command
+    def start(
+        self,
+        verb: Action,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        delay: float | timedelta | None = None,
+        limit: int | None = None,
+        rate: float | None = None,
+        reason: str | None = None,
+        **filters: Unpack[RunFilters],
+    ) -> Plan[BulkAction]:
+        """Retry, cancel or delete all runs that fit the filter now, the newest first, at most
+        `limit` of them and at most `rate` a second. Runs that come later are not touched. Returns
+        at once: workers carry it out."""
+        wanted = _filter(verb, filters)
+        if verb != "retry" and (payload is not None or delay is not None):
+            raise FilterError(f"payload and delay belong to retry, not to {verb}")
+        if payload is not None and wanted.job is None:
+            raise FilterError("a payload fits one job: name it in the filter")
+        for name, value in (("limit", limit), ("rate", rate)):
+            if value is not None and not 0.01 <= value <= 1_000_000_000:
+                raise FilterError(f"{name} {value} is out of range")
+        return bulk_actions.start(
+            verb,
+            wanted,
+            payload=None
+            if payload is None
+            else encode(self.registry, wanted.job or "", payload)[0],
+            delay=delay.total_seconds() if isinstance(delay, timedelta) else delay,
+            limit=limit,
+            rate=rate,
+            reason=reason,
+            actor=self.actor,
+        )
+
+    @command
+    def preview(
+        self, verb: Action, *, seconds: float = _COUNT_SECONDS, **filters: Unpack[RunFilters]
+    ) -> Plan[RunCounts]:
+        """How many runs an action would be done to, by job and state: up to 10,000, and not for
+        longer than `seconds`."""
+        wanted = _filter(verb, filters)
+        return count_runs(wanted.or_states(FITTING[verb]), most=MOST_COUNTED, seconds=seconds)
+
+    @command
+    def page(
+        self,
+        *,
+        state: str | None = None,
+        is_open: bool | None = None,
+        cursor: Cursor = None,
+        limit: int = 50,
+    ) -> Plan[Page[BulkAction]]:
+        """The newest first; only those in a state, or only those that have not ended."""
+        return bulk_actions.page(state=state, is_open=is_open, cursor=cursor, limit=limit)
+
+    @command
+    def get(self, action_id: int) -> Plan[BulkAction]:
+        """BulkActionNotFound if there is none."""
+        return self._mine(action_id, bulk_actions.find(action_id))
+
+    @command
+    def pause(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
+        """After the batch that is under way."""
+        steps = bulk_actions.steer("pause", action_id, reason=reason, actor=self.actor)
+        return self._mine(action_id, steps)
+
+    @command
+    def resume(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
+        steps = bulk_actions.steer("resume", action_id, reason=reason, actor=self.actor)
+        return self._mine(action_id, steps)
+
+    @command
+    def stop(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
+        """For good, after the batch that is under way; what was done stays done."""
+        steps = bulk_actions.steer("stop", action_id, reason=reason, actor=self.actor)
+        return self._mine(action_id, steps)
+
+    @command
+    def throttle(
+        self, action_id: int, rate: float | None, reason: str | None = None
+    ) -> Plan[BulkAction]:
+        """At most so many runs a second from now on; None: as fast as it goes."""
+        if rate is not None and not 0.01 <= rate <= 1_000_000:
+            raise FilterError(f"rate {rate} is not between 0.01 and 1,000,000 runs a second")
+        steps = bulk_actions.steer(
+            "throttle", action_id, reason=reason, actor=self.actor, rate=rate
+        )
+        return self._mine(action_id, steps)
+
+    @command
+    def _work(self, action_id: int) -> Plan[bool]:
+        return self._mine(action_id, bulk_work.work(bulk_work.Turn(), action_id))
+
+    def _mine(self, action_id: int, plan: Plan[T]) -> Plan[T]:
+        """Of a tenant's handle: only what was started for that tenant."""
+        if self.tenant is not None:
+            found = yield from bulk_actions.find(action_id)
+            if found.filter.get("tenant") != self.tenant:
+                raise BulkActionNotFound(f"there is no bulk action {action_id}")
+        return (yield from plan)
+
+
+class BulkActions(BulkCommands, AsyncCommands):
+    """`app.bulk`"""
+
+    def __init__(
+        self, database: Database, registry: Registry | None = None, actor: str | None = None
+    ) -> None:
+        super().__init__(database, actor)
+        self.registry = registry
+
+    @property
+    def sync(self) -> SyncBulkActions:
+        return SyncBulkActions(self).of_tenant(self.tenant)
+
+    async def carry_out(
+        self,
+        action_id: int,
+        on_progress: OnProgress | None = None,
+        on_total: OnProgress | None = None,
+    ) -> BulkAction:
+        """Take part in the work until it is finished, paused or stopped. `on_progress` is told how
+        many more runs have had their turn, whoever has worked on them; `on_total`, how many there
+        are, as far as they are counted."""
+        seen = 0
+        while True:
+            has_worked = await self._work(action_id)
+            action = await self.get(action_id)
+            seen = _tell(on_progress, on_total, seen, action)
+            if action.state != "running":
+                return action
+            if not has_worked:
+                await asyncio.sleep(_LOOK_SECONDS)
+
+
+class SyncBulkActions(BulkCommands, SyncCommands):
+    """`app.bulk.sync`"""
+
+    def __init__(self, actions: BulkActions) -> None:
+        super().__init__(actions.database, actions.actor)
+        self.registry = actions.registry
+
+    def carry_out(
+        self,
+        action_id: int,
+        on_progress: OnProgress | None = None,
+        on_total: OnProgress | None = None,
+    ) -> BulkAction:
+        seen = 0
+        while True:
+            has_worked = self._work(action_id)
+            action = self.get(action_id)
+            seen = _tell(on_progress, on_total, seen, action)
+            if action.state != "running":
+                return action
+            if not has_worked:
+                time.sleep(_LOOK_SECONDS)
+
+
+def _filter(verb: str, filters: RunFilters) -> RunFilter:
+    if verb not in FITTING:
+        raise FilterError(f"{verb!r} is no action", hint=f"there are {', '.join(FITTING)}")
+    wanted = RunFilter.of(filters)
+    if wanted.is_empty:
+        raise FilterError("a bulk action needs a filter: say which runs")
+    return wanted
+
+
+def _tell(
+    on_progress: OnProgress | None, on_total: OnProgress | None, seen: int, action: BulkAction
+) -> int:
+    if on_total is not None:
+        on_total(action.total)
+    if on_progress is not None and action.worked > seen:
+        on_progress(action.worked - seen)
+    return action.worked

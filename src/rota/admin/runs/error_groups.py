@@ -1,0 +1,84 @@
+"""What fails, by kind, and saying that one has seen to it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Unpack
+
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.model.error_group import ErrorDetails, ErrorFilters, ErrorGroup, ErrorOrder, ErrorPage
+from rota.store.plans import Plan
+from rota.store.runs import error_groups
+
+DAY = timedelta(days=1)
+Found = list[ErrorGroup]
+Range = datetime | timedelta
+
+
+class ErrorCommands(Commands):
+    @command
+    def list(
+        self,
+        *,
+        since: Range | None = None,
+        order: ErrorOrder = "last",
+        limit: int = 50,
+        **filters: Unpack[ErrorFilters],
+    ) -> Plan[Found]:
+        """Groups of errors: with `since` those that happened since then, the `last` one first, or
+        that with the `most` failures, or the one seen `first` most lately. What is counted of each
+        is that range, or the last day."""
+        return error_groups.list_errors(
+            filters, since=since or DAY, is_active=since is not None, order=order, limit=limit
+        )
+
+    @command
+    def page(
+        self,
+        *,
+        since: Range | None = None,
+        counted: Range = DAY,
+        order: ErrorOrder = "last",
+        cursor: Cursor = None,
+        limit: int = 50,
+        **filters: Unpack[ErrorFilters],
+    ) -> Plan[ErrorPage]:
+        """A part of that list, how many groups there are by standing, and the cursor that leads to
+        the next part. Without `since`, `counted` says which range is counted."""
+        return error_groups.page_errors(
+            filters, since=since or counted, is_active=since is not None, order=order,
+            cursor=cursor, limit=limit,
+        )  # fmt: skip
+
+    @command
+    def standings(self, **filters: Unpack[ErrorFilters]) -> Plan[dict[str, int]]:
+        """How many groups there are, by standing, whenever they happened."""
+        return error_groups.count_standings(filters)
+
+    @command
+    def get(self, group: str, *, since: Range = DAY) -> Plan[ErrorDetails]:
+        """One group with the traceback of its last failure, and what its runs have in common;
+        ErrorGroupNotFound if there is none."""
+        return error_groups.find_error(group, since=since)
+
+    @command
+    def handle(self, group: str, reason: str | None = None) -> Plan[None]:
+        """Somebody has seen to it: it needs no attention until it happens again."""
+        return error_groups.handle_error(group, reason=reason, actor=self.actor)
+
+    @command
+    def reopen(self, group: str, reason: str | None = None) -> Plan[None]:
+        """It was handled, and is not any more."""
+        return error_groups.reopen_error(group, reason=reason, actor=self.actor)
+
+
+class Errors(ErrorCommands, AsyncCommands):
+    """`app.errors`"""
+
+    @property
+    def sync(self) -> SyncErrors:
+        return SyncErrors(self.database, self.actor)
+
+
+class SyncErrors(ErrorCommands, SyncCommands):
+    """`app.errors.sync`"""

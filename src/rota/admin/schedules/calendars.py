@@ -1,0 +1,104 @@
+"""What one can do with calendars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.errors import TimingError
+from rota.model.list_filters import CalendarOrder
+from rota.model.page import Page
+from rota.model.schedule_info import CalendarInfo
+from rota.store.audit import because
+from rota.store.plans import Plan
+from rota.store.schedules import calendars
+from rota.timing.calendar_json import from_json, to_json
+
+Found = list[CalendarInfo]
+
+
+class CalendarCommands(Commands):
+    """A definition is `{"timezone", "holidays", "weekends", "windows"}`; TimingError names what
+    cannot be read in it."""
+
+    @command
+    def list(self, *, order: CalendarOrder = "name") -> Plan[Found]:
+        """By `name`, or the last `changed` one first, with how many schedules follow each."""
+        return calendars.list_calendars(order=order)
+
+    @command
+    def page(
+        self, *, order: CalendarOrder = "name", cursor: Cursor = None, limit: int = 50
+    ) -> Plan[Page[CalendarInfo]]:
+        """A part of that list, and the cursor that leads to the next."""
+        return calendars.page_calendars(order=order, cursor=cursor, limit=limit)
+
+    @command
+    def get(self, name: str) -> Plan[CalendarInfo]:
+        """CalendarNotFound if there is none."""
+        return calendars.find_calendar(name)
+
+    @command
+    def create(
+        self,
+        name: str,
+        definition: Mapping[str, Any],
+        description: str = "",
+        *,
+        reason: str | None = None,
+    ) -> Plan[None]:
+        """WrongState if the name is taken."""
+        checked = _checked(name, definition)
+        plan = calendars.create_calendar(name, description, checked, actor=self.actor)
+        return because(reason, plan)
+
+    @command
+    def update(
+        self,
+        name: str,
+        definition: Mapping[str, Any] | None = None,
+        description: str | None = None,
+        *,
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> Plan[None]:
+        """Holds from the next tick on, for every schedule that follows it. VersionConflict if it
+        is not at `version` any more."""
+        checked = None if definition is None else _checked(name, definition)
+        plan = calendars.update_calendar(
+            name, description, checked, version=version, actor=self.actor
+        )
+        return because(reason, plan)
+
+    @command
+    def delete(
+        self, name: str, *, version: int | None = None, reason: str | None = None
+    ) -> Plan[None]:
+        """WrongState while a schedule follows it; VersionConflict if it is not at `version` any
+        more."""
+        plan = calendars.delete_calendar(name, version=version, actor=self.actor)
+        return because(reason, plan)
+
+
+class Calendars(CalendarCommands, AsyncCommands):
+    """`app.calendars`"""
+
+    @property
+    def sync(self) -> SyncCalendars:
+        return SyncCalendars(self.database, self.actor)
+
+
+class SyncCalendars(CalendarCommands, SyncCommands):
+    """`app.calendars.sync`"""
+
+
+def _checked(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is stored: without the name, which is a column."""
+    if not isinstance(definition, Mapping):
+        raise TimingError(f"a calendar's definition is an object, not {definition!r}")
+    if len(str(name)) > 100:
+        raise TimingError("a calendar's name has at most 100 characters")
+    stored = to_json(from_json(dict(definition) | {"name": name}))
+    del stored["name"]
+    return stored

@@ -1,0 +1,172 @@
+"""Making and changing schedules: everything is checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rota.admin.schedules.next_time import compute_next
+from rota.errors import TimingError, WrongState
+from rota.jobs.schedule_options import (
+    ScheduleArguments,
+    check_timing,
+    columns,
+    complete,
+)
+from rota.model.schedule_info import ScheduleInfo
+from rota.store.jobs import find_job, list_jobs
+from rota.store.plans import Plan
+from rota.store.schedules import calendars, schedules
+from rota.timing.timing import Timing
+
+_KINDS = ("cron", "interval_seconds", "run_at", "init")
+
+
+def whole(name: str, job: str, arguments: ScheduleArguments) -> dict[str, Any]:
+    """All columns of a schedule that is said in full."""
+    if not name.strip() or len(name) > 200:
+        raise TimingError(f"a schedule's name has 1 to 200 characters, not {name!r}")
+    given = complete(columns(arguments)) | {"job": job}
+    check_timing(given)
+    return given
+
+
+def changes(arguments: ScheduleArguments, job: str | None) -> dict[str, Any]:
+    """The columns of an update. Another kind of timing replaces the one that was."""
+    given = columns(arguments) | ({} if job is None else {"job": job})
+    if any(given.get(kind) is not None for kind in _KINDS):
+        given = dict.fromkeys(_KINDS) | given
+    if given.get("cron", "") is None and given.get("interval_seconds") is None:
+        given.setdefault("every_from", "start")
+    if "is_enabled" in given and given["is_enabled"] is None:
+        del given["is_enabled"]
+    return given
+
+
+def create(
+    name: str,
+    job: str,
+    tenant: str,
+    arguments: ScheduleArguments,
+    *,
+    actor: str | None,
+    template: str | None = None,
+) -> Plan[ScheduleInfo]:
+    if template is not None:
+        if any(arguments.get(kind) is not None for kind in ("cron", "every", "at", "init")):
+            raise TimingError("a template says when: cron, every, at and init exclude it")
+        arguments = arguments | {"cron": (yield from calendars.find_template(template)).cron}
+    given = whole(name, job, arguments)
+    yield from find_job(job)
+    yield from _check_requires(name, tenant, given)
+    if not (yield from schedules.create_schedule(name, tenant, given, actor=actor)):
+        raise WrongState(f'schedule "{name}" exists already', hint="update it instead")
+    yield from compute_next(name, tenant)
+    return (yield from schedules.find_schedule(name, tenant))
+
+
+def put(
+    name: str, job: str, tenant: str, arguments: ScheduleArguments, *, actor: str | None
+) -> Plan[bool]:
+    given = whole(name, job, arguments)
+    return (yield from put_whole(name, tenant, given, actor=actor))
+
+
+def put_many(
+    wanted: Sequence[tuple[str, str, Mapping[str, Any]]], *, actor: str | None
+) -> Plan[int]:
+    """Of many by tenant and name, whose columns are checked already; answers how many were
+    written. Their next times are computed by whoever has put them all."""
+    plain = []
+    for tenant, name, given in wanted:
+        if given["requires"]:
+            yield from _check_requires(name, tenant, given)
+        plain.append((tenant, name, _said(given)))
+    return (yield from schedules.put_schedules(plain, actor=actor))
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if (key, value) != ("is_enabled", None)}
+
+
+def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | None) -> Plan[bool]:
+    """For one whose columns are checked already."""
+    yield from _check_requires(name, tenant, given)
+    is_written = yield from schedules.put_schedule(name, tenant, _said(given), actor=actor)
+    if is_written:
+        yield from compute_next(name, tenant)
+    return is_written
+
+
+def update(
+    stored: ScheduleInfo, given: Mapping[str, Any], *, actor: str | None
+) -> Plan[ScheduleInfo]:
+    merged = _as_columns(stored) | dict(given)
+    check_timing(merged)
+    if "job" in given:
+        yield from find_job(given["job"])
+    if given.get("requires"):
+        yield from _check_requires(stored.name, stored.tenant, merged)
+    yield from schedules.update_schedule(stored.id, given, actor=actor)
+    yield from compute_next(stored.name, stored.tenant)
+    return (yield from schedules.find_schedule(stored.name, stored.tenant))
+
+
+def _as_columns(stored: ScheduleInfo) -> dict[str, Any]:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in asdict(stored).items()
+    }
+
+
+def add_template(
+    name: str, cron: str, description: str, *, version: int | None, actor: str | None
+) -> Plan[None]:
+    if not name.strip():
+        raise TimingError("a template needs a name")
+    Timing.of(cron=cron)
+    yield from calendars.add_template(name, cron, description, version=version, actor=actor)
+
+
+def _check_requires(name: str, tenant: str, given: Mapping[str, Any]) -> Plan[None]:
+    """What is required exists, and nobody waits for himself."""
+    wanted = [one["name"] for one in given["requires"]]
+    if not wanted:
+        return
+    rows = yield from schedules.read_requirements(tenant)
+    jobs = {one.name for one in (yield from list_jobs())}
+    required = {row["name"]: (row["job"], row["requires"]) for row in rows}
+    required[name] = (given["job"], wanted)
+    for one in wanted:
+        if one not in required and one not in jobs:
+            raise TimingError(f'requires "{one}": no schedule or job has that name')
+    way = _way_back(name, required)
+    if way:
+        raise TimingError(f"schedules require one another: {' → '.join(way)}")
+
+
+def _way_back(start: str, required: Mapping[str, tuple[str, list[str]]]) -> list[str] | None:
+    """From a schedule along what it requires to itself; a job stands for all of its schedules."""
+    seen: set[str] = set()
+    ways = [[start]]
+    while ways:
+        way = ways.pop()
+        for following in _next(way[-1], required):
+            if following == start:
+                return [*way, start]
+            if following not in seen:
+                seen.add(following)
+                ways.append([*way, following])
+    return None
+
+
+def _next(name: str, required: Mapping[str, tuple[str, list[str]]]) -> list[str]:
+    found: list[str] = []
+    for wanted in required[name][1]:
+        if wanted in required:
+            found.append(wanted)
+        else:
+            found += [other for other, (job, _) in required.items() if job == wanted]
+    return found

@@ -1,0 +1,63 @@
+"""Who changed what of a schedule, and taking an edit back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rota.admin.commands import Cursor
+from rota.admin.schedules import edits
+from rota.errors import WrongState
+from rota.jobs.schedule_options import DEFAULTS
+from rota.model.page import Page
+from rota.model.schedule_edit import ScheduleEdit
+from rota.model.schedule_info import ScheduleInfo
+from rota.store.audit import because
+from rota.store.plans import Plan
+from rota.store.schedules import edits as schedule_edits
+from rota.store.schedules import schedules
+from rota.store.versions import expect_version
+
+_COLUMNS = {"job", *DEFAULTS}
+# Beside the columns of an edit: what the other verbs of the audit tell.
+_TOLD = _COLUMNS | {"pause_reason", "paused_until", "next_run_at"}
+
+
+def page(name: str, tenant: str, cursor: Cursor, limit: int) -> Plan[Page[ScheduleEdit]]:
+    found = yield from schedule_edits.page_edits(name, tenant, cursor=cursor, limit=limit)
+    return Page([_of_people(one) for one in found.items], found.cursor)
+
+
+def find(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
+    return _of_people((yield from schedule_edits.find_edit(name, tenant, entry_id)))
+
+
+def _of_people(edit: ScheduleEdit) -> ScheduleEdit:
+    """Without what the schedule's own life has changed along with it."""
+    changes = [one for one in edit.changes if one.field in _TOLD]
+    is_update = edit.action == "schedule.updated"
+    can_revert = is_update and any(one.field in _COLUMNS for one in changes)
+    return replace(edit, changes=changes, can_revert=can_revert)
+
+
+def revert(
+    name: str,
+    tenant: str,
+    entry_id: int,
+    version: int | None,
+    reason: str | None,
+    *,
+    actor: str | None,
+) -> Plan[ScheduleInfo]:
+    """A new edit: what that one changed becomes what it was before it."""
+    stored = yield from schedules.lock_schedule(name, tenant)
+    yield from expect_version("schedule", name, version, tenant)
+    edit = yield from find(name, tenant, entry_id)
+    if not edit.can_revert:
+        verb = edit.action.removeprefix("schedule.")
+        raise WrongState(
+            f"entry {entry_id} cannot be reverted: the schedule was {verb}",
+            hint="only updates can be taken back",
+        )
+    before = {one.field: one.before for one in edit.changes if one.field in _COLUMNS}
+    said = reason or f"reverts edit {entry_id} of {edit.actor}"
+    return (yield from because(said, edits.update(stored, before, actor=actor)))

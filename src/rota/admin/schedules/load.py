@@ -1,0 +1,107 @@
+"""What the coming days bring: of all schedules together, in one hour, and of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rota.admin.schedules.times import calendar_of, timing
+from rota.errors import TimingError
+from rota.model.list_filters import ScheduleFilters
+from rota.model.page import Page
+from rota.model.planned import Planned
+from rota.model.schedule_info import CalendarInfo, ScheduleInfo
+from rota.store.clock import read_clock
+from rota.store.plans import Plan
+from rota.store.schedules import calendars
+from rota.store.schedules import lists as schedule_lists
+from rota.timing.breath import breathing
+from rota.timing.load import MOST_DAYS, HourLoad, LeftOut, Line, Load
+from rota.timing.load import hour as hour_of_lines
+from rota.timing.load import simulate as simulate_lines
+from rota.timing.load_counts import line_starts
+from rota.timing.nominal import in_utc
+from rota.timing.timing import EPOCH, Timing
+
+MOST_DRAWN = 300
+_SECOND = timedelta(seconds=1)
+_MICRO = timedelta(microseconds=1)
+
+
+def simulate(days: int, timezone: str, least: int, filters: ScheduleFilters) -> Plan[Load]:
+    if not 1 <= days <= MOST_DAYS:
+        raise TimingError(f"days must be from 1 to {MOST_DAYS}, not {days!r}")
+    lines, left_out = yield from _lines(filters)
+    now = yield from read_clock()
+    return simulate_lines(lines, now, days, timezone, least, left_out)
+
+
+def hour(at: datetime, filters: ScheduleFilters) -> Plan[HourLoad]:
+    begin = in_utc(at, "at")
+    lines, _ = yield from _lines(filters)
+    return hour_of_lines(lines, begin, begin + timedelta(hours=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The starts of one schedule in a stretch: the first MOST_DRAWN of them, and how many."""
+
+    schedule: ScheduleInfo
+    times: list[datetime]
+    count: int
+
+
+def lanes(after: datetime, hours: int, limit: int, filters: ScheduleFilters) -> Plan[Page[Lane]]:
+    """Of those that are due first."""
+    begin = in_utc(after, "after")
+    known = {one.name: one for one in (yield from calendars.list_calendars())}
+    found = yield from schedule_lists.page_schedules(
+        order="next", cursor=None, limit=limit, **filters
+    )
+    end = begin + timedelta(hours=hours)
+    return Page([_lane(one, begin, end, known) for one in found.items], found.cursor)
+
+
+def _lane(
+    one: ScheduleInfo, begin: datetime, end: datetime, known: Mapping[str, CalendarInfo]
+) -> Lane:
+    if one.init is not None or one.state not in ("active", "pending"):
+        return Lane(one, [], 0)
+    try:
+        closed = calendar_of(known.get(one.calendar or "")) if one.calendar else None
+        line = Line(one.name, timing(one), calendar=closed if one.on_closed == "skip" else None)
+        at = line_starts(line, begin - _MICRO, end - _MICRO)
+    except TimingError:
+        return Lane(one, [], 0)
+    return Lane(one, [EPOCH + second * _SECOND for second in at[:MOST_DRAWN]], len(at))
+
+
+def _lines(filters: ScheduleFilters) -> Plan[tuple[list[Line], list[LeftOut]]]:
+    known = {one.name: one for one in (yield from calendars.list_calendars())}
+    found = yield from schedule_lists.read_planned(filters)
+    return lines_of(found, known)
+
+
+def lines_of(
+    found: Iterable[Planned], known: Mapping[str, CalendarInfo]
+) -> tuple[list[Line], list[LeftOut]]:
+    """Those that can be followed, and those that nobody can."""
+    followed: list[Line] = []
+    left_out: list[LeftOut] = []
+    for one in breathing(found):
+        try:
+            closed = calendar_of(known.get(one.calendar or "")) if one.calendar else None
+            followed.append(
+                Line(
+                    one.full_name,
+                    Timing.kept(one),
+                    one.jitter_seconds,
+                    closed if one.on_closed == "skip" else None,
+                    one.avg_duration_ms,
+                    one.max_duration_ms_7d or one.max_duration_ms,
+                )
+            )
+        except TimingError as error:
+            left_out.append(LeftOut(one.full_name, str(error)))
+    return followed, left_out

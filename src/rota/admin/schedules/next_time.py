@@ -1,0 +1,34 @@
+"""Who edits a schedule in Python knows its next time at once: SQL cannot compute cron, we can."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.errors import TimingError
+from rota.store.plans import Plan
+from rota.store.schedules import next_times
+
+
+def compute_next(name: str | None = None, tenant: str = "") -> Plan[None]:
+    """Of one schedule, or of all that wait for a tick to do it."""
+    times: list[tuple[int, int, datetime]] = []
+    for row in (yield from next_times.read_pending(name, tenant)):
+        at = _next_of(row["schedule"], row["is_unfinished"])
+        if at is not None:
+            times.append((row["id"], row["version"], at))
+    yield from next_times.set_next(times)
+
+
+def _next_of(stored: Any, is_unfinished: bool) -> datetime | None:
+    # Every application asks at its start, and few find something to compute.
+    from rota.model.schedule import Schedule
+    from rota.timing.next_time import next_time
+
+    with suppress(TimingError, msgspec.ValidationError, OverflowError):
+        # The tick parks what cannot be followed.
+        return next_time(Schedule.read(stored), is_unfinished=is_unfinished)
+    return None

@@ -1,0 +1,290 @@
+"""Commands about schedules that need the clock, a calendar or the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Literal, TypedDict
+
+from rota.admin.commands import Cursor
+from rota.admin.instants import read_instant
+from rota.admin.schedules import times
+from rota.admin.schedules.next_time import compute_next
+from rota.errors import FilterError, TimingError
+from rota.jobs.schedule_options import Seconds
+from rota.model.list_filters import ScheduleFilters
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.page import Page
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo
+from rota.store.clock import read_clock
+from rota.store.plans import Plan
+from rota.store.schedules import calendars, schedules
+from rota.store.schedules import lists as schedule_lists
+from rota.store.steps import OnProgress
+from rota.timing.calendar import Calendar
+from rota.timing.nominal import in_utc
+from rota.timing.preview import Row
+from rota.timing.timing import Timing
+
+_ONLY = ("exceptions", "backfilled")
+_DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
+
+
+class Unsaved(TypedDict, total=False):
+    """A timing to look at before it is saved. An interval counts from `anchor`."""
+
+    cron: str | None
+    every: Seconds | None
+    at: datetime | None
+    timezone: str
+    gap: Literal["run_after", "skip"]
+    fold: Literal["first", "second", "both"]
+    with_seconds: bool
+    start_at: datetime | None
+    end_at: datetime | None
+    anchor: datetime | None
+    calendar: str | None
+    on_closed: Literal["skip", "next_day"]
+
+
+class Window(TypedDict):
+    """Which times, and for whom."""
+
+    count: int | None
+    after: datetime | None
+    until: datetime | None
+    viewer_zone: str | None
+
+
+class Stretch(TypedDict):
+    """Which part of a ledger."""
+
+    decision: str | None
+    since: datetime | None
+    before: datetime | None
+    only: str | None
+
+
+# Of one statement of a backfill; between two of them its progress is told.
+_PORTION = 500
+
+
+class BackfillOptions(TypedDict):
+    dry_run: bool
+    rate: float | None
+    priority: int | None
+    again: bool
+    reason: str | None
+    on_progress: OnProgress | None
+
+
+def pause(
+    name: str,
+    tenant: str,
+    reason: str | None,
+    until: datetime | timedelta | None,
+    *,
+    actor: str | None,
+) -> Plan[None]:
+    yield from schedules.find_schedule(name, tenant)
+    end = None if until is None else (yield from read_instant(until, "until"))
+    yield from schedules.pause_schedule(name, tenant, reason=reason, until=end, actor=actor)
+    yield from compute_next(name, tenant)
+
+
+def resume(name: str, tenant: str, catch_up: bool, *, actor: str | None) -> Plan[None]:
+    yield from schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=actor)
+    yield from compute_next(name, tenant)
+
+
+def reschedule(
+    name: str, tenant: str, at: datetime | timedelta, *, actor: str | None
+) -> Plan[None]:
+    yield from schedules.find_schedule(name, tenant)
+    instant = yield from read_instant(at, "at")
+    yield from schedules.reschedule(name, tenant, at=instant, actor=actor)
+
+
+def unsaved_timing(given: Unsaved) -> Timing:
+    """What a preview is of; TimingError if it cannot be followed."""
+    return Timing.of(
+        cron=given.get("cron"),
+        interval_seconds=given.get("every"),
+        run_at=given.get("at"),
+        timezone=given.get("timezone") or "UTC",
+        gap=given.get("gap") or "run_after",
+        fold=given.get("fold") or "first",
+        start_at=given.get("start_at"),
+        end_at=given.get("end_at"),
+        with_seconds=bool(given.get("with_seconds")),
+        anchor=given.get("anchor"),
+    )
+
+
+def preview_unsaved(given: Unsaved, window: Window) -> list[Row]:
+    """Of a timing that follows no calendar, after a given instant: nobody has to be asked."""
+    if window["after"] is None:
+        raise TimingError("a preview without a database needs `after`")
+    return times.coming(
+        unsaved_timing(given),
+        window["after"],
+        count=window["count"],
+        until=window["until"],
+        viewer_zone=window["viewer_zone"],
+    )
+
+
+def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Plan[list[Row]]:
+    if name is not None:
+        if any(value is not None for value in given.values()):
+            raise TimingError("a preview is of a schedule by name, or of a timing, not of both")
+        return (yield from _preview_stored(name, tenant, window))
+    timing = unsaved_timing(given)
+    calendar = yield from _calendar(given.get("calendar"))
+    after = window["after"] or (yield from read_clock())
+    return times.coming(
+        timing,
+        after,
+        count=window["count"],
+        until=window["until"],
+        viewer_zone=window["viewer_zone"],
+        calendar=calendar,
+        on_closed=given.get("on_closed") or "skip",
+    )
+
+
+def _preview_stored(name: str, tenant: str, window: Window) -> Plan[list[Row]]:
+    schedule = yield from schedules.find_schedule(name, tenant)
+    calendar = yield from _calendar(schedule.calendar)
+    now = yield from read_clock()
+    # An instant that an operator set stands for all regular times before it.
+    moved = schedule.moved_to if window["after"] is None else None
+    rows = times.coming(
+        times.timing(schedule),
+        window["after"] or max(now, moved or now),
+        count=window["count"],
+        until=window["until"],
+        viewer_zone=window["viewer_zone"],
+        calendar=calendar,
+        on_closed=schedule.on_closed,
+    )
+    if moved is None or (window["until"] is not None and moved > window["until"]):
+        return rows
+    return times.moved_first(rows, moved, schedule, window["viewer_zone"])
+
+
+def _calendar(name: str | None) -> Plan[Calendar | None]:
+    return None if name is None else times.calendar_of((yield from calendars.find_calendar(name)))
+
+
+def backfill(
+    name: str,
+    tenant: str,
+    from_at: datetime,
+    until_at: datetime,
+    options: BackfillOptions,
+    *,
+    actor: str | None,
+) -> Plan[BackfillInfo]:
+    first, last = in_utc(from_at, "from_at"), in_utc(until_at, "until_at")
+    _check_backfill(first, last, options)
+    schedule = yield from schedules.find_schedule(name, tenant)
+    now = yield from read_clock()
+    if last > now:
+        raise TimingError("a backfill is about the past: until lies in the future")
+    calendar = yield from _calendar(schedule.calendar)
+    wanted = times.to_fill(schedule, first, last, calendar)
+    ran = set() if options["again"] else (
+        yield from schedules.times_that_ran(schedule.id, first, last)
+    )  # fmt: skip
+    found = [at for at in wanted if at not in ran]
+    left_out = [at for at in wanted if at in ran]
+    answer = BackfillInfo(name, first, last, found, len(left_out), True, ran=left_out)
+    if options["dry_run"]:
+        return answer
+    return (yield from _fill(schedule, answer, now, options, actor))
+
+
+def _fill(
+    schedule: ScheduleInfo,
+    answer: BackfillInfo,
+    now: datetime,
+    options: BackfillOptions,
+    actor: str | None,
+) -> Plan[BackfillInfo]:
+    given = schedules.Backfill(
+        schedule.name, schedule.tenant, answer.from_at, answer.until_at, options["priority"],
+        options["reason"], actor, len(answer.times),
+    )  # fmt: skip
+    step = timedelta(minutes=1 / options["rate"]) if options["rate"] else timedelta()
+    since = times.intervals(schedule, answer.times)
+    number: int | None = None
+    runs: list[int] = []
+    for first in range(0, max(1, len(answer.times)), _PORTION):
+        part = slice(first, first + _PORTION)
+        starts = [now + step * n for n in range(first, first + len(answer.times[part]))]
+        number, more = yield from schedules.fill_portion(
+            given, number, times=answer.times[part], since=since[part], starts=starts
+        )
+        runs += more
+        if options["on_progress"] is not None:
+            options["on_progress"](len(more))
+    return replace(answer, is_dry_run=False, backfill_id=number, run_ids=runs)
+
+
+def _check_backfill(first: datetime, last: datetime, options: BackfillOptions) -> None:
+    if last < first:
+        raise TimingError(f"until {last.isoformat()} is before from {first.isoformat()}")
+    rate, priority = options["rate"], options["priority"]
+    if rate is not None and not 0 < rate <= 1_000_000:
+        raise TimingError(f"rate must be more than 0 runs a minute, not {rate!r}")
+    if priority is not None and not 0 <= priority <= 9:
+        raise TimingError(f"priority must be from 0 to 9, not {priority!r}")
+
+
+def history(
+    name: str, tenant: str, window: Stretch, order: str, limit: int
+) -> Plan[list[OccurrenceInfo]]:
+    found = yield from history_page(name, tenant, window, order, None, limit)
+    return [*found.items]
+
+
+def history_page(
+    name: str, tenant: str, window: Stretch, order: str, cursor: Cursor, limit: int
+) -> Plan[Page[OccurrenceInfo]]:
+    decision = window["decision"]
+    if decision is not None and decision not in _DECISIONS:
+        raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")
+    found = yield from schedules.find_ledgers(name, tenant)
+    stretch = {"since": window["since"], "before": window["before"]}
+    if window["only"] is None:
+        return (
+            yield from schedules.page_history(
+                found, decision=decision, **stretch, order=order, cursor=cursor, limit=limit
+            )
+        )
+    _check_only(window, order)
+    return (
+        yield from schedules.page_exceptions(
+            found, only=window["only"], **stretch, cursor=cursor, limit=limit
+        )
+    )
+
+
+def _check_only(window: Stretch, order: str) -> None:
+    if window["only"] not in _ONLY:
+        raise FilterError(f"only must be one of {', '.join(_ONLY)}, not {window['only']!r}")
+    if window["decision"] is not None or order != "newest":
+        raise FilterError("only goes with the newest first, and with no decision")
+
+
+def page(
+    order: str, cursor: Cursor, after_id: int | None, limit: int, filters: ScheduleFilters
+) -> Plan[Page[ScheduleInfo]]:
+    if after_id is not None:
+        if order != "name" or cursor is not None:
+            raise FilterError("after_id goes with the order of names, and with no cursor")
+        cursor = yield from schedule_lists.place_of(after_id)
+    return (
+        yield from schedule_lists.page_schedules(order=order, cursor=cursor, limit=limit, **filters)
+    )

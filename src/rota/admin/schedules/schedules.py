@@ -1,0 +1,302 @@
+"""What one can do to schedules. The same functions serve Python, the CLI and the API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeVar, Unpack
+
+from rota.admin.commands import AsyncCommands, SyncCommands, command
+from rota.admin.schedules import edits, plans
+from rota.admin.schedules import history as schedule_history
+from rota.admin.schedules.next_time import compute_next
+from rota.admin.schedules.reads import ScheduleReads
+from rota.config import Config
+from rota.errors import WrongState
+from rota.jobs.options import NO_OPTIONS
+from rota.jobs.registry import Registry
+from rota.jobs.schedule_options import ScheduleArguments
+from rota.jobs.sync import with_new
+from rota.jobs.tracing import carrying
+from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
+from rota.store.audit import because
+from rota.store.plans import Plan
+from rota.store.schedules import calendars, schedules
+from rota.store.sessions.pool import Database
+from rota.store.steps import OnProgress
+from rota.store.versions import expect_version
+
+T = TypeVar("T")
+
+
+class ScheduleCommands(ScheduleReads):
+    """A schedule belongs to a tenant; without one, to the application as a whole."""
+
+    registry: Registry | None = None
+    config: Config | None = None
+
+    @command
+    def create(
+        self,
+        name: str,
+        job: str,
+        *,
+        tenant: str = "",
+        template: str | None = None,
+        reason: str | None = None,
+        **arguments: Unpack[ScheduleArguments],
+    ) -> Plan[ScheduleInfo]:
+        """A new one; WrongState if the name is taken. A template stands for its cron."""
+        checked = self.checked(job, arguments)
+        plan = edits.create(name, job, tenant, checked, actor=self.actor, template=template)
+        return self._with_jobs(because(reason, plan))
+
+    @command
+    def put(
+        self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleArguments]
+    ) -> Plan[bool]:
+        """Make it, or bring it up to this; answers whether anything had to be written."""
+        return self._with_jobs(
+            edits.put(name, job, tenant, self.checked(job, arguments), actor=self.actor)
+        )
+
+    @command
+    def update(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        job: str | None = None,
+        version: int | None = None,
+        reason: str | None = None,
+        **arguments: Unpack[ScheduleArguments],
+    ) -> Plan[ScheduleInfo]:
+        """Change what is given, at once. VersionConflict if it is not at `version` any more, which
+        edits raise and ticks do not."""
+        plan = self._update(name, tenant, job, version, arguments)
+        return self._with_jobs(because(reason, plan))
+
+    @command
+    def revert(
+        self,
+        name: str,
+        entry_id: int,
+        *,
+        tenant: str = "",
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> Plan[ScheduleInfo]:
+        """Take back what one edit changed, by a new one: `entry_id` is its `id` in `edits`.
+        WrongState if it was no update; VersionConflict if it is not at `version` any more."""
+        return schedule_history.revert(name, tenant, entry_id, version, reason, actor=self.actor)
+
+    @command
+    def delete(
+        self,
+        name: str,
+        *,
+        tenant: str = "",
+        cancel_waiting: bool = False,
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> Plan[int]:
+        """Its future is gone; ledger, history and audit stay. Answers how many runs were
+        cancelled. VersionConflict if it is not at `version` any more."""
+        return because(reason, self._delete(name, tenant, cancel_waiting, version))
+
+    @command
+    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
+        """It goes on from now."""
+        return because(reason, self._set_enabled(name, tenant, True))
+
+    @command
+    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
+        """Its times are skipped until it is enabled."""
+        return because(reason, self._set_enabled(name, tenant, False))
+
+    @command
+    def pause(
+        self,
+        name: str,
+        reason: str | None = None,
+        until: datetime | timedelta | None = None,
+        *,
+        tenant: str = "",
+    ) -> Plan[None]:
+        """Its times are skipped until it is resumed, or `until` has come (or so long from now)."""
+        return plans.pause(name, tenant, reason, until, actor=self.actor)
+
+    @command
+    def resume(
+        self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
+    ) -> Plan[None]:
+        """It goes on from now; with `catch_up` the policy decides about what the pause left out."""
+        return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
+
+    @command
+    def trigger(
+        self,
+        name: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str = "",
+        reason: str | None = None,
+    ) -> Plan[Triggered]:
+        """One run now, also while it is paused; the next time stays what it is."""
+        return because(reason, self._trigger(name, payload, tenant))
+
+    @command
+    def reschedule(
+        self, name: str, at: datetime | timedelta, *, tenant: str = "", reason: str | None = None
+    ) -> Plan[None]:
+        """Its next time is this instant (or so long from now); the timing goes on after it."""
+        return because(reason, plans.reschedule(name, tenant, at, actor=self.actor))
+
+    @command
+    def backfill(
+        self,
+        name: str,
+        from_at: datetime,
+        until_at: datetime,
+        *,
+        dry_run: bool = False,
+        rate: float | None = None,
+        priority: int | None = None,
+        again: bool = False,
+        reason: str | None = None,
+        tenant: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> Plan[BackfillInfo]:
+        """Runs for the nominal times of a stretch of the past, at most `rate` a minute, all or
+        none. Times that ran already are left out unless `again`. `on_progress` is told how many
+        more have been enqueued."""
+        options: plans.BackfillOptions = {
+            "dry_run": dry_run, "rate": rate, "priority": priority, "again": again,
+            "reason": reason, "on_progress": on_progress,
+        }  # fmt: skip
+        return plans.backfill(name, tenant, from_at, until_at, options, actor=self.actor)
+
+    @command
+    def add_template(
+        self,
+        name: str,
+        cron: str,
+        description: str = "",
+        *,
+        version: int | None = None,
+        reason: str | None = None,
+    ) -> Plan[None]:
+        """One more, or another cron for one that is there: at this version, if one is given."""
+        plan = edits.add_template(name, cron, description, version=version, actor=self.actor)
+        return because(reason, plan)
+
+    @command
+    def remove_template(
+        self, name: str, *, version: int | None = None, reason: str | None = None
+    ) -> Plan[None]:
+        """TemplateNotFound if there is none. Schedules that were made from it stay."""
+        plan = calendars.remove_template(name, version=version, actor=self.actor)
+        return because(reason, plan)
+
+    def _delete(
+        self, name: str, tenant: str, cancel_waiting: bool, version: int | None
+    ) -> Plan[int]:
+        yield from schedules.find_schedule(name, tenant)
+        yield from expect_version("schedule", name, version, tenant)
+        return (
+            yield from schedules.delete_schedule(
+                name, tenant, cancel_waiting=cancel_waiting, actor=self.actor
+            )
+        )
+
+    def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[None]:
+        found = yield from schedules.find_schedule(name, tenant)
+        if found.is_enabled == enabled:
+            raise WrongState(f'schedule "{name}" is already {"enabled" if enabled else "disabled"}')
+        yield from schedules.set_enabled(name, tenant, enabled=enabled, actor=self.actor)
+        yield from compute_next(name, tenant)
+
+    def _update(
+        self,
+        name: str,
+        tenant: str,
+        job: str | None,
+        version: int | None,
+        arguments: ScheduleArguments,
+    ) -> Plan[ScheduleInfo]:
+        changes = edits.changes(arguments, job)
+        stored = yield from schedules.lock_schedule(name, tenant)
+        yield from expect_version("schedule", name, version, tenant)
+        if changes.get("payload") is not None:
+            changes["payload"] = self._payload(job or stored.job, changes["payload"])
+        return (yield from edits.update(stored, changes, actor=self.actor))
+
+    def _trigger(
+        self, name: str, payload: Mapping[str, Any] | None, tenant: str
+    ) -> Plan[Triggered]:
+        found = yield from schedules.find_schedule(name, tenant)
+        return (
+            yield from schedules.trigger_schedule(
+                name,
+                tenant,
+                payload=_json(None if payload is None else self._payload(found.job, payload)),
+                metadata=_json(carrying(NO_OPTIONS).metadata),
+                actor=self.actor,
+            )
+        )
+
+    def _with_jobs(self, plan: Plan[T]) -> Plan[T]:
+        """Jobs that were declared after the database was opened can be named too."""
+        if self.registry is None or self.config is None:
+            return plan
+        return with_new(self.registry, self.config, plan)
+
+    def checked(self, job: str, arguments: ScheduleArguments) -> ScheduleArguments:
+        """With the payload as the job's types store it."""
+        payload = arguments.get("payload")
+        if payload is None:
+            return arguments
+        checked: ScheduleArguments = {**arguments, "payload": self._payload(job, payload)}
+        return checked
+
+    def _payload(self, job: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """As the job's types store it, if this process declares the job."""
+        if self.registry is None or job not in self.registry or not isinstance(payload, Mapping):
+            return payload
+        schema = self.registry.get(job).schema
+        checked: dict[str, Any] = json.loads(schema.encode(schema.bind((), payload)))
+        return checked
+
+
+class Schedules(ScheduleCommands, AsyncCommands):
+    """`app.schedules`"""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry | None = None,
+        actor: str | None = None,
+        *,
+        config: Config | None = None,
+    ) -> None:
+        super().__init__(database, actor)
+        self.registry = registry
+        self.config = config
+
+    @property
+    def sync(self) -> SyncSchedules:
+        return SyncSchedules(self).of_tenant(self.tenant)
+
+
+class SyncSchedules(ScheduleCommands, SyncCommands):
+    """`app.schedules.sync`"""
+
+    def __init__(self, schedules: Schedules) -> None:
+        super().__init__(schedules.database, schedules.actor)
+        self.registry = schedules.registry
+        self.config = schedules.config
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value)

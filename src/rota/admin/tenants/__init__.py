@@ -1,0 +1,1 @@
+"""Commands about tenants, and the application as one tenant sees it."""

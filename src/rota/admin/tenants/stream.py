@@ -1,0 +1,104 @@
+"""The archive of a tenant, sent while it is written: a thread writes, the event loop sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import Any, cast
+
+import psycopg
+
+from rota.errors import RotaError
+from rota.store.audit import write_audit
+from rota.store.sessions.pool import Database
+from rota.store.tenants.export import write_archive
+
+_CHUNK = 65_536
+_WAITING = 8
+# Whoever reads nothing for so long is gone: the export holds a snapshot of the database.
+_STALL_SECONDS = 300.0
+
+
+class ArchiveStream:
+    """`async for chunk in ArchiveStream(…).chunks()`. However it ends, the audit says so, and how
+    much was sent."""
+
+    def __init__(self, database: Database, name: str, actor: str | None) -> None:
+        self._database, self._name, self._actor = database, name, actor
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
+        self._break_off: Callable[[], object] | None = None
+        self._is_closed = False
+        self._held = bytearray()
+        self._sent = 0
+        self.work: asyncio.Future[None] | None = None
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Bytes of the tar.gz. An error breaks the stream off: it has no end then."""
+        self._loop = asyncio.get_running_loop()
+        self.work = work = asyncio.ensure_future(asyncio.to_thread(self._write))
+        try:
+            while (chunk := await self._queue.get()) is not None:
+                yield chunk
+            await work
+        finally:
+            self._close(work)
+
+    def _close(self, work: asyncio.Future[None]) -> None:
+        """Nothing is awaited: whoever has gone away has us cancelled. The thread ends by itself."""
+        self._is_closed = True
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        if not work.done():
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if self._break_off is not None:
+                self._break_off()
+
+    # In the thread.
+
+    def _write(self) -> None:
+        told: dict[str, Any] = {"is_complete": False}
+        try:
+            told["rows"] = write_archive(
+                self._database, self._name, cast(Any, self), on_open=self._opened
+            )
+            self._put(bytes(self._held))
+            told["is_complete"] = True
+        finally:
+            self._audit(told | {"bytes": self._sent})
+            with suppress(OSError):
+                self._put(None)
+
+    def _opened(self, conn: psycopg.Connection[Any]) -> None:
+        self._break_off = conn.cancel
+
+    def _audit(self, told: dict[str, Any]) -> None:
+        entry = write_audit(
+            self._actor, "tenant.exported", "tenant", self._name, after=told, tenant=self._name
+        )
+        try:
+            self._database.run_sync(entry)
+        except RotaError:
+            if told["is_complete"]:
+                raise  # else the first error says more
+
+    def write(self, data: bytes) -> int:
+        """As a file: what is written goes on in chunks."""
+        self._held += data
+        while len(self._held) >= _CHUNK:
+            self._put(bytes(self._held[:_CHUNK]))
+            del self._held[:_CHUNK]
+        return len(data)
+
+    def flush(self) -> None:
+        """As a file; chunks are sent when they are full."""
+
+    def _put(self, chunk: bytes | None) -> None:
+        if self._is_closed:
+            raise BrokenPipeError("nobody reads the archive any more")
+        try:
+            waiting = asyncio.run_coroutine_threadsafe(self._queue.put(chunk), self._loop)
+            waiting.result(_STALL_SECONDS)
+        except (TimeoutError, RuntimeError) as error:
+            raise BrokenPipeError(f"the archive is not read any more: {error!r}") from None
+        self._sent += len(chunk or b"")

@@ -1,0 +1,8 @@
+"""`rota bench`: how fast Rota is on your own server, beside the floor under it."""
+
+from __future__ import annotations
+
+from rota.benchmark.figures import Figure
+from rota.benchmark.run import SCHEMA, run_benchmark
+
+__all__ = ["SCHEMA", "Figure", "run_benchmark"]

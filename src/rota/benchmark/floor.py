@@ -1,0 +1,59 @@
+"""Rota's own statements, with nothing executed and no product round them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rota.app import App
+from rota.store.pipeline.claims import ClaimRequest
+from rota.store.pipeline.ends import Ends
+from rota.store.pipeline.feed import Feed
+
+_BATCH = 500
+
+
+async def enqueue_one_by_one(app: App, job: str, runs: int) -> float:
+    """Runs a second."""
+    sql = app.database.statements.get("runs/enqueue_plain")
+    names = ("queue", "priority", "triggered_by", "validated_by")
+    plain: dict[str, Any] = dict.fromkeys(names) | {"job": job}
+    async with app.database.connection() as conn:
+        started = time.perf_counter()
+        for n in range(runs):
+            params = plain | {"payload": f'{{"n": {n}}}'}
+            await (await conn.execute(sql, params)).fetchone()
+        return runs / (time.perf_counter() - started)
+
+
+async def drain(app: App, job: str, runs: int) -> float:
+    """Claims and ends everything that waits; runs a second."""
+    feed = Feed(app.database, await _register(app, job), [job])
+    hints = [0] * 10
+    ends = Ends()
+    started = time.perf_counter()
+    try:
+        while True:
+            request = ClaimRequest(_BATCH, ["default"], _BATCH, hints, None, None)
+            _, claims = await feed.exchange(ends, request)
+            if not claims:
+                return runs / (time.perf_counter() - started)
+            ends = Ends()
+            for claim in claims:
+                ends.succeeded(claim.id, claim.attempt, 0.0, None, is_plain=True)
+            hints[5] = max(claim.seq for claim in claims)
+    finally:
+        await feed.run("workers/set_state", state="gone")
+        await feed.close()
+
+
+async def _register(app: App, job: str) -> int:
+    params = {
+        "name": "floor", "host": "", "pid": 0, "version": "", "queues": [], "jobs": [job],
+        "concurrency": 1, "lease_seconds": 300.0,
+    }  # fmt: skip
+    async with app.database.connection() as conn:
+        cursor = await conn.execute(app.database.statements.get("workers/register"), params)
+        row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,1 @@
+"""About the database: `rota migrate`, `grant`, `psql`, `retention`, `doctor` and `bench`."""

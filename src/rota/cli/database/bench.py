@@ -1,0 +1,57 @@
+"""`rota bench`: how fast is it here?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.session import session
+from rota.cli.terminal.flags import Json
+from rota.cli.terminal.output import print_json, remark, table
+
+if TYPE_CHECKING:
+    from rota.benchmark import Figure
+
+
+def bench(
+    ctx: typer.Context,
+    runs: Annotated[
+        int, typer.Option(min=100, max=1_000_000, help="Number of runs to process.")
+    ] = 20_000,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=20, help="Number of rounds; the median is reported.")
+    ] = 3,
+    json: Json = False,
+) -> None:
+    """Benchmark Rota on the configured server, in a temporary schema that is dropped afterwards.
+
+    The baseline runs the same statements as bare SQL, without Rota.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from rota.benchmark import run_benchmark
+
+    config = session(ctx).config()
+    figures = asyncio.run(run_benchmark(config, runs=runs, rounds=rounds, say=remark))
+    if json:
+        print_json([{**asdict(one), "ratio": one.ratio} for one in figures])
+        return
+    table(
+        ["FIGURE", "ROTA", "FLOOR", "RATIO", "UNIT"],
+        [
+            (one.name, _number(one.rota), _number(one.floor), _share(one), one.unit)
+            for one in figures
+        ],
+    )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def _share(figure: Figure) -> str:
+    return "" if figure.ratio is None else f"{figure.ratio:.2f}"

@@ -1,0 +1,57 @@
+"""`rota doctor`: how the installation stands, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.session import administer
+from rota.cli.terminal.flags import Json
+from rota.cli.terminal.output import print_json, say, table
+
+if TYPE_CHECKING:
+    from rota.model.finding import Finding, Report
+
+_WORDS = {"bad": "NEEDS ACTION", "warn": "WORTH A LOOK"}
+
+
+def doctor(
+    ctx: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="Also list checks that passed.")] = False,
+    json: Json = False,
+) -> None:
+    """Check the server, schema, workers, scheduler, transactions, tables and connections. Exits
+    with 1 if anything needs action.
+    """
+    with administer(ctx) as app:
+        found = app.doctor.sync.get()
+    if json:
+        print_json(found)
+    else:
+        _show(found, every)
+    if found.bad:
+        raise typer.Exit(1)
+
+
+def _show(found: Report, with_fine: bool) -> None:
+    say(f"{found.bad} need action, {found.warn} worth a look, {found.ok} fine")
+    for one in found.findings:
+        if one.verdict != "ok":
+            _finding(one)
+    if with_fine:
+        say("")
+        fine = [it for it in found.findings if it.verdict == "ok"]
+        table(("FINE", "FIGURE", "LIMIT"), [(it.title, it.figure, it.limit or "") for it in fine])
+
+
+def _finding(one: Finding) -> None:
+    limit = f" (limit {one.limit})" if one.limit else ""
+    say("")
+    say(f"{_WORDS[one.verdict]}: {one.title}: {one.figure}{limit}")
+    if one.detail:
+        say(f"    {one.detail}")
+    if one.advice:
+        say(f"    Do: {one.advice}")
+    for command in one.commands:
+        say(f"        {command}")

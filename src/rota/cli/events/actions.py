@@ -1,0 +1,197 @@
+"""`rota events replay`, `watch`, `unwatch`, `watches` and `refusals`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.events.events import commands
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.flags import Absolute, Json, Reason
+from rota.cli.terminal.names import job_names
+from rota.cli.terminal.output import amount, print_json, remark, say, table
+from rota.cli.terminal.watch import watched
+from rota.model.watch import read_operations
+
+if TYPE_CHECKING:
+    from rota.model.watch import Replayed, WatchInfo
+
+
+@commands.command("replay")
+def replay(
+    ctx: typer.Context,
+    job: Annotated[
+        str,
+        typer.Option(metavar="JOB", help="Job to deliver the events to.", autocompletion=job_names),
+    ],
+    event: Annotated[
+        str | None, typer.Option(metavar="EVENT", help="Event name or pattern, e.g. order.*")
+    ] = None,
+    event_id: Annotated[
+        list[int] | None,
+        typer.Option("--id", metavar="ID", help="ID of a single event; repeatable."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Events since this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Events before this time.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Include events already delivered to the job.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the events without delivering them.")
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Deliver stored events to a job that was bound to them later."""
+    if (event is None) == (not event_id):
+        values.refuse("--event", "say which events: either --event or --id")
+    wanted: Any = {
+        "event": event, "ids": event_id or None, "tenant": tenant, "again": again,
+        "since": values.since(since, "--since"), "until": values.since(until, "--until"),
+        "dry_run": dry_run, "reason": reason,
+    }  # fmt: skip
+    with administer(ctx) as app:
+        done = app.events.by(actor()).sync.replay(job, **wanted)
+    if json:
+        print_json(done)
+    else:
+        say(_told(done, job))
+
+
+def _told(done: Replayed, job: str) -> str:
+    verb = "would start" if done.is_dry_run else "started"
+    left = [
+        f"{count} {word}"
+        for count, word in (
+            (done.joined, "joined the run of another event"),
+            (done.delivered_before, "delivered before"),
+            (done.filtered, "filtered out"),
+            (done.held, "held by another transaction"),
+        )
+        if count
+    ]
+    rest = f"; {', '.join(left)}" if left else ""
+    return f"{amount(done.events, 'event')}: {verb} {amount(done.started, 'run')} of {job}{rest}"
+
+
+@commands.command("watch")
+def watch(
+    ctx: typer.Context,
+    table_name: Annotated[str, typer.Argument(metavar="TABLE", help="Table, e.g. shop.orders.")],
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="insert,update[COLUMNS],delete", help="Operations to watch."),
+    ] = "insert,update,delete",
+    when: Annotated[
+        str | None,
+        typer.Option(
+            "--when", metavar="EXPR", help="SQL condition on the row, e.g. new.total > 100"
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns to include in the payload.")
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Event name. Default: the table name.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Tenant of the events.")] = "",
+    tenant_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column that holds the tenant of each row.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Emit an event for each row written to a table, in the writer's transaction."""
+    try:
+        read_operations(on)
+    except ValueError as error:
+        values.refuse("--on", str(error))
+    with administer(ctx) as app:
+        made = app.events.by(actor()).sync.watch(
+            table_name, on=on, when=when, columns=values.names(columns), event=event,
+            tenant=tenant, tenant_column=tenant_column,
+        )  # fmt: skip
+    if json:
+        print_json(made)
+    else:
+        names = ", ".join(f"{made.event}.{it}" for it in made.operations)
+        say(f"watch {made.id}: {made.table_name} emits {names}")
+
+
+@commands.command("unwatch")
+def unwatch(
+    ctx: typer.Context,
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE|ID", help="A table (all its watches) or the ID of one watch."
+        ),
+    ],
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Remove watches and their triggers."""
+    number = int(which) if which.isascii() and which.isdigit() else None
+    with administer(ctx) as app:
+        done = app.events.by(actor()).sync.unwatch(
+            None if number is not None else which, watch=number, reason=reason
+        )
+    if json:
+        print_json(done)
+    else:
+        say(f"no longer watched: {', '.join(f'watch {it}' for it in done)}")
+
+
+@commands.command("watches")
+@watched
+def watches(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
+    """List watched tables, and watches whose trigger or table is no longer intact."""
+    with administer(ctx) as app:
+        found = app.events.sync.watches()
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif not found:
+        remark("no table is watched; `rota events watch TABLE` begins")
+    else:
+        headers = ("ID>", "TABLE", "ON", "EVENT", "WHEN", "BY", "DRIFT")
+        rows = [(*_row(it), f"{it.created_by} {times.shown(it.created_at, now, absolute)}",
+                 "; ".join(it.drift)) for it in found]  # fmt: skip
+        table(headers, rows)
+        if any(it.drift for it in found):
+            remark("`rota events unwatch ID` and `watch` again put a watch right")
+
+
+def _row(it: WatchInfo) -> tuple[object, ...]:
+    return it.id, it.table_name, it.watched, f"{it.event}.*", it.condition or ""
+
+
+@commands.command("refusals")
+@watched
+def refusals(
+    ctx: typer.Context,
+    hook: Annotated[str | None, typer.Argument(metavar="HOOK")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List requests that webhooks refused, by minute."""
+    with administer(ctx) as app:
+        found = app.events.sync.refusals(hook, limit=limit)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif not found:
+        remark("nothing was refused")
+    else:
+        rows = [
+            (times.shown(it.last_at, now, absolute), it.hook, it.reason, it.address, it.refusals)
+            for it in found
+        ]
+        table(("WHEN", "HOOK", "WHY", "FROM", "TIMES>"), rows)

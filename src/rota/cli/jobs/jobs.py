@@ -1,0 +1,208 @@
+"""`rota jobs`: what applications have declared, and what operators make of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.flags import Json, Metadata, Reason, Version
+from rota.cli.terminal.names import job_names, queue_names
+from rota.cli.terminal.output import (
+    as_pairs,
+    compact,
+    facts,
+    heading,
+    json_block,
+    listed,
+    print_json,
+    remark,
+    table,
+    tell,
+)
+from rota.cli.terminal.watch import watched
+from rota.model.event import delivery_words
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rota.model.job import JobInfo
+
+Name = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)]
+commands = typer.Typer(
+    name="jobs", help="Jobs: functions that applications declare.", no_args_is_help=True
+)
+
+ORDERS = ("name", "newest", "changed")
+HEADERS = (
+    "JOB",
+    "QUEUE",
+    "PRIORITY>",
+    "ATTEMPTS>",
+    "TIMEOUT>",
+    "STARTED BY",
+    "EXECUTOR",
+    "WORKERS>",
+    "DESCRIPTION",
+)
+
+
+@commands.command("list")
+@watched
+def list_jobs(
+    ctx: typer.Context,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Text in the name or description.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=queue_names)] = None,
+    metadata: Metadata = None,
+    enabled: Annotated[str | None, typer.Option(metavar="true|false")] = None,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
+    system: Annotated[bool, typer.Option("--system", help="Include Rota's own jobs.")] = False,
+    json: Json = False,
+) -> None:
+    """List all registered jobs."""
+    wanted: Any = {
+        "text": text,
+        "tag": tag,
+        "queue": queue,
+        "metadata": values.pairs(metadata, "--metadata"),
+        "enabled": values.boolean(enabled, "--enabled"),
+        "order": values.choice(order, ORDERS, "--order"),
+        "system": system,
+    }
+    with administer(ctx) as app:
+        found = app.jobs.sync.list(**wanted)
+    if json:
+        print_json(found)
+    elif found:
+        table(HEADERS, [_row(job) for job in found])
+    elif text or tag or queue or metadata or enabled:
+        remark("no jobs match")
+    else:
+        remark("no jobs; they are registered when an application that declares them starts")
+
+
+def _row(job: JobInfo) -> tuple[object, ...]:
+    return (
+        job.name, job.queue, job.priority, job.max_attempts, _timeout(job),
+        _strategies(job), job.executor, job.workers, f"{_state(job)}{job.description}",
+    )  # fmt: skip
+
+
+def _strategies(job: JobInfo) -> str:
+    return listed(job.strategies).replace("_", " ")
+
+
+def _state(job: JobInfo) -> str:
+    """What keeps it from running, before anything else is said of it."""
+    if job.deleted_from_code_at is not None:
+        return "(deleted from code) "
+    return "" if job.is_enabled else "(disabled) "
+
+
+def _timeout(job: JobInfo) -> str:
+    return "" if job.timeout_seconds is None else f"{job.timeout_seconds:g} s"
+
+
+@commands.command("show")
+@watched
+def show(
+    ctx: typer.Context,
+    name: Name,
+    json: Json = False,
+) -> None:
+    """Show one job: its settings and payload schema."""
+    with administer(ctx) as app:
+        found = app.jobs.sync.get(name)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    facts(_facts(found, now))
+    heading("payload schema")
+    json_block(found.payload_schema)
+
+
+def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
+    return [
+        ("job", job.name),
+        ("description", job.description),
+        ("started by", _strategies(job)),
+        ("events", listed(job.events)),
+        ("event filters", compact(job.event_filters) if job.event_filters else ""),
+        ("event delivery", delivery_words(job.event_delivery)),
+        ("log level", job.log_level),
+        ("retention", ", ".join(f"{key} {it}" for key, it in as_pairs(job.retention).items())),
+        ("queue", job.queue),
+        ("priority", job.priority),
+        ("max attempts", job.max_attempts),
+        ("timeout", _timeout(job) or "none"),
+        ("backoff", compact(job.backoff) if job.backoff else "default"),
+        ("executor", job.executor),
+        ("function", job.function_name),
+        ("runs as", job.run_as),
+        ("tags", listed(job.tags)),
+        ("metadata", compact(job.metadata) if job.metadata else ""),
+        ("default payload", compact(job.default_payload) if job.default_payload else ""),
+        ("enabled", "yes" if job.is_enabled else "no"),
+        ("changed here", "; ".join(_edits(job, now))),
+        ("application", job.application),
+        ("source", job.source),
+        ("deleted", times.both(job.deleted_from_code_at, now)),
+        ("live workers", job.workers),
+        ("registered", times.both(job.created_at, now)),
+        ("changed", times.both(job.updated_at, now) if job.updated_at != job.created_at else ""),
+        ("version", job.version),
+    ]
+
+
+def _edits(job: JobInfo, now: datetime) -> list[str]:
+    from rota.model.job_edits import edits_of
+
+    return [
+        f"{it.field} by {it.by or 'somebody'} {times.ago(it.at, now)}".rstrip()
+        for it in edits_of(job)
+    ]
+
+
+@commands.command("enable")
+def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
+    """Enable a job: its runs and schedules start again."""
+    with administer(ctx) as app:
+        app.jobs.by(actor()).sync.enable(name, reason)
+    tell(json, f'job "{name}" enabled', job=name, action="enabled")
+
+
+@commands.command("disable")
+def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
+    """Disable a job: its runs wait and its schedules skip. Running attempts continue."""
+    with administer(ctx) as app:
+        app.jobs.by(actor()).sync.disable(name, reason)
+    tell(json, f'job "{name}" disabled', job=name, action="disabled")
+
+
+@commands.command("delete")
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also delete its schedules.")] = False,
+    cancel_open: Annotated[
+        bool, typer.Option("--cancel-open", help="Cancel its unfinished runs.")
+    ] = False,
+    version: Version = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Delete a job that no code declares any more. Its history and audit entries are kept."""
+    with administer(ctx) as app:
+        cancelled = app.jobs.by(actor()).sync.delete(
+            name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
+        )
+    text = f'job "{name}" deleted' + (f", {cancelled} runs cancelled" if cancel_open else "")
+    tell(json, text, job=name, action="deleted", cancelled_runs=cancelled)

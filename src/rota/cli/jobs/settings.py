@@ -1,0 +1,215 @@
+"""`rota jobs update`, `plan` and `sync`: what operators set, and what the code says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.jobs.jobs import Name, commands
+from rota.cli.session import actor, administer, session
+from rota.cli.terminal import times, values
+from rota.cli.terminal.flags import Json, Reason, Version
+from rota.cli.terminal.output import compact, print_json, remark, say, table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rota.admin.jobs import JobChanges, SyncJobs
+    from rota.app import App
+    from rota.model.drift import Drift
+
+
+@commands.command("update")
+def update(
+    ctx: typer.Context,
+    name: Name,
+    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    priority: Annotated[
+        int | None, typer.Option(metavar="0-9", help="Priority; lower runs first.")
+    ] = None,
+    max_attempts: Annotated[int | None, typer.Option(metavar="N")] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help=f"Timeout of each attempt: {values.DURATION}, or none."
+        ),
+    ] = None,
+    backoff: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND|JSON", help="Retry backoff: fixed, linear, exponential or JSON."
+        ),
+    ] = None,
+    tags: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Tags; replaces the current ones.")
+    ] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON", help="Metadata; replaces the current value.")
+    ] = None,
+    payload: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Default payload: JSON, @file, - for stdin, or none."),
+    ] = None,
+    events: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Events that start the job; replaces the current list."),
+    ] = None,
+    event_filters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="Filters by event; replaces the current ones. @file, or - for stdin.",
+        ),
+    ] = None,
+    event_delivery: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|none",
+            help='Debounce or throttle events: {"debounce_seconds": 5}, {"throttle_seconds": 60}.',
+        ),
+    ] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", help="Minimum level of stored log lines, or none."),
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="days=30,…|JSON|none",
+            help="Retention of runs and logs; replaces the current value.",
+        ),
+    ] = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD", help="Field to reset to the value in the code; repeatable."),
+    ] = None,
+    version: Version = None,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Update a job's settings. They apply from the next attempt and take precedence over the
+    code.
+    """
+    given: dict[str, Any] = {
+        "description": description,
+        "queue": queue,
+        "priority": priority,
+        "max_attempts": max_attempts,
+        "backoff": values.backoff(backoff),
+        "tags": values.names(tags),
+        "metadata": values.payload(metadata, "--metadata"),
+        "payload": None if payload == "none" else values.payload(payload, "--payload"),
+        "events": values.names(events),
+        "event_filters": values.payload(event_filters, "--event-filters"),
+    }
+    changes: JobChanges = {key: it for key, it in given.items() if it is not None}  # type: ignore[assignment]
+    if timeout is not None:
+        changes["timeout"] = None if timeout == "none" else values.seconds(timeout, "--timeout")
+    if payload == "none":
+        changes["payload"] = None
+    if event_delivery is not None:
+        changes["event_delivery"] = _delivery(event_delivery)
+    if log_level is not None:
+        changes["log_level"] = None if log_level == "none" else log_level
+    if retention is not None:
+        changes["retention"] = _retention(retention)
+    if not changes and not reset:
+        raise typer.BadParameter("nothing to change is given")
+    with administer(ctx) as app:
+        jobs = app.jobs.by(actor()).sync
+        found = jobs.update(name, reset=reset or (), version=version, reason=reason, **changes)
+    if json:
+        print_json(found)
+    else:
+        say(f'job "{name}" updated')
+    if retention is not None:
+        remark(
+            "a shorter time reaches runs that have ended already, in the next pass; a longer one"
+            " holds for those that end from now on"
+        )
+
+
+def _delivery(text: str) -> dict[str, Any] | None:
+    return None if text == "none" else values.payload(text, "--event-delivery")
+
+
+def _retention(text: str) -> dict[str, Any] | None:
+    """`days=30,failed_days=90`, or JSON, or none."""
+    if text == "none":
+        return None
+    if text.lstrip().startswith(("{", "@", "-")):
+        return values.payload(text, "--retention")
+    found: dict[str, Any] = {}
+    for part in values.names(text) or []:
+        name, _, number = part.partition("=")
+        if not number.isdigit():
+            values.refuse("--retention", f"{part!r} is no number; write days=30,failed_days=90")
+        found[name] = int(number)
+    return found
+
+
+# Code and database.
+
+WORDS = {
+    "new": "new: will be added",
+    "follows": "will follow the code",
+    "kept": "kept",
+    "gone": "gone from the code",
+    "revived": "back in the code",
+    "deleted": "deleted by an operator, stays so",
+    "taken": "another schedule has the name",
+}
+
+
+def _declared(ctx: typer.Context, app: App) -> SyncJobs:
+    """The application is loaded but not opened: looking must not register anything."""
+    loaded = session(ctx).load().app
+    jobs = app.jobs.by(actor()).of(loaded.registry, loaded.config)
+    return jobs.sync
+
+
+@commands.command("plan")
+def plan(ctx: typer.Context, json: Json = False) -> None:
+    """Show differences between the application's code and the database, and who made them."""
+    with administer(ctx) as app:
+        found = _declared(ctx, app).plan()
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif found:
+        headers = ("JOB", "WHAT", "FIELD", "CODE", "DATABASE", "", "BY")
+        table(headers, [_drift(one, now) for one in found])
+    else:
+        remark("code and database say the same")
+
+
+def _drift(one: Drift, now: datetime) -> tuple[object, ...]:
+    what = "job" if one.kind == "job" else f"schedule {one.name}"
+    by = f"{one.changed_by} {times.ago(one.changed_at, now)}" if one.changed_by else ""
+    is_field = one.field is not None
+    code, stored = (compact(one.code), compact(one.stored)) if is_field else ("", "")
+    return (one.job, what, one.field or "", code, stored, WORDS[one.change], by)
+
+
+@commands.command("sync")
+def sync(
+    ctx: typer.Context,
+    force: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB", help="Job whose operator changes are overwritten; repeatable."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Apply the application's job definitions, and mark jobs that it no longer declares."""
+    with administer(ctx) as app:
+        written = _declared(ctx, app).sync_definitions(force=force or ())
+    if json:
+        print_json(written)
+    else:
+        say(
+            f"{len(written)} written: {', '.join(sorted(written))}"
+            if written
+            else "nothing to write"
+        )

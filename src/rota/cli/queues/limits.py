@@ -1,0 +1,266 @@
+"""`rota limits`: how many runs may start; who has a place and who waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.each import each
+from rota.cli.terminal.flags import Json, Reason
+from rota.cli.terminal.names import limit_names
+from rota.cli.terminal.output import amount, facts, heading, print_json, remark, say, table
+from rota.cli.terminal.watch import watched
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rota.app import App
+    from rota.model.limit import LimitInfo, LimitRun
+
+commands = typer.Typer(
+    name="limits", help="Limits: concurrency, rate and ordering of runs.", no_args_is_help=True
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=limit_names)]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME", help="One or more limits.", autocompletion=limit_names),
+]
+Tenant = Annotated[
+    str,
+    typer.Option(
+        "--tenant",
+        metavar="TENANT",
+        help="Tenant of the limit. Default: the limit for all tenants.",
+    ),
+]
+KINDS = ("concurrency", "rate", "sequence")
+ORDERS = ("name", "fullest", "longest")
+ON_FULL = ("wait", "skip", "replace", "cancel_running")
+AFTER = ("end", "success")
+_ANY = "any"
+
+
+@commands.command("list")
+@watched
+def list_limits(
+    ctx: typer.Context,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="TENANT", help="Limits of this tenant.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help=f"Kind: {', '.join(KINDS)}.")
+    ] = None,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Limits of this job.")] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Limits of this queue.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
+    json: Json = False,
+) -> None:
+    """List limits: rule, slots in use and runs waiting."""
+    wanted = None if kind is None else values.choice(kind, KINDS, "--kind")
+    with administer(ctx) as app:
+        found = app.limits.sync.list(
+            order=values.choice(order, ORDERS, "--order"),
+            tenant=tenant, kind=wanted, job=job, queue=queue,
+        )  # fmt: skip
+    if json:
+        print_json(found)
+    elif found:
+        headers = ("LIMIT", "HOLDS", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "")
+        table(headers, [_row(limit) for limit in found])
+        waiting = sum(it.waiting for it in found)
+        remark(f"{amount(len(found), 'limit')}, {waiting:,} waiting")
+    else:
+        remark("no limits; jobs declare them, and `rota limits set` makes one")
+
+
+def _row(it: LimitInfo) -> tuple[object, ...]:
+    full = f"{it.full} of {it.keys}" if it.key else ("yes" if it.full else "")
+    return it.name, it.scope, it.rule, it.in_use, it.waiting or "", full, it.on_full, _news(it)
+
+
+def _news(it: LimitInfo) -> str:
+    if it.is_edited:
+        return f"edited by {it.updated_by}"
+    return "" if it.is_declared else f"set by {it.updated_by}"
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
+    """Show one limit: its counters, and the runs holding or waiting for a slot (up to 100 of
+    each).
+    """
+    with administer(ctx) as app:
+        found = app.limits.sync.get(name, tenant)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    it = found.limit
+    facts(
+        [
+            ("limit", it.name),
+            ("holds", it.scope),
+            ("rule", it.rule),
+            ("cost", f"the payload's {it.cost}" if it.cost else ""),
+            ("when full", it.on_full),
+            ("in use", f"{it.in_use:,}"),
+            ("waiting", f"{it.waiting:,}"),
+            ("let through", f"{it.admitted:,}"),
+            ("declared", _declared(it)),
+        ]
+    )
+    if it.key and found.keys:
+        heading("counters")
+        rows = [
+            (one.value, one.in_use, one.waiting or "", times.shown(one.wait_until, now, False),
+             one.blocked_by or "")
+            for one in found.keys
+        ]  # fmt: skip
+        table(("KEY", "IN USE>", "WAITING>", "ROOM", "BLOCKED BY>"), rows)
+    _runs("has a place", found.holders, now)
+    _runs("waits", found.waiters, now)
+
+
+def _declared(it: LimitInfo) -> str:
+    if not it.is_declared:
+        return f"no; set by {it.updated_by}"
+    return f"in code, but edited by {it.updated_by}" if it.is_edited else "in code"
+
+
+def _runs(title: str, found: list[LimitRun], now: datetime) -> None:
+    if found:
+        heading(title)
+        rows = [
+            (it.id, it.job, it.queue, it.state, it.value, times.shown(it.since, now, False))
+            for it in found
+        ]
+        table(("RUN>", "JOB", "QUEUE", "STATE", "KEY", "SINCE"), rows)
+
+
+@commands.command("set")
+def set_limit(
+    ctx: typer.Context,
+    name: Name,
+    cap: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of runs. 0: nothing new starts.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND", help=f"{', '.join(KINDS)}. Default for a new limit: {KINDS[0]}."
+        ),
+    ] = None,
+    per: Annotated[str | None, typer.Option(metavar="1m", help="Rate limits: period.")] = None,
+    burst: Annotated[
+        int | None, typer.Option(metavar="N", help="Rate limits: maximum burst.")
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD", help="Rate limits: payload field that holds the cost of a run."
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="END", help=f"Sequences: start the next run after {' or '.join(AFTER)}."
+        ),
+    ] = None,
+    on_full: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT", help=f"Policy when the limit is full: {', '.join(ON_FULL)}."),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(metavar="QUEUE", help='Limit runs of this queue; "any": all queues.'),
+    ] = None,
+    job: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOB", help='Limit runs of this job; repeatable; "any": all jobs.'),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(metavar="SCHEDULE", help='Limit runs of this schedule; "any": all runs.'),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE", help="Count separately by value, e.g. customer:{customer_id}."
+        ),
+    ] = None,
+    tenant: Tenant = "",
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Create or update a limit. It takes effect at once; running attempts continue."""
+    given: dict[str, Any] = {
+        "cap": cap,
+        "kind": None if kind is None else values.choice(kind, KINDS, "--kind"),
+        "period_seconds": None if per is None else values.seconds(per, "--per"),
+        "burst": burst,
+        "cost": cost,
+        "next_after": None if after is None else values.choice(after, AFTER, "--after"),
+        "on_full": None if on_full is None else values.choice(on_full, ON_FULL, "--on-full"),
+        "queue": queue,
+        "jobs": job or None,
+        "schedule": schedule,
+        "key": key,
+    }
+    changes = {field: value for field, value in given.items() if value is not None}
+    for field in ("queue", "schedule"):
+        if changes.get(field) == _ANY:
+            changes[field] = None
+    if changes.get("jobs") == [_ANY]:
+        changes["jobs"] = None
+    if per is not None:
+        changes.setdefault("kind", "rate")
+    with administer(ctx) as app:
+        made = app.limits.by(actor()).sync.set(name, tenant=tenant, reason=reason, **changes)
+    if json:
+        print_json(made)
+        return
+    say(f'limit "{made.name}" holds {made.scope}: {made.rule}')
+
+
+@commands.command("remove")
+def remove(
+    ctx: typer.Context, names: Names, tenant: Tenant = "", reason: Reason = None, json: Json = False
+) -> int:
+    """Remove limits and release waiting runs. For limits declared in code, remove operator
+    overrides.
+    """
+
+    def one(app: App, name: str) -> str:
+        answer = app.limits.by(actor()).sync.remove(name, tenant=tenant, reason=reason)
+        return "removed" if answer == "removed" else "reset: the code's values hold again"
+
+    return each(ctx, "limit", names, one, is_json=json)
+
+
+@commands.command("unblock")
+def unblock(
+    ctx: typer.Context,
+    name: Name,
+    key: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Unblock only the counter with this value.")
+    ] = None,
+    tenant: Tenant = "",
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Unblock a sequence that waits for a failed run to succeed."""
+    with administer(ctx) as app:
+        freed = app.limits.by(actor()).sync.unblock(name, key, tenant=tenant, reason=reason)
+    if json:
+        print_json({"limit": name, "unblocked": freed})
+        return
+    say(f'limit "{name}": {amount(freed, "sequence")} {"goes" if freed == 1 else "go"} on')

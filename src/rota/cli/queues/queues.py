@@ -1,0 +1,227 @@
+"""`rota queues`: what waits and runs in them; pause and resume; how many may wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.each import each
+from rota.cli.terminal.flags import Absolute, Json, Reason, Version
+from rota.cli.terminal.names import queue_names
+from rota.cli.terminal.output import amount, facts, heading, print_json, remark, say, table
+from rota.cli.terminal.watch import watched
+
+if TYPE_CHECKING:
+    from rota.admin.queues.queues import QueueSettings
+    from rota.app import App
+    from rota.model.queue import JobDepth, QueueInfo
+
+commands = typer.Typer(
+    name="queues",
+    help="Queues: named groups of runs that workers claim from.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=queue_names)]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME", help="One or more queues.", autocompletion=queue_names),
+]
+ORDERS = ("name", "longest", "oldest")
+COUNTS = ("QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
+# Younger counts are as good as new to somebody who reads them.
+_OLD_SECONDS = 1.0
+WHEN_FULL = ("refuse", "drop_lowest")
+
+
+@commands.command("list")
+@watched
+def list_queues(
+    ctx: typer.Context,
+    paused: Annotated[bool, typer.Option("--paused", help="Only paused queues.")] = False,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "name",
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List queues: runs waiting and running, age of the oldest, and whether each is paused."""
+    with administer(ctx) as app:
+        found = app.queues.sync.list(
+            order=values.choice(order, ORDERS, "--order"), paused=paused or None
+        )
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif found:
+        headers = ("QUEUE", "STATE", *COUNTS, "WORKERS>", "")
+        table(headers, [_row(queue, now, absolute) for queue in found])
+        remark(_total(found))
+    else:
+        remark("no queue is paused" if paused else "no queues; jobs and runs name them")
+
+
+def _row(queue: QueueInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    state = "paused" if queue.is_paused else "open"
+    news = _news(queue, lambda at: times.shown(at, now, is_absolute))
+    return (queue.name, state, *_counts(queue), queue.workers, news)
+
+
+def _counts(it: QueueInfo | JobDepth) -> tuple[object, ...]:
+    oldest = "" if it.oldest_seconds is None else times.span(it.oldest_seconds)
+    return it.queued, it.held or "", oldest, it.scheduled, it.blocked, it.running
+
+
+def _news(queue: QueueInfo, shown: Callable[[datetime | None], str]) -> str:
+    if queue.is_paused:
+        reason = f": {queue.pause_reason}" if queue.pause_reason else ""
+        end = f"; goes on {shown(queue.paused_until)}" if queue.paused_until else ""
+        return f"paused {shown(queue.paused_at)} by {queue.paused_by}{reason}{end}"
+    if queue.queued and not queue.workers:
+        return "no worker serves it"
+    return f"full: {queue.max_waiting:,} may wait" if queue.full_since else ""
+
+
+def _total(found: list[QueueInfo]) -> str:
+    queued, running = sum(it.queued for it in found), sum(it.running for it in found)
+    return f"{amount(len(found), 'queue')}, {queued:,} queued, {running:,} running{counted(found)}"
+
+
+def counted(found: list[QueueInfo]) -> str:
+    """Of very many runs the count is not made anew each time: say so."""
+    oldest = max((it.counted_seconds for it in found), default=0)
+    return f"; counted {times.span(oldest)} ago" if oldest >= _OLD_SECONDS else ""
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
+    """Show one queue: runs waiting and running by job, and whether it is paused."""
+    with administer(ctx) as app:
+        found = app.queues.sync.get(name)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    queue = found.queue
+    news = _news(queue, lambda at: times.both(at, now))
+    oldest = "" if queue.oldest_seconds is None else times.span(queue.oldest_seconds)
+    facts(
+        [
+            ("queue", queue.name),
+            ("state", news or "open"),
+            ("queued", f"{queue.queued:,}{counted([queue])}"),
+            ("held", queue.held or ""),
+            ("oldest", oldest),
+            ("scheduled", f"{queue.scheduled:,}"),
+            ("blocked", f"{queue.blocked:,}"),
+            ("running", f"{queue.running:,}"),
+            ("workers", str(queue.workers)),
+            ("cap", _cap(queue, now)),
+        ]
+    )
+    if found.jobs:
+        heading("by job")
+        table(("JOB", *COUNTS), [(job.job, *_counts(job)) for job in found.jobs])
+
+
+def _cap(queue: QueueInfo, now: datetime) -> str:
+    if queue.max_waiting is None:
+        return ""
+    then = "more are refused" if queue.when_full == "refuse" else "the least important are dropped"
+    full = f"; full since {times.both(queue.full_since, now)}" if queue.full_since else ""
+    edited = "; changed by an operator" if queue.is_edited else ""
+    return f"{queue.max_waiting:,} may wait, {then}{full}{edited}"
+
+
+@commands.command("set")
+def set_queue(
+    ctx: typer.Context,
+    name: Name,
+    max_waiting: Annotated[
+        str | None, typer.Option(metavar="N|none", help="Maximum number of waiting runs, or none.")
+    ] = None,
+    when_full: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ACTION", help=f"Policy when the queue is full: {', '.join(WHEN_FULL)}."
+        ),
+    ] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Reset to the values in the code.")
+    ] = False,
+    reason: Reason = None,
+    version: Version = None,
+    json: Json = False,
+) -> None:
+    """Set how many runs may wait in a queue, and what happens when it is full."""
+    settings: QueueSettings = {}
+    if max_waiting is not None:
+        settings["max_waiting"] = values.number_or_none(max_waiting, "--max-waiting")
+    if when_full is not None:
+        settings["when_full"] = values.choice(when_full, WHEN_FULL, "--when-full")
+    if reset == bool(settings):
+        values.refuse("--reset", "say what to set, or --reset for all of it")
+    with administer(ctx) as app:
+        face = app.queues.by(actor()).sync
+        if reset:
+            found = face.reset(name, reason)
+        else:
+            found = face.set(name, reason, version=version, **settings)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    else:
+        say(f'queue "{name}": {_cap(found, now) or "any number may wait"}')
+
+
+@commands.command("pause")
+def pause(
+    ctx: typer.Context,
+    names: Names,
+    reason: Reason = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            "--for",
+            metavar="2h|TIME",
+            help="Resume automatically after this duration or at this time.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Pause queues: nothing is claimed. Running attempts continue; new runs wait."""
+    end = values.since(until, "--until")
+    return each(ctx, "queue", names, _pausing(reason, end), is_json=json)
+
+
+def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable[[App, str], str]:
+    def one(app: App, name: str) -> str:
+        known = [queue.name for queue in app.queues.sync.list()]
+        app.queues.by(actor()).sync.pause(name, reason, until)
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            remark(f'hint: no job or run is in a queue "{name}" so far{meant}')
+        end = app.queues.sync.get(name).queue.paused_until
+        return f"paused until {times.absolute(end)}" if end else "paused"
+
+    return one
+
+
+@commands.command("resume")
+def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json = False) -> int:
+    """Resume paused queues."""
+
+    def one(app: App, name: str) -> str:
+        app.queues.by(actor()).sync.resume(name, reason)
+        return "resumed"
+
+    return each(ctx, "queue", names, one, is_json=json)

@@ -1,0 +1,142 @@
+"""`rota audit`: who did what, when and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.session import administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.flags import Absolute, Json, Oldest
+from rota.cli.terminal.output import compact, facts, heading, print_json, remark, table
+from rota.cli.terminal.watch import watched
+
+if TYPE_CHECKING:
+    from rota.model.audit import AuditEntry
+
+commands = typer.Typer(
+    name="audit", help="Audit trail: who did what, when and why.", no_args_is_help=True
+)
+
+HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
+
+
+@commands.command("list")
+@watched
+def list_entries(
+    ctx: typer.Context,
+    actor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who did it, e.g. cli:ada.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help="What was done, e.g. run.cancelled.")
+    ] = None,
+    noun: Annotated[
+        str | None,
+        typer.Option(metavar="NOUN", help="Type of object: run, job, schedule, queue, worker, …"),
+    ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|ID", help="Name or ID of the object; requires --noun."),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Entries since this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Entries before this time.")
+    ] = None,
+    oldest: Oldest = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", help="Start after this entry (next page).")
+    ] = None,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List audit entries, newest first."""
+    if subject is not None and noun is None:
+        values.refuse("--subject", "needs --noun: 7 may be a run or a worker")
+    wanted: Any = {
+        "actor": actor,
+        "action": action,
+        "object_type": noun,
+        "object_id": subject,
+        "tenant": tenant,
+        "since": values.since(since, "--since"),
+        "until": values.since(until, "--until"),
+        "order": "oldest" if oldest else "newest",
+        "before_id": before,
+        "limit": limit,
+    }
+    with administer(ctx) as app:
+        found = app.audit.sync.list(**wanted)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif not found:
+        remark("no entries match")
+    else:
+        table(HEADERS, [_row(entry, now, absolute) for entry in found])
+        if len(found) == limit:
+            remark(f"{limit} shown; for more add --before {found[-1].id}")
+
+
+def _row(entry: AuditEntry, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    when = times.shown(entry.at, now, is_absolute)
+    return entry.id, when, entry.actor, entry.action, _object(entry), _why(entry)
+
+
+def _object(entry: AuditEntry) -> str:
+    tenant = f" of {entry.tenant}" if entry.tenant else ""
+    return f"{entry.object_type} {entry.object_id}{tenant}"
+
+
+def _why(entry: AuditEntry) -> str:
+    """The reason; without one, what changed. All that was there is for `show` to tell."""
+    if entry.reason is None and entry.after is None:
+        return ""
+    return entry.reason or ", ".join(
+        f"{it.field} {compact(it.after)}"
+        if it.before is None
+        else f"{it.field} {compact(it.before)} → {compact(it.after)}"
+        for it in entry.changes
+        if not it.is_same
+    )
+
+
+@commands.command("show")
+@watched
+def show(
+    ctx: typer.Context,
+    entry_id: Annotated[int, typer.Argument(metavar="ID")],
+    json: Json = False,
+) -> None:
+    """Show one audit entry with the values before and after the change."""
+    with administer(ctx) as app:
+        found = app.audit.sync.get(entry_id)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    facts(
+        [
+            ("entry", found.id),
+            ("action", found.action),
+            ("object", _object(found)),
+            ("actor", found.actor),
+            ("database login", found.db_user),
+            ("when", times.both(found.at, now)),
+            ("why", found.reason),
+        ]
+    )
+    if found.changes:
+        heading("what changed")
+        rows = [(it.field, _value(it.before), _value(it.after)) for it in found.changes]
+        table(("FIELD", "BEFORE", "AFTER"), rows)
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else compact(value)

@@ -1,0 +1,38 @@
+"""`rota find`: anything by its name or id."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.session import administer
+from rota.cli.terminal.flags import Json
+from rota.cli.terminal.output import print_json, remark, table
+
+_HEADERS = ("KIND", "NAME", "TENANT", "STATE", "OF", "FOUND")
+
+
+def find(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Run ID or key, or part of a name.")],
+    limit: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Maximum results of each kind.")
+    ] = 8,
+    json: Json = False,
+) -> None:
+    """Find runs by ID or key, and schedules, jobs, queues and workers by part of their name."""
+    with administer(ctx) as app:
+        found = app.find.sync.named(text, limit=limit)
+    if json:
+        print_json(found)
+        return
+    if found:
+        table(
+            _HEADERS,
+            [(it.kind, it.name, it.tenant, it.state, it.detail, it.text) for it in found],
+        )
+    else:
+        remark(
+            f"nothing is called {text!r}; `rota runs list --text` looks into payloads and errors"
+        )

@@ -1,0 +1,1 @@
+"""`rota runs`, `bulk`, `views` and `errors`."""

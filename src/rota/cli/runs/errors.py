@@ -1,0 +1,182 @@
+"""`rota errors`: what fails, by kind, and saying that one has seen to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.each import each
+from rota.cli.terminal.flags import Absolute, Json, Reason
+from rota.cli.terminal.names import job_names, one_of
+from rota.cli.terminal.output import amount, block, facts, heading, print_json, remark, table
+from rota.cli.terminal.watch import watched
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.model.error_group import ErrorGroup
+
+commands = typer.Typer(
+    name="errors", help="Errors: failures grouped by cause.", no_args_is_help=True
+)
+
+Group = Annotated[str, typer.Argument(metavar="GROUP")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more error groups.")]
+STANDINGS = ("new", "back", "known", "handled", "quiet")
+ORDERS = ("last", "most", "first")
+HEADERS = ("GROUP", "STANDING", "FAILURES>", "RUNS>", "FIRST", "LAST", "JOB", "ERROR")
+
+
+@commands.command("list")
+@watched
+def list_errors(
+    ctx: typer.Context,
+    standing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STANDING",
+            help=f"Standing: {', '.join(STANDINGS)}; repeat, or use a,b.",
+            autocompletion=one_of(STANDINGS),
+        ),
+    ] = None,
+    job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Text in the type, message or location.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="2h|TIME", help="Errors since this time; counts start there too."),
+    ] = None,
+    system: Annotated[
+        bool, typer.Option("--system", help="Include errors of Rota's own jobs.")
+    ] = False,
+    order: Annotated[
+        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
+    ] = "last",
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List failures grouped by type, location and message, most recent first, with counts for the
+    last day or since a given time.
+    """
+    asked: Any = {
+        "standings": _standings(standing),
+        "job": job,
+        "text": text,
+        "since": values.since(since, "--since"),
+        "system": system,
+        "order": values.choice(order, ORDERS, "--order"),
+    }
+    with administer(ctx) as app:
+        page = app.errors.sync.page(limit=limit, **asked)
+        now = app.clock.sync.now()
+    if json:
+        print_json(page.groups)
+        return
+    if not page.groups:
+        remark("no errors match" if standing or job or text or since else "nothing has failed")
+        return
+    table(HEADERS, [_row(one, now, absolute) for one in page.groups])
+    told = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
+    remark(
+        f"{told}; {amount(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
+    )
+    if page.cursor is not None:
+        remark(f"{limit} shown; for more add --limit")
+
+
+def _standings(given: list[str] | None) -> tuple[str, ...] | None:
+    found = [one for text in given or [] for one in values.names(text) or []]
+    for one in found:
+        values.choice(one, STANDINGS, "--standing")
+    return tuple(found) or None
+
+
+def _row(it: ErrorGroup, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    jobs = it.jobs[0] if len(it.jobs) == 1 else f"{len(it.jobs)} jobs"
+    return (
+        it.id,
+        it.standing,
+        f"{it.recent_failures:,}",
+        f"{it.recent_runs:,}",
+        times.shown(it.first_seen_at, now, is_absolute),
+        times.shown(it.last_seen_at, now, is_absolute),
+        jobs,
+        f"{it.error_type}: {it.error}",
+    )
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
+    """Show one error group: location, first occurrence, frequency, last traceback, and what the
+    affected runs have in common.
+    """
+    with administer(ctx) as app:
+        found = app.errors.sync.get(group)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    it = found.group
+    facts(
+        [
+            ("group", it.id),
+            ("error", f"{it.error_type}: {it.error}"),
+            ("place", f"{it.place}, in {it.function}" if it.place else "in no code of yours"),
+            ("jobs", ", ".join(it.jobs)),
+            ("standing", _standing(it, now)),
+            ("first", times.both(it.first_seen_at, now)),
+            ("last", f"{times.both(it.last_seen_at, now)}, run {it.last_run_id}"),
+            ("failures", f"{it.failures:,}, {it.recent_failures:,} in the last day"),
+            ("failed runs", f"{it.runs:,}, {it.recent_runs:,} in the last day"),
+        ]
+    )
+    for trait in found.traits:
+        if trait.name != "job" or len(trait.shares) > 1:
+            shares = ", ".join(f"{one.value} ({one.runs:,})" for one in trait.shares)
+            facts([(trait.name, f"{shares} of {found.looked_at:,}")])
+    if found.traceback:
+        heading("last traceback")
+        block(found.traceback)
+    remark(f"rota runs list --group {it.id}  shows its runs")
+
+
+def _standing(it: ErrorGroup, now: datetime) -> str:
+    if it.handled_at is None:
+        return it.standing
+    why = f": {it.handled_reason}" if it.handled_reason else ""
+    return f"{it.standing}; handled {times.both(it.handled_at, now)} by {it.handled_by}{why}"
+
+
+@commands.command("handle")
+def handle(ctx: typer.Context, groups: Groups, reason: Reason = None, json: Json = False) -> int:
+    """Mark error groups as handled. They and their runs need no attention until they recur."""
+    return each(ctx, "error", groups, _handling(reason), is_json=json)
+
+
+def _handling(reason: str | None) -> Callable[[App, str], str]:
+    def one(app: App, group: str) -> str:
+        app.errors.by(actor()).sync.handle(group, reason)
+        return "handled"
+
+    return one
+
+
+@commands.command("reopen")
+def reopen(ctx: typer.Context, groups: Groups, reason: Reason = None, json: Json = False) -> int:
+    """Mark handled error groups as unhandled again."""
+    return each(ctx, "error", groups, _reopening(reason), is_json=json)
+
+
+def _reopening(reason: str | None) -> Callable[[App, str], str]:
+    def one(app: App, group: str) -> str:
+        app.errors.by(actor()).sync.reopen(group, reason)
+        return "reopened"
+
+    return one

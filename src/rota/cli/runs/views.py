@@ -1,0 +1,62 @@
+"""`rota views`: filters of the dashboard's list of runs that have a name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times
+from rota.cli.terminal.flags import Absolute, Json, Reason
+from rota.cli.terminal.output import print_json, remark, table, tell
+from rota.cli.terminal.watch import watched
+
+commands = typer.Typer(
+    name="views", help="Views: saved filters for the list of runs.", no_args_is_help=True
+)
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+
+
+@commands.command("list")
+@watched
+def list_views(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
+    """List all saved views by name."""
+    with administer(ctx) as app:
+        found = app.views.sync.list()
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif found:
+        rows = [
+            (one.name, one.query, one.created_by, times.shown(one.created_at, now, absolute))
+            for one in found
+        ]
+        table(("NAME", "FILTER", "BY", "SAVED"), rows)
+    else:
+        remark("no views; the dashboard's list of runs saves them, or `rota views save`")
+
+
+@commands.command("save")
+def save(
+    ctx: typer.Context,
+    name: Name,
+    query: Annotated[
+        str,
+        typer.Argument(metavar="FILTER", help="Filter as in the page URL: state=failed&since=24h."),
+    ],
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Save a filter under a name, replacing any view with that name."""
+    with administer(ctx) as app:
+        app.views.by(actor()).sync.save(name, query, reason)
+    tell(json, f"view {name} is saved", name=name, query=query)
+
+
+@commands.command("delete")
+def delete(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
+    """Delete a saved view. Its runs are not affected."""
+    with administer(ctx) as app:
+        app.views.by(actor()).sync.delete(name, reason)
+    tell(json, f"view {name} is deleted", name=name)

@@ -1,0 +1,106 @@
+"""`rota schedules edits`, `revert` and `manual`: who changed what, who ran it, taking it back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.schedules import times as schedule_times  # noqa: F401  its commands come first
+from rota.cli.schedules.schedules import Name, Tenant, acting, commands
+from rota.cli.session import administer
+from rota.cli.terminal import times
+from rota.cli.terminal.flags import Absolute, Json, Reason, Version
+from rota.cli.terminal.output import compact, print_json, remark, table, tell
+
+if TYPE_CHECKING:
+    from rota.model.schedule_edit import ManualRun, ScheduleEdit
+
+
+@commands.command("edits")
+def edits(
+    ctx: typer.Context,
+    name: Name,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 20,
+    tenant: Tenant = "",
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List changes to a schedule, newest first."""
+    with administer(ctx) as app:
+        app.schedules.sync.get(name, tenant=tenant)
+        found = app.schedules.sync.edits(name, tenant=tenant, limit=limit)
+        now = app.clock.sync.now()
+    if json:
+        print_json(list(found.items))
+        return
+    if not found.items:
+        remark("no edits")
+        return
+    rows = [_row(one, now, absolute) for one in found.items]
+    table(("ENTRY>", "WHEN", "WHO", "WHAT", "CHANGES", "WHY"), rows)
+
+
+def _row(one: ScheduleEdit, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    changes = "; ".join(
+        f"{it.field}: {compact(it.before)} → {compact(it.after)}" for it in one.changes
+    )
+    what = one.action.removeprefix("schedule.")
+    when = times.shown(one.at, now, is_absolute)
+    return one.id, when, one.actor, what, changes, one.reason or ""
+
+
+@commands.command("manual")
+def manual(
+    ctx: typer.Context,
+    name: Name,
+    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 20,
+    tenant: Tenant = "",
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List manual runs and backfills of a schedule, newest first."""
+    with administer(ctx) as app:
+        app.schedules.sync.get(name, tenant=tenant)
+        found = app.schedules.sync.manual(name, tenant=tenant, limit=limit)
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+        return
+    if not found:
+        remark("nobody has run it beside its times")
+        return
+    rows = [
+        (times.shown(it.at, now, absolute), it.actor, _ran(it), it.state or "", it.reason or "")
+        for it in found
+    ]
+    table(("WHEN", "WHO", "WHAT", "STATE", "WHY"), rows)
+
+
+def _ran(it: ManualRun) -> str:
+    if it.from_at is None or it.until_at is None:
+        return f"run {it.run_id}"
+    span = f"{times.absolute(it.from_at)} to {times.absolute(it.until_at)}"
+    return f"backfill of {it.runs} times, {span}"
+
+
+@commands.command("revert")
+def revert(
+    ctx: typer.Context,
+    name: Name,
+    entry: Annotated[
+        int, typer.Argument(metavar="ENTRY", help="Entry number from `rota schedules edits`.")
+    ],
+    version: Version = None,
+    reason: Reason = None,
+    tenant: Tenant = "",
+    json: Json = False,
+) -> None:
+    """Revert one edit of a schedule. The revert is recorded as a new edit."""
+    with administer(ctx) as app:
+        changed = acting(app).revert(name, entry, tenant=tenant, version=version, reason=reason)
+    if json:
+        print_json(changed)
+        return
+    tell(json, f'schedule "{name}" is as it was before edit {entry}')

@@ -1,0 +1,225 @@
+"""How schedules look."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.terminal import times
+from rota.cli.terminal.output import (
+    as_pairs,
+    block,
+    compact,
+    facts,
+    first_line,
+    heading,
+    listed,
+    print_json,
+    remark,
+    table,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from rota.model.occurrence import OccurrenceInfo
+    from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo
+    from rota.timing.preview import Row
+
+# Of a backfill; who wants all of them has a program read them.
+_SHOWN_TIMES = 50
+HEADERS = ("NAME", "STATE", "JOB", "WHEN", "NEXT", "LAST", "RUNS>", "SUCCESS>", "")
+
+
+def print_list(found: list[ScheduleInfo], now: datetime, is_absolute: bool) -> None:
+    rows = [
+        (
+            _name(one), one.state, one.job, one.timing,
+            times.shown(one.next_run_at, now, is_absolute), _last(one, now, is_absolute),
+            one.total_runs or "", _percent(one), _news(one),
+        )
+        for one in found
+    ]  # fmt: skip
+    table(HEADERS, rows)
+
+
+def _name(one: ScheduleInfo) -> str:
+    return f"{one.tenant}/{one.name}" if one.tenant else one.name
+
+
+def _last(one: ScheduleInfo, now: datetime, is_absolute: bool) -> str:
+    if one.last_run_at is None:
+        return ""
+    how = "ok" if one.last_run_success else "failed"
+    return f"{how} {times.shown(one.last_run_at, now, is_absolute)}"
+
+
+def _percent(one: ScheduleInfo) -> str:
+    rate = one.success_rate_percent
+    return "" if rate is None else f"{rate:g} %"
+
+
+def _news(one: ScheduleInfo) -> str:
+    if one.state == "paused":
+        reason = f": {one.pause_reason}" if one.pause_reason else ""
+        return f"by {one.paused_by}{reason}"
+    return first_line(one.error) if one.state == "parked" else one.description
+
+
+def _state_news(one: ScheduleInfo) -> str:
+    if one.state == "pending":
+        return "a worker will work out its next time"
+    return _news(one) if one.state in ("paused", "parked") else ""
+
+
+def print_details(one: ScheduleInfo, now: datetime) -> None:
+    facts([*_identity(one), *_policies(one), *_runs(one), *_standing(one, now)])
+
+
+def _identity(one: ScheduleInfo) -> list[tuple[str, object]]:
+    return [
+        ("schedule", one.name),
+        ("tenant", one.tenant),
+        ("state", ", ".join(part for part in (one.state, _state_news(one)) if part)),
+        ("job", one.job),
+        ("when", one.timing),
+        ("cron", one.cron),
+        ("time zone", one.timezone),
+        ("description", one.description),
+        ("tags", listed(one.tags)),
+        ("metadata", compact(one.metadata) if one.metadata else ""),
+    ]
+
+
+def _entries(found: object) -> list[Any]:
+    return found if isinstance(found, list) else [found]
+
+
+def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
+    catch_up = one.catch_up
+    if one.catch_up == "all":
+        catch_up += f", at most {one.catch_up_limit}"
+    if one.catch_up != "none" and one.catch_up_seconds is not None:
+        catch_up += f", within {times.span(one.catch_up_seconds)}"
+    required = ", ".join(
+        str(it.get("name", compact(it))) + (f" within {times.span(within)}" if within else "")
+        for it in map(as_pairs, _entries(one.requires))
+        for within in [it.get("within_seconds")]
+    )
+    return [
+        ("clock changes", f"gap {one.gap}, fold {one.fold}" if one.cron else ""),
+        ("catch-up", catch_up),
+        ("grace", times.span(one.grace_seconds)),
+        ("overlap", _overlap(one)),
+        ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),
+        ("bursts", "starts on time with any number of others" if one.burst_allowed else ""),
+        ("calendar", f"{one.calendar}, {one.on_closed}" if one.calendar else ""),
+        ("requires", required),
+        ("pause after", f"{one.pause_after_failures} failures" if one.pause_after_failures else ""),
+        ("shadow", "yes: it enqueues nothing" if one.is_shadow else ""),
+        ("at most", f"{one.max_runs} runs" if one.max_runs else ""),
+    ]
+
+
+def _overlap(one: ScheduleInfo) -> str:
+    most = one.max_concurrent_runs
+    return f"{one.overlap} while {most} {'run is' if most == 1 else 'runs are'} unfinished"
+
+
+def _runs(one: ScheduleInfo) -> list[tuple[str, object]]:
+    return [
+        ("payload", compact(one.payload) if one.payload is not None else ""),
+        ("queue", one.queue),
+        ("priority", "" if one.priority is None else str(one.priority)),
+        ("attempts", one.max_attempts),
+        ("timeout", times.span(one.timeout_seconds) if one.timeout_seconds else ""),
+        ("run tags", listed(one.run_tags)),
+        ("run metadata", compact(one.run_metadata) if one.run_metadata else ""),
+    ]
+
+
+def _standing(one: ScheduleInfo, now: datetime) -> list[tuple[str, object]]:
+    edited = f"{times.both(one.updated_at, now)} by {one.updated_by}"
+    took = f"{times.took(one.avg_duration_ms)}, longest {times.took(one.max_duration_ms)}"
+    return [
+        ("paused", times.both(one.paused_at, now)),
+        ("paused until", times.both(one.paused_until, now)),
+        ("next", times.both(one.next_run_at, now)),
+        ("last run", _last(one, now, False)),
+        ("last success", times.both(one.last_success_at, now)),
+        ("runs", f"{one.total_runs}, {_percent(one)} succeeded" if one.total_runs else ""),
+        ("takes", took if one.avg_duration_ms is not None else ""),
+        ("finished", times.both(one.finished_at, now)),
+        ("error", one.error),
+        ("edited", edited if one.updated_by else ""),
+        ("version", one.version),
+    ]  # fmt: skip
+
+
+def print_short_times(coming: list[Row], past: list[OccurrenceInfo], now: datetime) -> None:
+    if coming:
+        heading("next")
+        for row in coming:
+            block(f"{row.local:%a %Y-%m-%d %H:%M:%S %Z}  {row.note}".rstrip())
+    if past:
+        heading("last")
+        print_history(past, now, False)
+
+
+def print_preview(rows: list[Row], timezone_shown: bool) -> None:
+    if not rows:
+        remark("no times")
+        return
+    table(
+        ("UTC", "LOCAL", "YOURS" if not timezone_shown else "VIEWER", "NOTE"),
+        [
+            (
+                f"{row.at:%Y-%m-%d %H:%M:%S}", f"{row.local:%a %Y-%m-%d %H:%M:%S %Z}",
+                f"{row.viewer_local or row.at.astimezone():%a %H:%M %Z}", row.note,
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool) -> None:
+    if not found:
+        remark("no decisions yet")
+        return
+    rows = [
+        (
+            times.absolute(one.nominal_at), one.count, one.decision, one.reason or "",
+            one.run_id or "", one.state or "", times.took(one.duration_ms),
+            times.shown(one.decided_at, now, is_absolute), _occurrence_news(one),
+        )
+        for one in found
+    ]  # fmt: skip
+    headers = ("TIME", "COUNT>", "DECISION", "REASON", "RUN>", "STATE", "TOOK>", "DECIDED", "")
+    table(headers, rows)
+
+
+def _occurrence_news(one: OccurrenceInfo) -> str:
+    remarks = (
+        "moved" if one.is_moved else "",
+        f"through {times.absolute(one.through_at)}" if one.count > 1 else "",
+        f"backfilled by run {one.backfill_run_id}" if one.backfill_run_id else "",
+        first_line(one.error),
+    )
+    return ", ".join(part for part in remarks if part)
+
+
+def print_backfill(done: BackfillInfo) -> None:
+    runs: list[object] = [*done.run_ids] or [""] * len(done.times)
+    if done.times:
+        rows = [(times.absolute(at), run) for at, run in zip(done.times, runs, strict=True)]
+        table(("TIME", "RUN>"), rows[:_SHOWN_TIMES])
+        if len(rows) > _SHOWN_TIMES:
+            remark(f"… and {len(rows) - _SHOWN_TIMES:,} more, up to {rows[-1][0]}; --json has all")
+    out = f", {done.left_out} ran already (--again takes them too)" if done.left_out else ""
+    what = "would be enqueued" if done.is_dry_run else "enqueued"
+    remark(f"{len(done.times):,} runs {what}{out}")
+
+
+def print_templates(found: list[TemplateInfo], is_json: bool) -> None:
+    if is_json:
+        print_json(found)
+        return
+    table(("NAME", "CRON", "DESCRIPTION"), [(it.name, it.cron, it.description) for it in found])

@@ -1,0 +1,1 @@
+"""`rota server` and `dev`."""

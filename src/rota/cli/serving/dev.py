@@ -1,0 +1,121 @@
+"""`rota dev`: everything that an application needs, on one machine, restarted when it changes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.database.psql import conninfo
+from rota.cli.loading import Loaded, load_app, source_roots
+from rota.cli.serving import reload
+from rota.cli.session import closing, session
+from rota.cli.terminal.output import remark
+from rota.cli.workers.worker import AppOption, run_worker
+from rota.model.words import plural
+
+if TYPE_CHECKING:
+    from rota.api.serve import ApiServer
+    from rota.app import App
+    from rota.store.migrate import Migration
+
+
+def dev(
+    ctx: typer.Context,
+    target: Annotated[str | None, typer.Argument(metavar="FILE|MODULE")] = None,
+    app: AppOption = None,
+    is_reloading: Annotated[
+        bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")
+    ] = True,
+) -> int:
+    """Run an application for development: a migrated database (embedded, if none is configured), a
+    worker and the API, restarted when the code changes.
+    """
+    given = target or app or session(ctx).app
+    place = session(ctx).place(given)
+    roots = source_roots(place)
+    if is_reloading:
+        command = [sys.executable, "-P", "-m", "rota", "dev", "--no-reload"]
+        return reload.Reloader([*command, *([given] if given else [])], roots).run()
+    _run(load_app(place), roots)
+    return 0
+
+
+def _run(found: Loaded, roots: list[Path]) -> None:
+    from rota.telemetry.logging import configure
+
+    app = found.app
+    configure(app.config.log_level, tracebacks=True)
+    supervisor = reload.Supervisor.inherited()
+    with closing(app):
+        applied = app.migrate()
+        if supervisor is not None:
+            supervisor.report(app.embedded_home)
+        api, place = _api(app)
+        _print_banner(found, applied, supervisor, roots, place)
+        run_worker(app, app.config, found.reference, api)
+
+
+def _api(app: App) -> tuple[ApiServer | None, str]:
+    """Open, as nobody but this machine can reach it; anywhere else it needs its token."""
+    from rota.api.serve import ApiServer, address, is_loopback, listen_near
+    from rota.web import create_site
+
+    server = app.config.server
+    is_local = is_loopback(server.host)
+    if not is_local and server.token is None:
+        return None, f"off: {server.host} is not loopback, and [server] token is not set"
+    bound = listen_near(server.host, server.port)
+    who = "open: no token is asked for on loopback" if is_local else "with the token"
+    return ApiServer(create_site(app, is_local=is_local), bound), f"{address(bound)}, {who}"
+
+
+def _print_banner(
+    found: Loaded,
+    applied: list[Migration],
+    supervisor: reload.Supervisor | None,
+    roots: list[Path],
+    api: str,
+) -> None:
+    app = found.app
+    jobs = f"{len(app.registry)} job{'' if len(app.registry) == 1 else 's'}"
+    if supervisor is not None and not supervisor.is_first:
+        remark(f"reloaded {found.reference}, {jobs}")
+        return
+    worker = app.config.worker
+    watched = ", ".join(map(str, roots)) if supervisor else ""
+    lines = {
+        "dashboard": api,
+        "application": f"{found.reference}, {jobs}",
+        "database": _database(app, applied),
+        "psql": _psql(app),
+        "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",
+        "reload": f"when a .py file changes in {watched}" if watched else "off",
+        "stop": "Ctrl-C; twice: do not wait for what runs",
+    }
+    remark("rota dev")
+    for name, text in lines.items():
+        remark(f"  {name:<12} {text}")
+
+
+def _database(app: App, applied: list[Migration]) -> str:
+    home = app.embedded_home
+    place = f"embedded Postgres in {_short(home)}" if home else "as configured"
+    schema = f'schema "{app.config.schema}"'
+    done = f", {plural(len(applied), 'migration')} applied" if applied else ""
+    return f"{place}, {schema}{done}"
+
+
+def _psql(app: App) -> str:
+    """A line to copy. The password stays in its file, or with whoever configured it."""
+    password = (
+        f"PGPASSWORD=$(cat {_short(app.embedded_home)}/password) " if app.embedded_home else ""
+    )
+    return f'{password}psql "{conninfo(app)}"'
+
+
+def _short(path: Path | None) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path and path.is_relative_to(here) else path)

@@ -1,0 +1,1 @@
+"""What all commands share: output, times, values, flags."""

@@ -1,0 +1,52 @@
+"""One action on several things: all of them, even if some fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from rota.cli.session import administer
+from rota.cli.terminal.output import print_json, say
+
+if TYPE_CHECKING:
+    from rota.app import App
+
+T = TypeVar("T")
+
+
+def each(
+    ctx: typer.Context,
+    noun: str,
+    things: Sequence[T],
+    action: Callable[[App, T], str],
+    *,
+    is_json: bool = False,
+) -> int:
+    """Says what became of each: what the action answers. With JSON one list of
+    `{noun, is_done, result | error}`. 1 if any failed; a database that is away ends it."""
+    from rota.cli.main import fail
+    from rota.errors import DatabaseError, RotaError, SchemaError
+
+    told: list[dict[str, object]] = []
+    code = 0
+    with administer(ctx) as app:
+        for thing in things:
+            try:
+                result = action(app, thing)
+                told.append({noun: thing, "is_done": True, "result": result})
+                if not is_json:
+                    say(f"{noun} {_shown(thing)} {result}")
+            except (DatabaseError, SchemaError):
+                raise
+            except RotaError as error:
+                code = max(code, fail(error))
+                told.append({noun: thing, "is_done": False, "error": str(error)})
+    if is_json:
+        print_json(told)
+    return code
+
+
+def _shown(thing: object) -> str:
+    return f'"{thing}"' if isinstance(thing, str) else str(thing)

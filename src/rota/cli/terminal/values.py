@@ -1,0 +1,145 @@
+"""Durations, instants, JSON and lists from text. What is wrong fails before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import typer
+
+from rota.cli.terminal import times
+from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
+from rota.model.json_bounds import check_bounds
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+DURATION = "90s, 5m, 2h, 1d"
+
+
+def refuse(option: str, message: str) -> NoReturn:
+    raise typer.BadParameter(message, param_hint=f"'{option}'")
+
+
+def seconds(text: str | None, option: str) -> float | None:
+    """`90s`, `5m`, `1h30m`; a bare number is seconds."""
+    if text is None:
+        return None
+    words = text.strip().lower()
+    if _NUMBER.fullmatch(words):
+        return _in_range(float(words), text, option)
+    parts = _PART.findall(words)
+    if not parts or "".join(number + unit for number, unit in parts) != words:
+        refuse(option, f"{text!r} is no duration; write {DURATION}")
+    return _in_range(sum(float(number) * _UNITS[unit] for number, unit in parts), text, option)
+
+
+def _in_range(found: float, text: str, option: str) -> float:
+    if found > LONGEST_SECONDS:
+        refuse(option, f"{text!r} is more than 100 years")
+    return found
+
+
+def key_keep(text: str | None) -> float | Literal["forever"] | None:
+    return "forever" if text == "forever" else seconds(text, "--key-keep")
+
+
+def instant(text: str | None, option: str) -> datetime | None:
+    """ISO 8601; without a zone it is the viewer's own."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or 2026-01-31T14:30:00Z")
+    try:
+        at = found if found.tzinfo is not None else times.local(found)
+    except OverflowError:
+        at = None
+    if at is None or not is_instant(at):
+        refuse(option, f"{text!r} is not in {SUPPORTED}")
+    return at
+
+
+def since(text: str | None, option: str) -> datetime | timedelta | None:
+    """A duration back from now, or an instant."""
+    if text is None:
+        return None
+    if _PART.match(text.strip().lower()) and "-" not in text:
+        return timedelta(seconds=seconds(text, option) or 0)
+    try:
+        return instant(text, option)
+    except typer.BadParameter:
+        refuse(option, f"{text!r} is neither a duration ({DURATION}) nor a time (2026-01-31T14:30)")
+
+
+def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
+    """One of these words, or none."""
+    if text is not None and text not in allowed:
+        refuse(option, f"{text!r} is no {option.lstrip('-')}; there are {', '.join(allowed)}")
+    return text
+
+
+def number_or_none(text: str | None, option: str) -> int | None:
+    if text == "none":
+        return None
+    try:
+        return int(str(text).replace("_", "").replace(",", ""))
+    except ValueError:
+        refuse(option, f"{text!r} is neither a whole number nor none")
+
+
+def boolean(text: str | None, option: str) -> bool | None:
+    return None if text is None else bool(choice(text, ("true", "false"), option) == "true")
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
+    """`key:value`, each."""
+    found = [text.partition(":") for text in given or []]
+    for key, colon, _ in found:
+        if not key or not colon:
+            refuse(option, f"{key!r} is no pair; write team:billing")
+    return {key: value for key, _, value in found} or None
+
+
+def names(text: str | None) -> list[str] | None:
+    """`a,b`"""
+    if text is None:
+        return None
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def payload(text: str | None, option: str) -> dict[str, Any] | None:
+    """A JSON object: the text itself, `@file`, or `-` for standard input."""
+    if text is None:
+        return None
+    try:
+        raw = _read(text, option)
+        check_bounds(raw.encode())
+        value = json.loads(raw)
+    except ValueError as error:
+        refuse(option, f"not JSON: {error}")
+    if not isinstance(value, dict):
+        refuse(
+            option, f'a payload is a JSON object of arguments, like {{"user_id": 7}}, not {value!r}'
+        )
+    return value
+
+
+def backoff(text: str | None) -> Any:
+    if text is None or not text.strip().startswith(("{", "@", "-")):
+        return text
+    return payload(text, "--backoff")
+
+
+def _read(text: str, option: str) -> str:
+    try:
+        if text == "-":
+            return sys.stdin.read()
+        return Path(text[1:]).read_text("utf-8") if text.startswith("@") else text
+    except OSError as error:
+        refuse(option, f"cannot read {text[1:]}: {error.strerror}")

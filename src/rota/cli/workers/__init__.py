@@ -1,0 +1,1 @@
+"""`rota worker` and `workers`."""

@@ -1,0 +1,221 @@
+"""`rota workers`: who runs jobs, and who shall claim no more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.session import actor, administer
+from rota.cli.terminal import times, values
+from rota.cli.terminal.each import each
+from rota.cli.terminal.flags import Absolute, Json, Oldest, Reason
+from rota.cli.terminal.output import amount, facts, heading, listed, print_json, remark, table
+from rota.cli.terminal.watch import watched
+
+if TYPE_CHECKING:
+    from rota.app import App
+    from rota.model.worker import WorkerInfo
+
+commands = typer.Typer(
+    name="workers", help="Workers: processes that run jobs.", no_args_is_help=True
+)
+
+Id = Annotated[int, typer.Argument(metavar="ID")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more worker IDs.")]
+STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone")
+HEADERS = (
+    "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
+    "HEARTBEAT", "STARTED", "JOBS>", "",
+)  # fmt: skip
+
+
+@commands.command("list")
+@watched
+def list_workers(
+    ctx: typer.Context,
+    include_gone: Annotated[
+        bool, typer.Option("--all", help="Include workers that shut down cleanly.")
+    ] = False,
+    wanted: Annotated[
+        str | None, typer.Option("--state", metavar="STATE", help=f"State: {', '.join(STATES)}.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    oldest: Oldest = False,
+    absolute: Absolute = False,
+    json: Json = False,
+) -> None:
+    """List live, draining, stopping and lost workers, newest first."""
+    with administer(ctx) as app:
+        found = app.workers.sync.list(
+            include_gone=include_gone,
+            status=values.choice(wanted, STATES, "--state"),
+            host=host,
+            order="oldest" if oldest else "newest",
+        )
+        now = app.clock.sync.now()
+    if json:
+        print_json(found)
+    elif found:
+        table(HEADERS, [_row(worker, now, absolute) for worker in found])
+        slots = sum(one.concurrency for one in found if one.status == "live")
+        running = sum(one.running for one in found)
+        told = (amount(len(found), "worker"), amount(running, "run"), amount(slots, "slot"))
+        remark("{}, {} running, {} to claim for".format(*told))
+    else:
+        remark("no workers match" if wanted or host else "no workers; `rota worker` starts one")
+
+
+def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
+    beat = f"{times.span(worker.heartbeat_seconds)} ago"
+    return (
+        worker.id, worker.status, worker.host, worker.pid, listed(worker.queues) or "all",
+        f"{worker.running}/{worker.concurrency}", memory(worker), processor(worker),
+        times.absolute(worker.heartbeat_at) if is_absolute else beat,
+        times.shown(worker.started_at, now, is_absolute), len(worker.jobs), news(worker),
+    )  # fmt: skip
+
+
+def memory(worker: WorkerInfo) -> str:
+    """In megabytes, as it was at the last heartbeat."""
+    return "" if worker.memory_bytes is None else f"{worker.memory_bytes / 1e6:,.0f} MB"
+
+
+def processor(worker: WorkerInfo) -> str:
+    """Of one core, between the last two heartbeats."""
+    return "" if worker.cpu_cores is None else f"{worker.cpu_cores:.0%}"
+
+
+def news(worker: WorkerInfo) -> str:
+    """What one has to know of it beside its state."""
+    if worker.status == "silent":
+        return "lease ran out; no other worker is there to rescue its runs"
+    if worker.status == "stuck":
+        return "its event loop stands still"
+    if worker.status == "failing":
+        return f"live but failing: {worker.trouble}"
+    if worker.status == "asleep":
+        return f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to {worker.pid} wakes it"
+    told = [_draining(worker)] if worker.is_draining else []
+    if worker.isolating_run is not None:
+        told.append(f"isolating run {worker.isolating_run}")
+    if worker.claimed and not worker.is_draining:
+        told.append(f"{worker.claimed} more claimed")
+    if worker.is_polling:
+        told.append("polls: it has no session to hear calls in")
+    return "; ".join(told)
+
+
+def _draining(worker: WorkerInfo) -> str:
+    then = "then stops" if worker.is_to_stop else "then waits"
+    then = "stops at once" if worker.is_to_hurry else then
+    heard = then if worker.drain_seen_at else "has not heard it yet"
+    reason = f": {worker.drain_reason}" if worker.drain_reason else ""
+    return f"{heard}; by {worker.drain_requested_by}{reason}"
+
+
+@commands.command("show")
+@watched
+def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
+    """Show one worker: host, queues, running attempts and pending instructions."""
+    with administer(ctx) as app:
+        found = app.workers.sync.get(worker_id)
+        running = app.workers.sync.running(worker_id)
+        now = app.clock.sync.now()
+    if json:
+        print_json({**asdict(found), "runs": running})
+        return
+    facts(_facts(found, now))
+    if running:
+        heading("runs")
+        rows = [
+            (it.id, it.job, it.queue, it.attempt, times.ago(it.started_at, now)) for it in running
+        ]
+        table(("RUN>", "JOB", "QUEUE", "ATTEMPT>", "STARTED"), rows)
+
+
+def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
+    beat = f"{times.absolute(worker.heartbeat_at)} ({times.span(worker.heartbeat_seconds)} ago)"
+    told = news(worker)
+    return [
+        ("worker", worker.id),
+        ("state", f"{worker.status}, {told}" if told else worker.status),
+        ("host", worker.host),
+        ("pid", worker.pid),
+        ("release", worker.version),
+        ("application", worker.application),
+        ("queues", listed(worker.queues) or "all"),
+        ("running", f"{worker.running} of {worker.concurrency} slots"),
+        ("memory", memory(worker)),
+        ("processor", _used(worker)),
+        ("heartbeat", beat),
+        ("lease", times.span(worker.lease_seconds)),
+        ("claimed", times.both(worker.claimed_at, now)),
+        ("finished", times.both(worker.finished_at, now)),
+        ("errors in a row", worker.errors or None),
+        ("started", times.both(worker.started_at, now)),
+        ("draining since", times.both(worker.drain_requested_at, now)),
+        ("ended", times.both(worker.ended_at, now)),
+        ("jobs", listed(worker.jobs)),
+    ]
+
+
+def _used(worker: WorkerInfo) -> str:
+    if worker.cpu_seconds is None:
+        return ""
+    now = f"{processor(worker)} of a core, " if worker.cpu_cores is not None else ""
+    return f"{now}{times.span(worker.cpu_seconds)} in all"
+
+
+@commands.command("drain")
+def drain(
+    ctx: typer.Context,
+    ids: Ids,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop the worker once its running attempts finish.")
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> int:
+    """Drain workers: claim nothing more and finish running attempts, however long they take."""
+    word = "drains, then stops" if stop else "drains"
+
+    def one(app: App, worker_id: int) -> str:
+        app.workers.by(actor()).sync.drain(worker_id, reason, stop=stop)
+        return word
+
+    return each(ctx, "worker", ids, one, is_json=json)
+
+
+@commands.command("stop")
+def stop(
+    ctx: typer.Context,
+    ids: Ids,
+    at_once: Annotated[
+        bool,
+        typer.Option("--now", help="Interrupt attempts that outlast the shutdown timeout."),
+    ] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> int:
+    """Stop workers after their running attempts finish, or now."""
+    word = "stops" if at_once else "drains, then stops"
+
+    def one(app: App, worker_id: int) -> str:
+        app.workers.by(actor()).sync.stop(worker_id, reason, at_once=at_once)
+        return word
+
+    return each(ctx, "worker", ids, one, is_json=json)
+
+
+@commands.command("resume")
+def resume(ctx: typer.Context, ids: Ids, reason: Reason = None, json: Json = False) -> int:
+    """Resume draining workers."""
+
+    def one(app: App, worker_id: int) -> str:
+        app.workers.by(actor()).sync.resume(worker_id, reason)
+        return "claims again"
+
+    return each(ctx, "worker", ids, one, is_json=json)

@@ -1,0 +1,1 @@
+"""Log lines: searched, followed, counted."""

@@ -1,0 +1,230 @@
+"""The connection over which a worker ends attempts and claims runs.
+
+Ends and the next claim go out in one pipeline: one round trip, one transaction, ends first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Buffer, Loader
+from psycopg.pq import Format
+
+from rota.model.outcome import Again, Ended
+from rota.model.run import Claim
+from rota.store.errors import is_missing_partition, translate_foreign
+from rota.store.pipeline.claims import ClaimRequest, ReadyClaim, Turn
+from rota.store.pipeline.ends import Ends, again_columns, array, ended_columns
+from rota.store.pipeline.prepared import Early, Prepared, Question, fetch_all
+from rota.store.sessions.connection import AsyncConn, break_off
+from rota.store.sessions.pool import Database
+
+_CLOSE_SECONDS = 2.0
+_ANSWER_SECONDS = 30.0
+
+
+class _RawJson(Loader):
+    """Leaves JSON as bytes: what is done with it is the job's business, often nothing."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        return bytes(data)[1:]
+
+
+class Feed:
+    """Ends and claims of one worker identity, over one connection."""
+
+    def __init__(
+        self, database: Database, worker: int, jobs: Sequence[str] = (), name: str = "rota worker"
+    ) -> None:
+        self._database = database
+        self._worker = worker
+        self._name = f"{name} {worker}"
+        self.set_jobs(jobs)
+        self._conn: AsyncConn | None = None
+        self._is_over = False
+        self.refused = 0  # of the last exchange: ends that were not accepted
+        # A pipeline takes the whole connection: one caller at a time.
+        self._turn = Turn()
+        get = database.statements.get
+        self._claim = Prepared("claim", get("runs/claim"))
+        self._finish = Prepared("finish", get("runs/finish"))
+        self._finish_span = Prepared("finish_span", get("runs/finish_span"))
+        self._end = Prepared("end", get("runs/end"))
+        self._requeue = Prepared("requeue", get("runs/requeue"))
+
+    async def open(self) -> None:
+        """Before others take what the server has left: without this connection nothing runs."""
+        async with self._turn:
+            await self._connection()
+
+    async def _connection(self) -> AsyncConn:
+        if self._is_over:
+            raise psycopg.InterfaceError("the worker's identity is over")
+        if self._conn is None or self._conn.closed:
+            conn = await self._database.connect(self._name, _ANSWER_SECONDS)
+            conn.adapters.register_loader("jsonb", _RawJson)
+            self._conn = conn
+        return self._conn
+
+    def set_jobs(self, jobs: Sequence[str]) -> None:
+        """What the next claims may bring."""
+        self._jobs = list(jobs)
+        self._jobs_text = _texts(jobs)
+
+    async def close(self) -> None:
+        """After whoever uses it: a connection closed in the middle of a statement has crashed the
+        driver. Whoever still waits then is told that it is gone, and closes it."""
+        conn, self._conn = self._conn, None
+        if conn is None:
+            return
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS), self._turn:
+                    await conn.close()
+            finally:
+                break_off(conn)
+
+    async def end(self) -> None:
+        """Close it for good: nobody shall open it again after the identity that it serves."""
+        self._is_over = True
+        await self.close()
+
+    async def exchange(
+        self, ends: Ends, request: ClaimRequest | None, early: Early[Claim] | None = None
+    ) -> tuple[bool, list[Claim] | None]:
+        """Write the ends, claim what is asked for. Returns whether every end was accepted, and
+        the claimed runs; None where nothing of the request was carried out. A claim without ends
+        tells `early` of its runs."""
+        async with self._turn:
+            conn = await self._connection()
+            with translate_foreign():
+                try:
+                    return await self._send(conn, ends, request, early)
+                except errors.CheckViolation as error:
+                    if not is_missing_partition(error):
+                        raise
+                    await conn.execute(self._database.statements.get("upkeep/partitions"))
+                    return await self._send(conn, ends, request, early)
+                except errors.LockNotAvailable:
+                    await self._send_unlocked(conn, ends)
+                    return False, None
+
+    async def write_unlocked(self, ends: Ends) -> None:
+        """Those whose rows nobody holds; `still_owned` says which were left out."""
+        async with self._turn:
+            conn = await self._connection()
+            with translate_foreign():
+                await self._send_unlocked(conn, ends)
+
+    def ready(self, request: ClaimRequest) -> ReadyClaim | None:
+        """A claim without ends that has only to be sent; None before the first one."""
+        conn = self._conn
+        if conn is None or not self._claim.is_known_to(conn):
+            return None
+        return ReadyClaim(request, conn, self._turn, self._asking(request))
+
+    async def _send(
+        self,
+        conn: AsyncConn,
+        ends: Ends,
+        request: ClaimRequest | None,
+        early: Early[Claim] | None,
+    ) -> tuple[bool, list[Claim]]:
+        writing = self._writing(ends)
+        asking = [self._asking(request)] if request else []
+        answers = await fetch_all(conn, [*writing, *asking], None if writing else early)
+        accepted = sum(rows[0][0] for rows in answers[: len(writing)])
+        self.refused = len(ends) - accepted
+        return accepted == len(ends), answers[-1] if asking else []
+
+    def _writing(self, ends: Ends) -> list[Question[Any]]:
+        questions: list[Question[Any]] = []
+        if (span := ends.span()) is not None:
+            questions.append(self._finish_span.question({"worker": self._worker} | span, tuple))
+        elif ends.ids:
+            has_results = any(result is not None for result in ends.results)
+            params = {
+                "worker": self._worker,
+                "ids": array(ends.ids),
+                "attempts": array(ends.attempts),
+                "durations": array(ends.durations),
+                "results": ends.results if has_results else None,
+            }
+            questions.append(self._finish.question(params, tuple))
+        over = [one for one in ends.others if isinstance(one[3], Ended)]
+        if over:
+            questions.append(self._end.question(ended_columns(self._worker, over), tuple))
+        again = [one for one in ends.others if isinstance(one[3], Again)]
+        if again:
+            questions.append(self._requeue.question(again_columns(self._worker, again), tuple))
+        return questions
+
+    def _asking(self, request: ClaimRequest) -> Question[Claim]:
+        return self._claim.question(self._asked(request), Claim._make)
+
+    def _asked(self, request: ClaimRequest) -> dict[str, Any]:
+        return {
+            "worker": self._worker,
+            "limit": request.limit,
+            "queues": _texts(request.queues),
+            "quota": request.quota,
+            "jobs": self._jobs_text,
+            "hints": array(request.hints),
+            "batch": request.batch,
+            "start_batch": request.start_batch,
+        }
+
+    async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:
+        """Somebody's open transaction holds a row of the batch: write the others."""
+        self.refused = 0
+        async with conn.transaction():
+            cursor = await conn.execute(
+                self._database.statements.get("runs/lock"), {"ids": ends.all_ids()}
+            )
+            free = {row[0] for row in await cursor.fetchall()}
+            part = self._writing(ends.only(free))
+            if part:
+                await fetch_all(conn, part)
+
+    async def still_owned(self, ids: Sequence[int]) -> set[int]:
+        """Of runs whose end was sent: those it was not written for, though they are ours."""
+        return {row[0] for row in await self.run("runs/owned", ids=list(ids))}
+
+    async def claim_suspect(self, queues: Sequence[str], inline: Sequence[str]) -> list[Claim]:
+        """Over a pooled connection: it is asked every second, and a run that comes just then must
+        not wait for that."""
+        sql = self._database.statements.get("runs/claim_suspect")
+        params = {
+            "worker": self._worker,
+            "queues": list(queues),
+            "jobs": self._jobs,
+            "inline": list(inline),
+        }
+        async with self._database.connection() as conn:
+            cursor = conn.cursor(binary=True)
+            cursor.adapters.register_loader("jsonb", _RawJson)
+            with translate_foreign():
+                await cursor.execute(sql, params)
+                return [Claim._make(row) for row in await cursor.fetchall()]
+
+    async def run(self, statement: str, **params: Any) -> list[Any]:
+        """Another statement about this worker, on the same connection."""
+        sql = self._database.statements.get(statement)
+        async with self._turn:
+            conn = await self._connection()
+            with translate_foreign():
+                cursor = await conn.execute(sql, {"worker": self._worker, **params})
+                return await cursor.fetchall() if cursor.description else []
+
+
+def _texts(names: Sequence[str]) -> str:
+    """The same for names, which may hold anything."""
+    quoted = [name.replace("\\", r"\\").replace('"', r"\"") for name in names]
+    return "{" + ",".join([f'"{name}"' for name in quoted]) + "}"

@@ -1,0 +1,1 @@
+"""Reads over everything: overview, statistics, search, why."""

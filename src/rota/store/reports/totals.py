@@ -1,0 +1,74 @@
+"""Reading totals for metrics and for the live stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rota.model.figures import (
+    AttemptFigure,
+    CapFigure,
+    Changes,
+    Count,
+    Deed,
+    Figures,
+    Health,
+    LimitFigure,
+    TenantFigure,
+)
+from rota.model.histogram import unpack
+from rota.model.stats import QueueDepth
+from rota.store.plans import Ask, Plan
+from rota.store.reports.stats import read_depths
+
+# So many pairs of job and queue have series of their own; an application has far fewer, unless
+# names are made from data, which must not fill the memory of whoever collects the metrics.
+MOST_SERIES = 200
+MOST_LIMITS = 100
+_ALL = {"job": None, "queue": None}
+
+
+def read_figures(most_tenants: int) -> Plan[Figures]:
+    depths = yield from read_depths(_ALL)
+    attempts = yield Ask("figures/attempts", {"most": MOST_SERIES})
+    counts = yield Ask("figures/counts", {})
+    health = yield Ask("figures/health", {})
+    limits = yield Ask("figures/limits", {"most": MOST_LIMITS})
+    caps = yield Ask("figures/caps", {"most": MOST_LIMITS})
+    tenants = (yield Ask("figures/tenants", {"most": most_tenants})) if most_tenants else []
+    (paused,) = yield Ask("figures/paused_tenants", {})
+    return Figures(
+        tenants=[TenantFigure(**row) for row in tenants],
+        tenants_paused=paused["paused"],
+        depths=depths.queues,
+        attempts=[_attempts(**row) for row in attempts],
+        counts=[Count(**row) for row in counts],
+        health=Health(**health[0], counted_seconds=depths.age),
+        limits=[LimitFigure(**row) for row in limits],
+        caps=[CapFigure(**row) for row in caps],
+    )
+
+
+def _attempts(*, histogram: bytes, **row: Any) -> AttemptFigure:
+    return AttemptFigure(buckets=unpack(histogram), **row)
+
+
+def read_changes(
+    after_audit: int | None, depths: Mapping[str, QueueDepth] | None = None
+) -> Plan[Changes]:
+    """`depths` are those that were counted before, and will do."""
+    attempts = yield Ask("figures/totals", {})
+    counts = yield Ask("figures/counts", {})
+    if depths is None:
+        depths = {it.queue: it for it in (yield from read_depths(_ALL)).queues}
+    workers = yield Ask("figures/workers", {})
+    deeds = yield Ask("figures/audit", {"after": after_audit})
+    return Changes(
+        attempts={(row["job"], row["queue"], row["outcome"]): row["attempts"] for row in attempts},
+        counts={
+            (row["name"], tuple(sorted(row["labels"].items()))): row["amount"] for row in counts
+        },
+        depths=dict(depths),
+        workers={row["id"]: (row["name"], row["state"]) for row in workers},
+        deeds=[Deed(**row) for row in deeds],
+    )

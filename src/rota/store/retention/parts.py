@@ -1,0 +1,94 @@
+"""Partitions of the history, and how they leave it.
+
+`DETACH … CONCURRENTLY` takes no lock that a finish feels, but it waits for every reader of the
+table; so it is given some time, and what was begun then is finished by the next pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rota.model.retention import RetentionItem
+from rota.store.plans import Ask
+from rota.store.steps import Refused, Steps, Write
+
+if TYPE_CHECKING:
+    from rota.store.retention.retention import Pass
+
+BATCH = 1000
+PATIENCE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partition, and the statements about it, composed by the database."""
+
+    parent: str
+    partition: str
+    relation: int
+    from_at: datetime
+    to_at: datetime
+    state: str
+    estimated_rows: int
+    bytes: int
+    detach: str
+    finalize: str
+    remove: str
+    has_rows: str
+
+
+def note_parts() -> Steps[list[Part]]:
+    rows = yield Ask("retention/parts", {})
+    return [Part(**row) for row in rows]
+
+
+class Drops:
+    """Takes partitions out of the history."""
+
+    def __init__(self, work: Pass) -> None:
+        self._work = work
+
+    def drop(self, part: Part, *, with_logs: bool = False) -> Steps[None]:
+        item = RetentionItem(
+            "drop", part.parent, part.estimated_rows, part.partition, until=part.to_at,
+            bytes=part.bytes,
+        )  # fmt: skip
+        self._work.dropped.append(part.relation)
+        if not self._work.dry_run:
+            try:
+                yield from self._detach(part)
+                if part.parent.startswith("ended_runs_"):
+                    yield from self._remove_traces(part, with_logs)
+                yield Write(part.remove)
+            except Refused as error:
+                item = replace(item, note=f"left for the next pass: {error}")
+            self._work.on_progress(item.rows)
+        self._work.items.append(item)
+
+    def drop_if_empty(self, part: Part) -> Steps[None]:
+        """Attempts go with their runs; what is left of their table then is a shell."""
+        if part.to_at > self._work.now:
+            return
+        (row,) = yield Write(part.has_rows)
+        if not row["is_so"]:
+            yield from self.drop(part)
+
+    def _detach(self, part: Part) -> Steps[None]:
+        if part.state == "detached":
+            return
+        yield Write(part.finalize if part.state == "detaching" else part.detach, PATIENCE_SECONDS)
+
+    def _remove_traces(self, part: Part, with_logs: bool) -> Steps[None]:
+        last: int | None = 0
+        while last is not None:
+            params = {
+                "partition": part.partition,
+                "after_id": last,
+                "with_logs": with_logs,
+                "limit": BATCH,
+            }
+            (row,) = yield from self._work.portion(Ask("retention/prune_traces", params))
+            last = row["last_id"]
+            self._work.on_progress(row["removed"])

@@ -1,0 +1,1 @@
+"""Runs: read, listed, acted on one by one and in bulk."""

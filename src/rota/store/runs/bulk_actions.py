@@ -1,0 +1,69 @@
+"""Actions on all runs of a filter: starting, steering, reading. The work is in bulk_work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rota.errors import BulkActionNotFound
+from rota.model.bulk import Action
+from rota.model.bulk_action import BulkAction
+from rota.model.page import Page
+from rota.model.run_filter import RunFilter
+from rota.store.pages import read_page
+from rota.store.plans import Ask, Plan
+from rota.store.runs.lists import absolute
+
+
+def start(
+    verb: Action,
+    wanted: RunFilter,
+    *,
+    payload: str | None,
+    delay: float | None,
+    limit: int | None,
+    rate: float | None,
+    reason: str | None,
+    actor: str | None,
+) -> Plan[BulkAction]:
+    wanted = yield from absolute(wanted)
+    params = {
+        "verb": verb,
+        "filter": json.dumps(wanted.as_json()),
+        "payload": payload,
+        "delay": delay,
+        "most": limit,
+        "rate": rate,
+        "reason": reason,
+        "actor": actor,
+    }
+    (made,) = yield Ask("bulk/start", params)
+    return (yield from find(made["id"]))
+
+
+def find(action_id: int) -> Plan[BulkAction]:
+    found = yield from page(action_id)
+    if not found.items:
+        raise BulkActionNotFound(f"there is no bulk action {action_id}")
+    return found.items[0]
+
+
+def page(
+    action_id: int | None = None,
+    *,
+    state: str | None = None,
+    is_open: bool | None = None,
+    cursor: Sequence[Any] | None = None,
+    limit: int = 50,
+) -> Plan[Page[BulkAction]]:
+    params = {"id": action_id, "state": state, "open": is_open}
+    return read_page("bulk/list", params, BulkAction, order="newest", cursor=cursor, limit=limit)
+
+
+def steer(
+    verb: str, action_id: int, *, reason: str | None, actor: str | None, **more: Any
+) -> Plan[BulkAction]:
+    """Pause, resume, stop or throttle it."""
+    yield Ask(f"bulk/{verb}", {"id": action_id, "reason": reason, "actor": actor} | more)
+    return (yield from find(action_id))

@@ -1,0 +1,1 @@
+"""Schedules, their next times and the calendars that they share."""

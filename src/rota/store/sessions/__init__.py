@@ -1,0 +1,1 @@
+"""Sessions with the server: opened, pooled, lent, and what is said when there are none."""

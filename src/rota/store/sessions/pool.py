@@ -1,0 +1,337 @@
+"""The database as the rest of Rota sees it: one object, opened on first use.
+
+Nothing here starts before somebody asks for a connection: importing an application, making an
+`App` and declaring jobs touch no server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import psycopg
+
+from rota.store.errors import translate
+from rota.store.plans import Plan
+from rota.store.rows import NOT_READ, Row, named_row, read_again
+from rota.store.sessions.connection import ANSWER_SECONDS, AsyncConn, AsyncLink, Conn, Link
+from rota.store.sessions.lending import AsyncPool, SyncPool
+from rota.store.sessions.opening import AsyncSession, Session, own
+from rota.store.sessions.outage import Outage, is_unwritable
+from rota.store.sessions.poolers import check_settings, shares_sessions
+from rota.store.sessions.refusals import code_of
+from rota.store.statements import Statements
+
+__all__ = ["AsyncConn", "Conn", "Database"]
+
+T = TypeVar("T")
+# Between two questions why a server that does not answer refuses connections.
+_ASK_SECONDS = 30.0
+
+
+class Database:
+    """Pools for async and sync callers, and connections of one's own for the runtime.
+
+    `prepare` answers the URL; it may start a server and migrate it. `on_open` gets a connection
+    once, before anybody else does. Both are called once in the life of this object. `revive` is
+    called when nobody answers: it may start the server again and answer its URL. `direct_url` is
+    the same database past a pooler, for what needs a session of its own. `given_url`: the URL that
+    `prepare` will use, where it is known before.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: str,
+        prepare: Callable[[], str],
+        on_open: Callable[[Conn], None],
+        direct_url: str | None = None,
+        given_url: str | None = None,
+        revive: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.statements = Statements(schema)
+        self.schema = schema
+        self._prepare = prepare
+        self._on_open = on_open
+        self._revive = revive
+        self._direct_url = direct_url
+        self._given_url = given_url
+        self._is_pooled = False
+        self.outage = Outage()
+        self._url: str | None = None
+        self._opening = threading.Lock()
+        self._pool: AsyncPool | None = None
+        self._pool_loop: asyncio.AbstractEventLoop | None = None
+        self._sync_pool: SyncPool | None = None
+        self._is_sparing = False
+        self._ask_again_at = 0.0
+        # Told whenever this process uses the database: somebody may sleep until then.
+        self.on_use: Callable[[], None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._url is not None
+
+    @property
+    def url(self) -> str:
+        """Where the database is; opens it where that has not happened yet."""
+        return self.open_sync()
+
+    @property
+    def session_url(self) -> str:
+        """The same for what leaves something in its session."""
+        return self._direct_url or self.url
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether a session of one's own can be had: to listen, to set something. Known once the
+        database is open; what needs one connects with `session=True`."""
+        return not self._is_pooled or self._direct_url is not None
+
+    async def open(self) -> str:
+        if self._url is not None:
+            return self._url
+        return await asyncio.to_thread(self.open_sync)
+
+    def open_sync(self) -> str:
+        with self._opening:
+            if self._url is None:
+                with translate():
+                    try:
+                        url = self._prepare()
+                    except psycopg.OperationalError as error:
+                        if self._given_url is not None:
+                            self._find_cause(error, self._given_url)
+                        raise
+                    with Session.connect(url, **own("rota")) as conn:
+                        self._is_pooled = shares_sessions(
+                            conn, lambda: Session.connect(url, **own("rota"))
+                        )
+                        if self._is_pooled:
+                            check_settings(conn)
+                        self._on_open(conn)
+                self._url = url
+            return self._url
+
+    def spare(self) -> None:
+        """From now on get along with as few connections as possible: a worker has many loops."""
+        self._is_sparing = True
+        if self._pool is not None:
+            self._pool.is_sparing = True
+
+    def rest(self) -> None:
+        """Keep no connection that nobody uses."""
+        if self._pool is not None:
+            self._pool.clear()
+        with self._opening:
+            if self._sync_pool is not None:
+                self._sync_pool.clear()
+
+    def used(self) -> None:
+        if self.on_use is not None:
+            self.on_use()
+
+    def connection(self, *, is_hurried: bool = True) -> _Lent:
+        """A pooled connection in autocommit mode; one for which nobody waits is not hurried."""
+        return _Lent(self, is_hurried)
+
+    def connection_sync(self) -> _LentSync:
+        return _LentSync(self)
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Carry out a plan in one transaction."""
+        with translate():
+            async with self.connection() as conn, conn.transaction():
+                return await self._drive(conn, plan)
+
+    def run_sync(self, plan: Plan[T]) -> T:
+        with translate(), self.connection_sync() as conn, conn.transaction():
+            return self._drive_sync(conn, plan)
+
+    def run_on(self, conn: Conn, plan: Plan[T]) -> T:
+        """The same on a connection that the caller has, for use while the database is opened."""
+        with conn.transaction():
+            return self._drive_sync(conn, plan)
+
+    async def _drive(self, conn: AsyncConn, plan: Plan[T]) -> T:
+        try:
+            ask = next(plan)
+            while True:
+                cursor = conn.cursor(row_factory=named_row)
+                sql = self.statements.get(ask.statement)
+                executing = cursor.execute(sql, ask.params, binary=ask.is_large)
+                await (_beside(executing, ask.meanwhile) if ask.meanwhile else executing)
+                ask = plan.send(await _rows(cursor) if cursor.description else [])
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    def _drive_sync(self, conn: Conn, plan: Plan[T]) -> T:
+        try:
+            ask = next(plan)
+            while True:
+                cursor = conn.cursor(row_factory=named_row)
+                sql = self.statements.get(ask.statement)
+                cursor.execute(sql, ask.params, binary=ask.is_large)
+                ask = plan.send(_rows_sync(cursor) if cursor.description else [])
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    async def connect(
+        self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
+    ) -> AsyncLink:
+        """A connection of one's own, outside the pool, on which no answer takes longer. `session`:
+        past the pooler, if there is a way."""
+        url = await self.open()
+        direct = self._direct_url if session else None
+        try:
+            conn = await AsyncSession.connect(direct or url, **own(name))
+        except psycopg.OperationalError as error:
+            again = await asyncio.to_thread(self._start_again, error, direct or url)
+            conn = await AsyncSession.connect(again, **own(name))
+        conn.answer_seconds = answer_seconds
+        conn.keeps_session = direct is not None or not self._is_pooled
+        self.outage.over()
+        return conn
+
+    def connect_sync(
+        self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
+    ) -> Link:
+        url = self.url
+        direct = self._direct_url if session else None
+        try:
+            conn = Session.connect(direct or url, **own(name))
+        except psycopg.OperationalError as error:
+            conn = Session.connect(self._start_again(error, direct or url), **own(name))
+        conn.answer_seconds = answer_seconds
+        conn.keeps_session = direct is not None or not self._is_pooled
+        self.outage.over()
+        return conn
+
+    def _find_cause(self, error: psycopg.OperationalError, url: str) -> None:
+        """A refused connection has no code: find it out, but not again and again."""
+        if error.sqlstate is None:
+            may_ask = time.monotonic() >= self._ask_again_at
+            error.sqlstate = code_of(error, url if may_ask else None)
+            if may_ask and error.sqlstate is None:
+                self._ask_again_at = time.monotonic() + _ASK_SECONDS
+
+    def _start_again(self, error: psycopg.OperationalError, url: str) -> str:
+        """The URL of a server that has been started again; the same error where there is none."""
+        self._find_cause(error, url)
+        self.outage.note(error)
+        with self._opening:
+            revived = self._revive()
+            if revived is None:
+                raise error
+            self._url = revived
+            return revived
+
+    async def _pool_here(self) -> AsyncPool:
+        loop = asyncio.get_running_loop()
+        if self._pool is None or self._pool_loop is not loop:
+            await self.open()
+        if self._pool is None or self._pool_loop is not loop:
+            if self._pool is not None:
+                # A pool belongs to its event loop; the one before has ended.
+                self._pool.close()
+            self._pool = AsyncPool(lambda: self.connect("rota"))
+            self._pool.is_sparing, self._pool_loop = self._is_sparing, loop
+        return self._pool
+
+    def _pool_sync(self) -> SyncPool:
+        if self._sync_pool is None:
+            _ = self.url
+            with self._opening:
+                if self._sync_pool is None:
+                    self._sync_pool = SyncPool(lambda: self.connect_sync("rota"))
+        return self._sync_pool
+
+    def point_at(self, url: str | None, direct_url: str | None = None) -> None:
+        """The next use opens this database, and prepares it anew. For tests, which give an
+        application a database of their own; nobody may be using the one before."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+        self.close_sync()
+        with self._opening:
+            self._url, self._given_url, self._direct_url = None, url, direct_url
+            self._is_pooled, self.outage = False, Outage()
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+        await asyncio.to_thread(self.close_sync)
+
+    def close_sync(self) -> None:
+        with self._opening:
+            pool, self._sync_pool = self._sync_pool, None
+        if pool is not None:
+            pool.close()
+
+
+class _Lent:
+    """A connection for the length of a block. It is in autocommit mode; the pool rolls back what
+    is left."""
+
+    __slots__ = ("_conn", "_database", "_is_hurried", "_pool")
+
+    def __init__(self, database: Database, is_hurried: bool) -> None:
+        self._database = database
+        self._is_hurried = is_hurried
+
+    async def __aenter__(self) -> AsyncConn:
+        self._database.used()
+        self._pool = await self._database._pool_here()
+        self._conn = await self._pool.get(is_hurried=self._is_hurried)
+        return self._conn
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
+        if is_unwritable(error):
+            self._conn.pgconn.finish()  # another one may lead to the server that took over
+        await self._pool.put(self._conn)
+
+
+class _LentSync:
+    __slots__ = ("_conn", "_database", "_pool")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Conn:
+        self._database.used()
+        self._pool = self._database._pool_sync()
+        self._conn = self._pool.get()
+        return self._conn
+
+    def __exit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
+        if is_unwritable(error):
+            self._conn.pgconn.finish()
+        self._pool.put(self._conn)
+
+
+async def _rows(cursor: psycopg.AsyncCursor[Row]) -> list[Row]:
+    try:
+        return await cursor.fetchall()
+    except NOT_READ:
+        return read_again(cursor, named_row(cursor))
+
+
+def _rows_sync(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    try:
+        return cursor.fetchall()
+    except NOT_READ:
+        return read_again(cursor, named_row(cursor))
+
+
+async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], object]) -> None:
+    """Work on something while the server works on a statement."""
+    task = asyncio.ensure_future(executing)
+    await asyncio.sleep(0)  # it is sent now
+    try:
+        work()
+    finally:
+        await task

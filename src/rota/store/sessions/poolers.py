@@ -1,0 +1,64 @@
+"""Whether a pooler gives each of our transactions another session of the server.
+
+Then nothing may be left in a session: no prepared statement, no LISTEN, no SET. PgBouncer in
+transaction mode is one; in session mode it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from rota.errors import DatabaseError
+from rota.store.sessions.connection import Conn
+from rota.store.sessions.opening import SETTINGS
+from rota.telemetry.logger import get_logger
+
+_LOOKS = 10
+_SHOWN = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
+# Without these what the server says cannot be read.
+_FORMS = ("DateStyle", "IntervalStyle", "bytea_output", "standard_conforming_strings")
+
+
+def shares_sessions(conn: Conn, connect: Callable[[], Conn]) -> bool:
+    """A pooler tells each of its clients a number of its own instead of the server process's. One
+    that lends a process for a transaction only lends the same one to two clients that take turns,
+    or now this and now that to one of them."""
+    first = _process(conn)
+    if first == conn.info.backend_pid:
+        return False
+    with connect() as other:
+        beside = _process(other)
+        for _ in range(_LOOKS):
+            if beside == first or (_process(conn), _process(other)) != (first, beside):
+                return True
+    return False
+
+
+def _process(conn: Conn) -> int:
+    row = conn.execute("SELECT pg_catalog.pg_backend_pid()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def check_settings(conn: psycopg.Connection[Any]) -> None:
+    """Behind a pooler the server's own settings hold, as ours do not reach it: refuse what cannot
+    work, and say what works worse."""
+    wanted = {name.lower(): value for name, value in SETTINGS.items()}
+    found = conn.execute(_SHOWN, [list(SETTINGS)]).fetchall()
+    wrong = {name: wanted[name.lower()] for name, value in found if value != wanted[name.lower()]}
+    if not wrong:
+        return
+    role = conn.info.user
+    hint = "; ".join(f"ALTER ROLE {role} SET {name} = {text!r}" for name, text in wrong.items())
+    if wrong.keys() & set(_FORMS):
+        raise DatabaseError(
+            "the pooler passes no settings on, and the server's own do not serve Rota",
+            hint=hint,
+            sqlstate="55000",
+        )
+    get_logger("database").warning(
+        "the pooler passes no settings on, and the server's own slow Rota down", hint=hint
+    )

@@ -1,0 +1,1 @@
+"""Tenants: their settings, and all data of one exported or deleted."""

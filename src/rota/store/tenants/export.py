@@ -1,0 +1,125 @@
+"""All data of a tenant as one archive: a file of JSON lines for each table, in a tar.gz."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from psycopg import Connection, Error, ServerCursor
+
+from rota.model.tenant import TenantArchive
+from rota.store.errors import translate
+from rota.store.sessions.pool import Database
+from rota.store.steps import OnProgress
+
+PARTS = (
+    "settings", "schedules", "deleted_schedules", "occurrences", "backfills", "open_runs",
+    "ended_runs", "past_attempts", "logs", "keys", "events", "limits", "days", "audit",
+)  # fmt: skip
+OnOpen = Callable[[Connection[Any]], None]
+_PAGE = 1000
+# Reading all lines of a large table takes its time before the first of a tenant comes.
+_ANSWER_SECONDS = 3600.0
+
+
+def export_tenant(
+    database: Database, name: str, path: Path, on_progress: OnProgress | None = None
+) -> TenantArchive:
+    """As of one moment, whatever happens meanwhile. Row by row: neither side holds more than a page
+    of them. A file that could not be finished is removed."""
+    unfinished = path.with_name(f".{path.name}.part")
+    try:
+        with unfinished.open("wb") as file:
+            rows = write_archive(database, name, file, place=path.parent, on_progress=on_progress)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return TenantArchive(name, str(path), rows)
+
+
+def write_archive(
+    database: Database,
+    name: str,
+    to: IO[bytes],
+    *,
+    place: Path | None = None,
+    on_progress: OnProgress | None = None,
+    on_open: OnOpen | None = None,
+) -> dict[str, int]:
+    """Into anything that takes bytes one after the other; answers the rows of each table. Lines
+    wait in files at `place` meanwhile. Whoever may break it off gets the connection: `on_open`."""
+    told = on_progress or (lambda count: None)
+    rows: dict[str, int] = {}
+    with (
+        translate(),
+        gzip.GzipFile(fileobj=to, mode="wb", compresslevel=6, filename="") as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+        closing(_parts(database, name, on_open)) as parts,
+    ):
+        for part, lines in parts:
+            rows[part] = _add(archive, part, lines, place, told)
+        _add_manifest(archive, name, rows)
+    return rows
+
+
+def _parts(
+    database: Database, name: str, on_open: OnOpen | None
+) -> Generator[tuple[str, Iterator[str]]]:
+    with database.connect_sync("export", _ANSWER_SECONDS) as conn:
+        if on_open is not None:
+            on_open(conn)
+        conn.autocommit = True
+        conn.execute(database.statements.get("session/snapshot"))
+        for part in PARTS:
+            with _cursor(conn) as cursor:
+                cursor.execute(database.statements.get(f"export/{part}"), {"tenant": name})
+                yield part, (row[0] for row in cursor)
+
+
+@contextmanager
+def _cursor(conn: Connection[Any]) -> Iterator[ServerCursor[Any]]:
+    cursor = conn.cursor(name="export")
+    cursor.itersize = _PAGE
+    try:
+        yield cursor
+    finally:
+        try:
+            cursor.close()
+        except Error:
+            cursor.close()  # the connection knows now that it is broken, and asks nobody
+            raise
+
+
+def _add(
+    archive: tarfile.TarFile, part: str, lines: Iterator[str], place: Path | None, told: OnProgress
+) -> int:
+    """A member says its size before its content: the lines wait in a file meanwhile."""
+    count = 0
+    with TemporaryFile(dir=place) as waiting:
+        for count, line in enumerate(lines, 1):
+            waiting.write(line.encode() + b"\n")
+            if count % _PAGE == 0:
+                told(_PAGE)
+        told(count % _PAGE)
+        _store(archive, f"{part}.jsonl", waiting, waiting.tell())
+    return count
+
+
+def _store(archive: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o600
+    content.seek(0)
+    archive.addfile(member, content)
+
+
+def _add_manifest(archive: tarfile.TarFile, name: str, rows: dict[str, int]) -> None:
+    told: dict[str, Any] = {"tenant": name, "rows": rows, "format": 1}
+    text = json.dumps(told, ensure_ascii=False, indent=2).encode()
+    _store(archive, "manifest.json", io.BytesIO(text), len(text))

@@ -1,0 +1,427 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import rota
+from rota.cli.workers import worker
+from tests.cli.conftest import Cli
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+DAILY = ("--cron", "0 8 * * *", "--timezone", "Europe/Paris")
+
+
+@pytest.fixture
+def jobs(make_app: Any, conn: Connection) -> rota.App:
+    app: rota.App = make_app()
+
+    @app.job
+    async def send(user_id: int = 1) -> None: ...
+
+    assert app.database.url
+    conn.execute("SELECT rota.set_clock('2026-03-02T12:00:00Z')")
+    return app
+
+
+@pytest.fixture
+def made(cli: Cli, jobs: rota.App) -> Cli:
+    cli.done("schedules", "create", "--name", "digest", "--job", "send", *DAILY)
+    return cli
+
+
+def failed(cli: Cli, *arguments: object) -> str:
+    """Not found, or the wrong state."""
+    code, out, err = cli("schedules", *arguments)
+    assert (code, out) == (1, "")
+    return err
+
+
+def misused(cli: Cli, *arguments: object) -> str:
+    code, out, err = cli("schedules", *arguments)
+    assert (code, out) == (2, "")
+    return err
+
+
+def test_nothing_to_list(cli: Cli) -> None:
+    assert cli.done("schedules", "list").err == "no schedules; `rota schedules create`\n"
+    for narrowed in (("--job", "x"), ("--tag", "x"), ("--state", "paused"), ("--metadata", "a:1")):
+        assert cli.done("schedules", "list", *narrowed).err == "no schedules match\n"
+    assert cli.done("schedules", "list", "--json").json == []
+    assert cli.done("calendars", "list").err == "no calendars\n"
+    assert "no state" in misused(cli, "list", "--state", "eaten")
+
+
+def test_create_list_and_show(cli: Cli, jobs: rota.App, conn: Connection) -> None:
+    result = cli.done(
+        "schedules", "create", "--name", "digest", "--job", "send", *DAILY, "--payload",
+        '{"user_id": 7}', "--enabled", "false", "--tag", "a", "--tag", "b", "--timeout", "5m",
+        "--overlap", "queue_one",
+    )  # fmt: skip
+    assert result.out == 'schedule "digest" created: every day at 08:00 (Europe/Paris)\n'
+    (found,) = cli.done("schedules", "list", "--tag", "b", "--json").json
+    assert (found["state"], found["payload"], found["timeout_seconds"]) == (
+        "disabled", {"user_id": 7}, 300,
+    )  # fmt: skip
+    assert "every day at 08:00" in cli.done("schedules", "list").out
+    text = cli.done("schedules", "show", "digest").out
+    assert "queue_one" in text
+    assert "cli:alice" not in text
+    assert "overlap        queue_one while 1 run is unfinished" in text
+    assert "state          disabled\n" in text
+    assert cli.done("schedules", "show", "digest", "--json").json["name"] == "digest"
+    assert "did you mean digest?" in failed(cli, "show", "digset")
+    row = conn.execute("SELECT actor, action FROM rota.audit ORDER BY id DESC LIMIT 1").fetchone()
+    assert row == ("cli:alice", "schedule.created")
+
+
+def test_list_by_metadata(made: Cli) -> None:
+    for name, metadata in (("a", '{"team": "growth", "sla": 2}'), ("b", '{"team": "core"}')):
+        made.done(
+            "schedules", "create", "--name", name, "--job", "send", "--every", "1h",
+            "--metadata", metadata,
+        )  # fmt: skip
+
+    def names(*flags: str) -> list[str]:
+        return [it["name"] for it in made.done("schedules", "list", *flags, "--json").json]
+
+    assert names("--metadata", "team:growth") == ["a"]
+    assert names("--metadata", "team:growth", "--metadata", "sla:2") == ["a"]
+    assert names("--metadata", "team:growth", "--metadata", "sla:3") == []
+    assert "no pair" in misused(made, "list", "--metadata", "team")
+
+
+@pytest.mark.parametrize(
+    ("action", "flags"),
+    [
+        ("updated", ("update", "digest", "--priority", "1")),
+        ("disabled", ("disable", "digest")),
+        ("triggered", ("trigger", "digest")),
+        ("rescheduled", ("reschedule", "digest", "--at", "30m")),
+        ("deleted", ("delete", "digest")),
+    ],
+)
+def test_the_audit_keeps_why(
+    made: Cli, conn: Connection, action: str, flags: tuple[str, ...]
+) -> None:
+    made.done("schedules", *flags, "--reason", "migration")
+    last = "SELECT action, reason FROM rota.audit ORDER BY id DESC LIMIT 1"
+    assert conn.execute(last).fetchone() == (f"schedule.{action}", "migration")
+
+
+def test_the_audit_keeps_why_of_pauses(made: Cli, conn: Connection) -> None:
+    made.done("schedules", "pause", "digest", "--reason", "lunch")
+    made.done("schedules", "update", "digest", "--priority", "2")
+    made.done("schedules", "resume", "digest", "--reason", "done eating")
+    made.done("schedules", "disable", "digest")
+    made.done("schedules", "enable", "digest", "--reason", "needed")
+    rows = conn.execute("SELECT action, reason FROM rota.audit ORDER BY id DESC LIMIT 5").fetchall()
+    assert rows[::-1] == [
+        ("schedule.paused", "lunch"),
+        ("schedule.updated", None),
+        ("schedule.resumed", "done eating"),
+        ("schedule.disabled", None),
+        ("schedule.enabled", "needed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ((), "exactly one of"),
+        (("--cron", "nonsense"), "nonsense"),
+        (("--cron", "* * * * *", "--every", "5m"), "found cron and every"),
+        (("--every", "soon"), "no duration"),
+        (("--every", "5m", "--payload", "{"), "not JSON"),
+        (("--every", "5m", "--enabled", "maybe"), "neither true nor false"),
+        (("--every", "5m", "--priority", "high"), "no whole number"),
+        (("--every", "5m", "--priority", "11"), "from 0 to 9"),
+        (("--at", "teatime"), "no time"),
+        (("--cron", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),
+        (("--template", "Hurly"), "did you mean Hourly?"),
+    ],
+)
+def test_create_refuses(cli: Cli, jobs: rota.App, flags: tuple[str, ...], words: str) -> None:
+    error = misused(cli, "create", "--name", "x", "--job", "send", *flags)
+    assert words in error
+    assert cli.done("schedules", "list", "--json").json == []
+
+
+def test_create_in_the_wrong_state(made: Cli) -> None:
+    assert "exists already" in failed(
+        made, "create", "--name", "digest", "--job", "send", "--every", "5m"
+    )
+    assert "sned" in failed(made, "create", "--name", "x", "--job", "sned", "--every", "5m")
+    assert made("schedules", "create", "--name", "x").code == 2
+
+
+def test_a_time_without_offset_is_the_schedules(made: Cli) -> None:
+    made.done(
+        "schedules", "create", "--name", "once", "--job", "send", "--at", "2027-07-01T09:00",
+        "--timezone", "Europe/Paris",
+    )  # fmt: skip
+    found = made.done("schedules", "show", "once", "--json").json
+    assert found["run_at"] == "2027-07-01T07:00:00Z"
+
+
+def test_list_pages(made: Cli) -> None:
+    made.done("schedules", "create", "--name", "later", "--job", "send", "--every", "1d")
+    page = made.done("schedules", "list", "--limit", 1)
+    assert "for more add --after" in page.err
+    rest = made.done("schedules", "list", "--after", page.err.split()[-1], "--json").json
+    assert [one["name"] for one in rest] == ["later"]
+    assert made("schedules", "list", "--limit", 0).code == 2
+
+
+def test_update(made: Cli) -> None:
+    made.done("schedules", "create", "--name", "first", "--job", "send", "--every", "1d")
+    made.done("schedules", "update", "digest", "--max-runs", 5, "--requires", "first:1h")
+    out = made.done("schedules", "update", "digest", "--every", "90s", "--max-runs", "none").out
+    assert out.startswith('schedule "digest" updated: every ')
+    found = made.done("schedules", "show", "digest", "--json").json
+    assert found["requires"] == [{"name": "first", "within_seconds": 3600}]
+    assert "first within 1h" in made.done("schedules", "show", "digest").out
+    assert (found["cron"], found["interval_seconds"], found["max_runs"]) == (None, 90, None)
+    assert "has changed" in failed(made, "update", "digest", "--every", "5m", "--version", "0")
+    assert "nothing to change" in misused(made, "update", "digest")
+    assert "no schedule" in failed(made, "update", "none", "--every", "5m")
+
+
+def test_catch_up(made: Cli) -> None:
+    """There `none` is a choice; elsewhere it clears."""
+
+    def changed(*flags: str) -> tuple[object, object]:
+        made.done("schedules", "update", "digest", *flags)
+        shown = made.done("schedules", "show", "digest", "--json").json
+        return shown["catch_up"], shown["catch_up_seconds"]
+
+    assert changed("--catch-up", "none") == ("none", None)
+    assert changed("--catch-up", "all", "--catch-up-window", "2h") == ("all", 7200)
+    assert "all, at most 100, within 2h" in made.done("schedules", "show", "digest").out
+    assert changed("--catch-up-window", "none") == ("all", None)
+
+
+def test_enable_disable_pause_resume_delete(made: Cli) -> None:
+    assert made.done("schedules", "disable", "digest").out == 'schedule "digest" disabled\n'
+    assert "already disabled" in failed(made, "disable", "digest")
+    assert made.done("schedules", "enable", "digest").out == 'schedule "digest" enabled\n'
+    assert "already enabled" in failed(made, "enable", "digest")
+    told = made.done("schedules", "pause", "digest", "--reason", "smtp", "--until", "2h").out
+    assert told.startswith('schedule "digest" paused until 2026-03-02 14:0')
+    assert "by cli:alice: smtp" in made.done("schedules", "list").out
+    assert "neither a duration" in misused(made, "pause", "digest", "--until", "never")
+    made.done("schedules", "resume", "digest", "--catch-up")
+    assert "not paused" in failed(made, "resume", "digest")
+    for command in ("enable", "disable", "pause", "resume", "delete", "trigger", "history"):
+        assert "no schedule" in failed(made, command, "none")
+    assert made.done("schedules", "delete", "digest", "--cancel-waiting").out == (
+        'schedule "digest" deleted, 0 waiting runs cancelled\n'
+    )
+
+
+def test_trigger_and_reschedule(made: Cli) -> None:
+    assert "of send enqueued" in made.done("schedules", "trigger", "digest").out
+    answer = made.done("schedules", "trigger", "digest", "--payload", '{"user_id": 9}', "--json")
+    run = made.done("runs", "show", answer.json["run_id"], "--json").json["run"]
+    assert run["payload"] == {"user_id": 9}
+    assert "not JSON" in misused(made, "trigger", "digest", "--payload", "{")
+    told = made.done("schedules", "reschedule", "digest", "--at", "30m").out
+    assert told.startswith('schedule "digest" runs next at 2026-03-02 12:30:0')
+    (first, _) = made.done("schedules", "preview", "digest", "--count", 2, "--json").json
+    assert first["note"] == "set by an operator"
+    assert "future" in misused(made, "reschedule", "digest", "--at", "2020-01-01T00:00:00Z")
+    assert "no schedule" in failed(made, "reschedule", "none", "--at", "5m")
+    assert made("schedules", "reschedule", "digest").code == 2
+
+
+def test_preview_of_an_unsaved_timing_needs_no_database(bare_cli: Cli) -> None:
+    flags = ("--cron", "30 2 * * *", "--timezone", "America/New_York")
+    window = ("--after", "2026-03-07T12:00:00Z")
+    rows = bare_cli.done("schedules", "preview", *flags, *window, "--count", 2, "--json").json
+    assert rows[0] | {"note": ""} == {
+        "at": "2026-03-08T07:00:00Z", "local": "2026-03-08T03:00:00-04:00", "viewer_local": None,
+        "note": "", "is_skipped": False,
+    }  # fmt: skip
+    assert "does not exist" in rows[0]["note"]
+    skip = bare_cli.done(
+        "schedules", "preview", *flags, *window, "--gap", "skip", "--until",
+        "2026-03-09T12:00:00Z", "--json",
+    )  # fmt: skip
+    assert [row["at"] for row in skip.json] == ["2026-03-09T06:30:00Z"]
+    assert "does not exist" in bare_cli.done("schedules", "preview", *flags, *window).out
+    assert "gap must be one of" in misused(bare_cli, "preview", *flags, *window, "--gap", "perhaps")
+    assert "Mars" in misused(
+        bare_cli, "preview", "--cron", "* * * * *", "--timezone", "Mars", *window
+    )
+
+
+def test_preview_of_a_schedule(made: Cli) -> None:
+    rows = made.done("schedules", "preview", "digest", "--zone", "Asia/Tokyo", "--json").json
+    assert len(rows) == 10
+    assert rows[0]["viewer_local"] == "2026-03-03T16:00:00+09:00"
+    assert "no schedule" in failed(made, "preview", "none")
+    assert "not of both" in misused(made, "preview", "digest", "--every", "5m")
+
+
+def test_backfill(made: Cli) -> None:
+    arguments = ("schedules", "backfill", "digest", "--from", "3d")
+    dry = made.done(*arguments, "--dry-run")
+    assert dry.err == "3 runs would be enqueued\n"
+    done = made.done(*arguments, "--rate", 60, "--priority", 9, "--json").json
+    assert len(done["run_ids"]) == 3
+    assert "3 ran already" in made.done(*arguments).err
+    made.done("schedules", "create", "--name", "often", "--job", "send", "--every", "1h")
+    long = made.done("schedules", "backfill", "often", "--from", "3d", "--dry-run")
+    assert len(long.out.splitlines()) == 51
+    assert "… and 22 more, up to 2026-03-02 1" in long.err
+    assert long.err.endswith("72 runs would be enqueued\n")
+    assert "before from" in misused(made, "backfill", "digest", "--from", "1d", "--until", "2d")
+    assert "neither a duration" in misused(made, "backfill", "digest", "--from", "x")
+    assert "no schedule" in failed(made, "backfill", "none", "--from", "1d")
+
+
+def test_history(made: Cli, conn: Connection) -> None:
+    assert made.done("schedules", "history", "digest").err == "no decisions yet\n"
+    conn.execute("SELECT rota.ensure_partitions('2026-02-23', '2026-03-09')")
+    for day in (1, 2):
+        conn.execute(
+            """INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, decision, reason,
+                   tenant, schedule, claimed_at, decided_at)
+               SELECT id, %(at)s, %(at)s, 'skipped', 'overlap', '', name, rota.now(), rota.now()
+               FROM rota.schedules""",
+            {"at": f"2026-03-0{day}T07:00:00Z"},
+        )
+    page = made.done("schedules", "history", "digest", "--limit", 1)
+    assert "overlap" in page.out
+    assert "--before 2026-03-02T07:00:00Z" in page.err
+    rest = made.done("schedules", "history", "digest", "--before", "2026-03-02T07:00:00Z", "--json")
+    assert [one["reason"] for one in rest.json] == ["overlap"]
+    assert made.done("schedules", "history", "digest", "--since", "1h", "--json").json == []
+    assert "there are" in misused(made, "history", "digest", "--decision", "eaten")
+
+
+def test_simulate(made: Cli) -> None:
+    for number in range(5):
+        made.done(
+            "schedules", "create", "--name", f"n{number}", "--job", "send", "--cron", "0 0 * * *"
+        )
+    text = made.done("schedules", "simulate", "--days", 2).out
+    assert "12 runs in the next 2 days" in text
+    assert "5 at 00:00 on 2 days: n0, n1, n2, n3, n4" in text
+    assert "--jitter" in text
+    assert "█" in text
+    load = made.done("schedules", "simulate", "--days", 1, "--json").json
+    assert load["pile_ups"][0]["count"] == 5
+    assert made("schedules", "simulate", "--days", 99).code == 2
+    assert "Mars" in misused(made, "simulate", "--timezone", "Mars")
+
+
+def test_templates(cli: Cli, jobs: rota.App) -> None:
+    assert "Weekdays 9 AM" in cli.done("schedules", "templates").out
+    added = cli.done("schedules", "templates", "--add", "Tea", "--cron", "0 17 * * *", "--json")
+    assert "Tea" in [one["name"] for one in added.json]
+    cli.done("schedules", "create", "--name", "t", "--job", "send", "--template", "Tea")
+    cli.done("schedules", "templates", "--remove", "Tea")
+    assert "no template" in misused(cli, "templates", "--remove", "Tea")
+    assert "belongs to --add" in misused(cli, "templates", "--cron", "0 17 * * *")
+
+
+def test_calendars(made: Cli) -> None:
+    definition = {"timezone": "Europe/Berlin", "weekends": True, "holidays": ["2026-12-25"]}
+    create = ("calendars", "create", "--name", "de", "--definition", json.dumps(definition))
+    assert made.done(*create).out == 'calendar "de" created\n'
+    assert made(*create)[::2] == (
+        1, 'error: calendar "de" exists already\nhint: update it instead\n',
+    )  # fmt: skip
+    made.done("schedules", "update", "digest", "--calendar", "de")
+    assert "SAT, SUN" in made.done("calendars", "list").out
+    assert "2026-12-25" in made.done("calendars", "show", "de").out
+    made.done("calendars", "update", "de", "--description", "Germany")
+    assert made.done("calendars", "show", "de", "--json").json["description"] == "Germany"
+    assert made("calendars", "update", "de").code == 2
+    bad = made("calendars", "update", "de", "--definition", '{"holidays": ["soon"]}')
+    assert bad[::2] == (2, "error: calendar 'de': 'soon' is not a date\n")
+    assert "followed by 1 schedules" in made("calendars", "delete", "de").err
+    made.done("schedules", "update", "digest", "--calendar", "none")
+    assert made.done("calendars", "delete", "de").out == 'calendar "de" deleted\n'
+    for command in ("show", "delete"):
+        assert made("calendars", command, "de").code == 1
+    assert made("calendars", "update", "de", "--description", "x").code == 1
+
+
+def test_a_worker_may_leave_schedules_to_others(
+    cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "quiet.py").write_text("import rota\napp = rota.App()\n")
+    seen: list[rota.Config] = []
+    monkeypatch.setattr(worker, "run_worker", lambda app, config, reference: seen.append(config))
+    monkeypatch.setattr(
+        worker, "run_processes", lambda app, config, name, given: seen.append(config)
+    )
+    for flags in ((), ("--no-scheduler",), ("--no-scheduler", "--processes", "2")):
+        cli.done("worker", "--app", "quiet.py", *flags)
+    assert [config.scheduler.enabled for config in seen] == [True, False, False]
+    given: dict[str, Any] = dict.fromkeys(
+        [
+            "worker.queues", "worker.concurrency", "worker.poll_seconds", "worker.lease_seconds",
+            "worker.shutdown_seconds", "worker.sleep_after_seconds", "worker.sleep_at_most_seconds",
+        ]
+    )  # fmt: skip
+    arguments = worker._arguments(None, given | {"scheduler.enabled": False})
+    assert arguments[-1] == "--no-scheduler"
+
+
+def test_edits_and_taking_one_back(made: Cli) -> None:
+    made.done("schedules", "update", "digest", "--cron", "0 9 * * *", "--reason", "later")
+    told = made.done("schedules", "edits", "digest").out
+    assert 'cron: "0 8 * * *" → "0 9 * * *"' in told
+    edit, created = json.loads(made.done("schedules", "edits", "digest", "--json").out)
+    assert (edit["reason"], edit["can_revert"]) == ("later", True)
+    assert "created" in failed(made, "revert", "digest", created["id"])
+    assert "has changed" in failed(made, "revert", "digest", edit["id"], "--version", "1")
+    said = made.done("schedules", "revert", "digest", edit["id"]).out
+    assert f"as it was before edit {edit['id']}" in said
+    shown = json.loads(made.done("schedules", "show", "digest", "--json").out)
+    assert shown["cron"] == "0 8 * * *"
+    failed(made, "edits", "nope")
+    failed(made, "revert", "digest", 999)
+    misused(made, "revert", "digest", "x")
+
+
+def test_list_by_text_and_exceptions(made: Cli) -> None:
+    assert "digest" in made.done("schedules", "list", "--text", "PARIS").out
+    assert "digest" not in made.done("schedules", "list", "--text", "nope").out
+    assert "digest" not in made.done("schedules", "list", "--calendar", "at").out
+    made.done("schedules", "history", "digest", "--only", "exceptions")
+    misused(made, "history", "digest", "--only", "x")
+
+
+def test_what_was_run_by_hand(made: Cli) -> None:
+    assert "nobody has run it" in made.done("schedules", "manual", "digest").err
+    made.done("schedules", "trigger", "digest", "--reason", "asked for")
+    made.done(
+        "schedules",
+        "backfill",
+        "digest",
+        "--from",
+        "2026-02-20T00:00Z",
+        "--until",
+        "2026-02-22T00:00Z",
+    )
+    told = made.done("schedules", "manual", "digest").out
+    assert "asked for" in told
+    assert "backfill of 2 times" in told
+    backfill, run = json.loads(made.done("schedules", "manual", "digest", "--json").out)
+    assert (backfill["kind"], run["kind"], run["state"]) == ("backfilled", "triggered", "queued")
+    failed(made, "manual", "nope")
+
+
+@pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("disable", "disabled")])
+def test_the_moved_time_of_one_that_stands_still(made: Cli, verb: str, state: str) -> None:
+    made.done("schedules", verb, "digest", "--reason", "x")
+    told = made.done("schedules", "reschedule", "digest", "--at", "2026-03-03T10:00:00Z").out
+    assert "runs next at 2026-03-03" in told
+    assert f"if it is not {state} then" in told
