@@ -51,7 +51,7 @@ async def test_failures_that_differ_by_numbers_are_one_group(jobs: rota.App) -> 
     group = found[0]
     assert group.standing == "new"
     assert group.jobs == ["call"]
-    assert group.file == "admin/runs/test_error_groups.py"
+    assert group.file == "runs/test_error_groups.py"
     assert group.function == "call"
     assert group.place == f"{group.file}:{group.line}"
     assert group.share == pytest.approx(0.75)
