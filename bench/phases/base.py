@@ -33,7 +33,7 @@ class Sizes:
     late_seconds: int = 65  # at least sixty samples
     sustained_seconds: int = 120
     idle_workers: tuple[int, ...] = (1, 4, 16, 50)
-    idle_runs: int = 300
+    idle_runs: int = 1_000
     tenant_flood: int = 200_000
     is_waiting: bool = True  # for polls to come due
     has_bases: bool = True  # cases that are there to be compared with
