@@ -102,10 +102,13 @@ class Engine:
         quota: int | None = None,
         batch: int | None = None,
         start_batch: int | None = None,
+        hints: Sequence[int] = (),
+        lane: str = "",
     ) -> list[Row]:
         rows = self.rows(
-            "SELECT * FROM rota.claim_runs(%s, %s, %s, %s, %s, '{}', %s, %s)",
-            worker, limit, list(queues), quota or limit, list(jobs), batch, start_batch,
+            "SELECT * FROM rota.claim_runs(%s, %s, %s, %s, %s, %s::bigint[], %s, %s, %s)",
+            worker, limit, list(queues), quota or limit, list(jobs), list(hints), batch,
+            start_batch, lane,
         )  # fmt: skip
         return sorted(rows, key=lambda row: (row["priority"], row["seq"]))
 

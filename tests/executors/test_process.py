@@ -83,7 +83,8 @@ def make_call(
         is_suspect=False,
         enqueued_at=AT,
         claimed_at=AT,
-        rest=b'{"tenant": "t"}',
+        rest=None,
+        tenant="t",
     )
     location = function if isinstance(function, Location) else locate(function)
     work = Work(location, claim, 9, AT, 30.0, "", "rota", 60.0, result_bytes, context, **options)

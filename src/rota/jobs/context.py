@@ -113,7 +113,7 @@ class Context:
 
     @property
     def tenant(self) -> str:
-        return self._rest.get("tenant") or ""
+        return self._attempt.claim.tenant
 
     @property
     def key(self) -> str | None:

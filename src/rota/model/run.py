@@ -10,9 +10,7 @@ from rota.model.states import RunState
 
 # As jsonb writes what a run does not have.
 KEYLESS = b'"key": null'
-TENANTLESS = b'"tenant": ""'
 UNSCHEDULED = b'"schedule": null'
-NAMELESS = b'"tenant": ""'
 
 
 class Claim(NamedTuple):
@@ -37,10 +35,7 @@ class Claim(NamedTuple):
     enqueued_at: datetime
     claimed_at: datetime
     rest: bytes | None
-
-    @property
-    def has_tenant(self) -> bool:
-        return self.rest is not None and NAMELESS not in self.rest
+    tenant: str
 
     @property
     def is_plain(self) -> bool:

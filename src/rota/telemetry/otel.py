@@ -29,7 +29,7 @@ _IS_ASKED_FOR = (
     "OTEL_PYTHON_TRACER_PROVIDER" in os.environ and find_spec("opentelemetry") is not None
 )
 _BAD = ("failed", "timed_out", "lost")
-_ORIGIN = ("schedule", "scheduled_for", "tenant")
+_ORIGIN = ("schedule", "scheduled_for")
 _known: tuple[Any, Tracer] | None = None
 
 
@@ -113,6 +113,8 @@ def attempt_span(tracer: Tracer, claim: Claim, rest: Mapping[str, Any]) -> Itera
         "rota.attempt": claim.attempt, "rota.max_attempts": claim.max_attempts,
     }  # fmt: skip
     attributes |= {f"rota.{name}": rest[name] for name in _ORIGIN if rest.get(name)}
+    if claim.tenant:
+        attributes["rota.tenant"] = claim.tenant
     if kind := (rest.get("triggered_by") or {}).get("type"):
         attributes["rota.triggered_by"] = kind
     with tracer.start_as_current_span(

@@ -29,14 +29,13 @@ class Attempt:
     """What the buffer asks of one."""
 
     worker = 3
-    tenant = "blue"
 
     def __init__(self, run_id: int) -> None:
         values = dict.fromkeys(Claim._fields) | {
             "id": run_id,
             "attempt": 1,
             "job": "work",
-            "rest": b"{}",
+            "tenant": "blue",
         }
         self.claim = Claim(**values)
         self.log_seqs = count(1)

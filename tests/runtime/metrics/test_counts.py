@@ -145,7 +145,7 @@ async def test_pickups_are_measured_on_the_first_run_of_a_claim() -> None:
     counts = Counts()
     one = Claim(
         1, 1, 1, 0, 3, 5, "mail", "send", b"{}", None, None, None, False,
-        START, START + timedelta(seconds=2), None,
+        START, START + timedelta(seconds=2), None, "",
     )  # fmt: skip
     scheduled = one._replace(rest=b'{"run_at": "2026-06-01T12:00:00+00:00", "schedule": "s"}')
     other = one._replace(rest=b'{"key": "k", "schedule": null}')

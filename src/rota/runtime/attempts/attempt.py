@@ -11,8 +11,6 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Literal
 
-import msgspec
-
 from rota.executors.transaction import AttemptTransaction
 from rota.jobs.definition import JobDefinition
 from rota.model.outcome import Failure
@@ -54,7 +52,7 @@ class RunningAttempt:
     """Implements `rota.jobs.context.Attempt` inside the worker."""
 
     __slots__ = (
-        "_on_stop", "_services", "_stopped", "_task", "_tenant", "claim", "definition", "has_lines",
+        "_on_stop", "_services", "_stopped", "_task", "claim", "definition", "has_lines",
         "log_seqs", "logged_exception", "started", "stop", "timeout", "transaction", "worker",
     )  # fmt: skip
 
@@ -73,7 +71,6 @@ class RunningAttempt:
         self._task = task
         self._on_stop: Callable[[], object] | None = None
         self._stopped = 0.0
-        self._tenant: str | None = None
         self.log_seqs: Iterator[int] = count(1)
         self.has_lines = False
         self.logged_exception = ""
@@ -161,13 +158,6 @@ class RunningAttempt:
         """Whether what logging and structlog emit in its handler is stored too."""
         own = self.definition.capture_logs
         return self._services.is_capturing if own is None else own
-
-    @property
-    def tenant(self) -> str:
-        if self._tenant is None:
-            rest = self.claim.rest
-            self._tenant = str(msgspec.json.decode(rest).get("tenant") or "") if rest else ""
-        return self._tenant
 
     def log_is_over(self) -> None:
         """The attempt has ended: its lines shall be readable soon."""

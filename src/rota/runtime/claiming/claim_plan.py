@@ -36,6 +36,7 @@ class ClaimPlan:
         self._called: dict[str, None] = {}
         self._active: dict[str, float] = {}
         self._hints: dict[str, list[int]] = {}
+        self._lane = ""  # whose runs the hints are about
         self._next_unhinted = 0.0
         self._is_unhinted = False
         self._owes_full_look = False
@@ -84,6 +85,7 @@ class ClaimPlan:
             hints=self._hints_for(queues),
             batch=next(self._batches) if is_ahead else None,
             start_batch=start_batch,
+            lane=self._lane,
         )
 
     def _rotated(self) -> list[str]:
@@ -112,6 +114,14 @@ class ClaimPlan:
         zeros = [0] * PRIORITIES
         return [hint for name in queues for hint in self._hints.get(name, zeros)]
 
+    def _follow(self, claims: Sequence[Claim]) -> None:
+        """While only one tenant has work its runs are claimed by hints, as nobody's are."""
+        if claims and claims[-1].tenant != self._lane:
+            tenants = {claim.tenant for claim in claims}
+            if len(tenants) == 1:
+                (self._lane,) = tenants
+                self._hints = {}
+
     # What a claim taught.
 
     def learn(
@@ -127,8 +137,9 @@ class ClaimPlan:
             self._next_unhinted = time.monotonic() + min(_UNHINTED_SHARE * seconds, 5.0)
         by_queue = Counter(claim.queue for claim in claims)
         self._active |= dict.fromkeys(by_queue, time.monotonic() + _ACTIVE_SECONDS)
+        self._follow(claims)
         for claim in claims:
-            if claim.has_tenant:
+            if claim.tenant != self._lane:
                 continue  # tenants share a queue without hints
             hints = self._hints.setdefault(claim.queue, [0] * PRIORITIES)
             if claim.seq > hints[claim.priority]:

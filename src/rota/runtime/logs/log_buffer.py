@@ -36,8 +36,6 @@ class Writer(Protocol):
     def claim(self) -> Claim: ...
     @property
     def worker(self) -> int: ...
-    @property
-    def tenant(self) -> str: ...
 
     @property
     def log_seqs(self) -> Iterator[int]:
@@ -88,7 +86,7 @@ class LogBuffer(Loop):
         claim, rows = writer.claim, self._rows
         row = (
             now, claim.id, writer.worker, claim.attempt, next(writer.log_seqs), level, claim.job,
-            writer.tenant if claim.rest else "", text, shown,
+            claim.tenant, text, shown,
         )  # fmt: skip
         waiting = len(rows)
         if waiting >= self._room or (is_long and not self._has_room(row)):

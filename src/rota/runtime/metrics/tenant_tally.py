@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
+from rota.model.run import Claim
 
-from rota.model.run import TENANTLESS, Claim
-
-
-class _Rest(msgspec.Struct):
-    tenant: str = ""
-
-
-_read = msgspec.json.Decoder(_Rest).decode
 _FAILED = frozenset({"failed", "timed_out", "lost"})
 
 
@@ -33,16 +25,18 @@ class _Sum:
 
 
 class TenantTally:
-    """A run that nobody in particular owns costs a look at a few bytes, or none."""
+    """A run that nobody in particular owns costs one look."""
 
     def __init__(self) -> None:
         self._sums: dict[str, _Sum] = {}
 
     def count(self, claim: Claim, outcome: str, duration_ms: float) -> None:
-        rest = claim.rest
-        if rest is None or TENANTLESS in rest:
+        tenant = claim.tenant
+        if not tenant:
             return
-        one = self._sums.setdefault(_read(rest).tenant, _Sum())
+        one = self._sums.get(tenant)
+        if one is None:
+            one = self._sums[tenant] = _Sum()
         if outcome == "succeeded":
             one.succeeded += 1
         elif outcome in _FAILED:

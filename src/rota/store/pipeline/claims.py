@@ -15,7 +15,8 @@ from rota.store.sessions.connection import AsyncConn
 
 
 class ClaimRequest(NamedTuple):
-    """What a claim asks for; `limit` 0 only marks `start_batch` as started."""
+    """What a claim asks for; `limit` 0 only marks `start_batch` as started. The hints are places of
+    the runs of one tenant, `lane`."""
 
     limit: int
     queues: Sequence[str]
@@ -23,6 +24,7 @@ class ClaimRequest(NamedTuple):
     hints: list[int]
     batch: int | None
     start_batch: int | None
+    lane: str = ""
 
 
 class Turn(asyncio.Lock):

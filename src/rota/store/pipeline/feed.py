@@ -179,6 +179,7 @@ class Feed:
             "hints": array(request.hints),
             "batch": request.batch,
             "start_batch": request.start_batch,
+            "lane": request.lane,
         }
 
     async def _send_unlocked(self, conn: AsyncConn, ends: Ends) -> None:

@@ -27,7 +27,7 @@ $$;
 
 -- Moves business time, for tests; NULL sets it back to the real clock. A clock that stands at no instant would stop
 -- everything, so that is refused. Ids are marked before and after, because ids of both times lie side by side.
--- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/reset.sql,
+-- Called by: admin/reports/checks/server.py, sql/testing/advance_clock.sql, sql/testing/reset.sql,
 -- sql/testing/set_clock.sql, users.
 CREATE FUNCTION rota.set_clock(at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE

@@ -3,36 +3,39 @@
 -- back what was claimed and not started.
 
 -- Claims up to max_runs for a worker, and starts its batch of before. Strict priority, then age, inside a queue;
--- queues in the given order, none gets more than its quota. Runs with a tenant share the queue by pick_shared; the
--- others are taken here. hints holds for each queue ten places (priorities 0 to 9) up to which this worker has
--- already looked: it is for speed only, and steps over the dead index entries of what was claimed before. batch
--- NULL: the runs start with their claim; else they count as started when start_batch names it in a later call. One
--- look at worker, jobs and clock serves all. Locks rows with SKIP LOCKED, so that claims never wait for one another.
+-- queues in the given order, none gets more than its quota. Where tenants share these queues, pick_shared takes from
+-- each; runs of one tenant alone, `lane` ('' is nobody's), are taken here. hints holds for each queue ten places
+-- (priorities 0 to 9) up to which this worker has looked at the lane: it is for speed only, and steps over the dead
+-- index entries of what was claimed before. batch NULL: the runs start with their claim; else they count as started
+-- when start_batch names it in a later call. One look at worker, jobs and clock serves all. Locks rows with SKIP
+-- LOCKED, so that claims never wait for one another.
 -- RO006: the worker is not live.
 -- Called by: sql/runs/claim.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_runs(
     for_worker bigint, max_runs integer, from_queues text[], quota integer, known_jobs text[],
-    hints bigint[], batch bigint DEFAULT NULL, start_batch bigint DEFAULT NULL
+    hints bigint[], batch bigint DEFAULT NULL, start_batch bigint DEFAULT NULL, lane text DEFAULT ''
 ) RETURNS TABLE (
     id bigint, seq bigint, attempt integer, attempts_used smallint, max_attempts smallint, priority smallint,
     queue text, job text, payload jsonb, validated_by integer, timeout_seconds real, is_expired boolean,
-    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb
+    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb, tenant text
 ) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    -- A parameter: a constant would let the planner walk over the runs of all tenants, by an index of those.
-    nobody text := '';
-    seen   record;
+    seen record;
 BEGIN
     SELECT statement_timestamp() + s.clock_offset AS clock,
            EXISTS (SELECT FROM rota.workers w
                    WHERE w.id = for_worker AND w.state = 'live' AND w.lease_expires_at > clock_timestamp()) AS is_live,
            EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) AS has_disabled,
-           EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
-               AND o.tenant > nobody) AS is_shared
+           -- Others than this one: two ranges of the index, the first of which nobody's lane does without.
+           lane > '' AND (EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
+                   AND o.tenant < lane)
+               OR EXISTS (SELECT FROM rota.tenants p WHERE p.name = lane AND rota.tenant_is_paused(p)))
+           OR EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
+               AND o.tenant > lane) AS is_shared
     INTO seen FROM rota.settings s;
     IF NOT seen.is_live THEN
         PERFORM rota.check_worker(for_worker);
@@ -54,7 +57,7 @@ BEGIN
              FROM generate_series(0, 9) AS p (priority)
              CROSS JOIN LATERAL (
                  SELECT o.ctid AS tid FROM rota.open_runs o
-                 WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = nobody
+                 WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = lane
                    AND o.priority = p.priority::smallint
                    AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0) AND o.job = ANY (known_jobs)
                  ORDER BY o.seq LIMIT quota FOR UPDATE SKIP LOCKED
@@ -81,11 +84,11 @@ BEGIN
     RETURNING o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload,
         o.validated_by, o.timeout_seconds, o.expires_at <= seen.clock, o.is_suspect, o.enqueued_at, seen.clock,
         -- What only some runs carry is one value, NULL for the others.
-        CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0
-            THEN
-            jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff',
-                o.backoff, 'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
-                'run_at', o.run_at) END;
+        CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
+            jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
+                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
+                'run_at', o.run_at) END,
+        o.tenant;
 END $$;
 
 -- These jobs without those that are disabled: one probe while there are none.
@@ -254,7 +257,7 @@ CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_
 RETURNS TABLE (
     id bigint, seq bigint, attempt integer, attempts_used smallint, max_attempts smallint, priority smallint,
     queue text, job text, payload jsonb, validated_by integer, timeout_seconds real, is_expired boolean,
-    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb
+    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb, tenant text
 ) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -290,11 +293,11 @@ BEGIN
     SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload,
         o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at, o.started_at,
         -- What only some runs carry is one value, NULL for the others.
-        CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0
-            THEN
-            jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff',
-                o.backoff, 'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
-                'run_at', o.run_at) END
+        CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
+            jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
+                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
+                'run_at', o.run_at) END,
+        o.tenant
     FROM rota.open_runs o WHERE o.id = chosen;
 END $$;
 
