@@ -109,8 +109,8 @@ def default_places() -> list[str | None]:
     return [None, *map(str, islice(in_distribution(), 1))]
 
 
-# Fifty idle workers take four each. Nothing else differs from a new installation.
-_SETTINGS = {"max_connections": "300"}
+# Fifty workers take six each while they start. Nothing else differs from a new installation.
+_SETTINGS = {"max_connections": "500"}
 
 
 @contextmanager
