@@ -52,9 +52,16 @@ async def test_one_serves_many_who_are_patient(pool: AsyncPool, opened: list[Asy
 async def test_whoever_has_waited_long_enough_opens_another_one(
     pool: AsyncPool, opened: list[AsyncConn], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lending, "_PATIENCE", (0.01, 60.0))
+    monkeypatch.setattr(lending, "_UNHURRIED", 0.02)
     first = await pool.get()
-    monkeypatch.setattr(lending, "_UNHURRIED", 0.01)
     second = await pool.get(is_hurried=False)
+    assert len(opened) == 2
+    # The more are lent already, the longer: the next one gets what comes back.
+    waiting = asyncio.create_task(pool.get())
+    await asyncio.sleep(0)
+    await pool.put(second)
+    assert await waiting is second
     assert len(opened) == 2
     await pool.put(first)
     await pool.put(second)

@@ -25,8 +25,9 @@ _WAIT_SECONDS = 30.0
 # Those that nobody needs any more are closed, all but one; none is kept for ever.
 _IDLE_SECONDS = 60.0
 _LIFE_SECONDS = 3600.0
-# How long one that is sparing waits, where one, or more, are lent, before it opens another.
-_PATIENCE = (0.02, 0.25)
+# How long one that is sparing waits, where one, two, … are lent, before it opens another: on a
+# server that is merely busy (fifty workers that start at once) more connections only add work.
+_PATIENCE = (0.02, 0.25, 1.0, 2.0)
 _UNHURRIED = 1.0
 _UNFINISHED = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
@@ -140,9 +141,8 @@ class AsyncPool:
             return _WAIT_SECONDS
         if not self.is_sparing or not self._lent:
             return 0.0
-        if not is_hurried:
-            return _UNHURRIED
-        return _PATIENCE[min(self._lent, len(_PATIENCE)) - 1]
+        seconds = _PATIENCE[min(self._lent, len(_PATIENCE)) - 1]
+        return seconds if is_hurried else max(seconds, _UNHURRIED)
 
     async def _wait(self, seconds: float) -> AsyncConn | None:
         """One that comes back in time. None: none did, or there is room for another."""
