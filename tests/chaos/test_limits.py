@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from rota.testing import eventually_sync
+from tests.depth import IS_DEEP
 from tests.engine import Engine
 from tests.workers import WorkerProcess
 
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.chaos
 
 APP = "tests.apps.limited:app"
 StartWorker = Callable[..., WorkerProcess]
+# Workers, runs, and how many of the workers are killed.
+FLEET = (16, 600, 24) if IS_DEEP else (3, 60, 4)
 
 
 def until_all_ended(engine: Engine, seconds: float = 120) -> None:
@@ -29,18 +32,19 @@ def until_begun(engine: Engine, number: int) -> None:
 def test_workers_that_are_killed_neither_exceed_a_limit_nor_keep_its_slots(
     engine: Engine, worker_process: StartWorker
 ) -> None:
+    fleet, runs, kills = FLEET
     engine.conn.execute("CREATE TABLE at_work (n integer)")
-    workers = [worker_process(APP) for _ in range(3)]
-    for _ in range(60):
+    workers = [worker_process(APP) for _ in range(fleet)]
+    for _ in range(runs):
         engine.enqueue("careful", {"seconds": 0.05})
     chance = random.Random(1)
-    for began in (10, 20, 30, 40):
-        until_begun(engine, began)
-        workers.pop(chance.randrange(3)).kill()
+    for kill in range(1, kills + 1):
+        until_begun(engine, kill * runs // (kills + 2))
+        workers.pop(chance.randrange(fleet)).kill()
         workers.append(worker_process(APP))
-    until_all_ended(engine)
+    until_all_ended(engine, 120 + runs)
     assert engine.one("SELECT max(n) FROM at_work") <= 3
-    assert engine.one("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'") == 60
+    assert engine.one("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'") == runs
     eventually_sync(lambda: engine.one("SELECT in_use FROM rota.limit_slots") == 0)
     assert engine.rows("SELECT * FROM rota.limit_differences()") == []
     assert engine.rows("SELECT * FROM rota.limit_repairs") == []
