@@ -104,6 +104,23 @@ def test_a_key_has_a_counter_for_each_of_its_values(engine: Engine) -> None:
     assert in_use(engine) == {"customer:1": 1, "customer:2": 1}
 
 
+@pytest.mark.parametrize(
+    ("template", "payload", "filled"),
+    [
+        ("{a}:{b}", {"a": "{b}", "b": "x"}, "{b}:x"),
+        ("{b}-{a}-{b}", {"a": "1", "b": "{a}"}, "{a}-1-{a}"),
+        ("plain", {}, "plain"),
+        ("{deep.er}!", {"deep": {"er": 7}}, "7!"),
+        ("{missing}", {}, ""),
+    ],
+)
+def test_a_value_that_looks_like_a_field_stays_as_it_is(
+    engine: Engine, template: str, payload: dict[str, Any], filled: str
+) -> None:
+    fill = "SELECT rota.fill_key(%s, %s, 'job', 'queue', 'tenant', NULL)"
+    assert engine.one(fill, template, json.dumps(payload)) == filled
+
+
 def test_a_run_under_two_limits_takes_both_or_none(engine: Engine) -> None:
     limit(engine, "all", cap=2)
     limit(engine, "each", cap=1, key="{customer}")

@@ -254,18 +254,21 @@ CREATE FUNCTION rota.limit_of(key text) RETURNS rota.limits LANGUAGE sql STABLE 
 $$;
 
 -- A key of a limit with its places filled in: fields of the payload ({customer_id}, {address.city}) and what every
--- run has ({tenant}, {queue}, {job}, {schedule}).
+-- run has ({tenant}, {queue}, {job}, {schedule}). A value is taken as it is, also one that looks like a place.
 -- Called by: event_burst, limit_keys_of.
 CREATE FUNCTION rota.fill_key(template text, payload jsonb, job text, queue text, tenant text, schedule text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
-    filled text := template;
+    fixed  text[] := regexp_split_to_array(template, '\{[^}]+\}');
+    filled text := fixed[1];
     field  text;
+    place  bigint;
 BEGIN
-    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(template, '\{([^}]+)\}', 'g') m LOOP
-        filled := replace(filled, '{' || field || '}', coalesce(CASE field
+    FOR field, place IN SELECT f.match[1], f.place
+        FROM regexp_matches(template, '\{([^}]+)\}', 'g') WITH ORDINALITY AS f(match, place) ORDER BY f.place LOOP
+        filled := filled || coalesce(CASE field
             WHEN 'tenant' THEN tenant WHEN 'queue' THEN queue WHEN 'job' THEN job WHEN 'schedule' THEN schedule
-            ELSE payload #>> string_to_array(field, '.') END, ''));
+            ELSE payload #>> string_to_array(field, '.') END, '') || fixed[place + 1];
     END LOOP;
     RETURN CASE WHEN length(filled) > 200 THEN left(filled, 160) || '…' || md5(filled) ELSE filled END;
 END $$;
