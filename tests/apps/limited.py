@@ -29,6 +29,17 @@ async def careful(ctx: rota.Context, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
+@app.job(max_attempts=20, limits=rota.concurrency(3, name="three marked"))
+async def marked(file: str, seconds: float) -> None:
+    """Says when it begins and ends where no connection is needed for it."""
+    with open(file, "a", buffering=1) as marks:  # noqa: ASYNC230 - a byte
+        marks.write("+\n")
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            marks.write("-\n")
+
+
 @app.job(limits=[rota.sequence("{line}"), rota.concurrency(50)])
 async def in_line(line: str, n: int) -> None:
     url = os.environ["ROTA_TEST_DATABASE"]

@@ -1,17 +1,22 @@
-"""Limits with real workers, some of which are killed: never one too many, and no slot is lost."""
+"""Limits with real workers, some of which are killed or cut off: never one too many at work, and no
+slot is lost."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Callable
+from itertools import accumulate
+from pathlib import Path
 
 import pytest
 
 from rota.testing import eventually_sync
+from tests.conftest import SHORT
 from tests.depth import IS_DEEP
 from tests.engine import Engine
-from tests.workers import WorkerProcess
+from tests.proxy import Proxy
+from tests.workers import Loop, WorkerProcess
 
 pytestmark = pytest.mark.chaos
 
@@ -48,6 +53,35 @@ def test_workers_that_are_killed_neither_exceed_a_limit_nor_keep_its_slots(
     eventually_sync(lambda: engine.one("SELECT in_use FROM rota.limit_slots") == 0)
     assert engine.rows("SELECT * FROM rota.limit_differences()") == []
     assert engine.rows("SELECT * FROM rota.limit_repairs") == []
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_a_worker_whose_connections_are_half_open_gives_its_slots_to_others(
+    engine: Engine,
+    database_url: str,
+    proxy: Proxy,
+    worker_process: StartWorker,
+    tmp_path: Path,
+    loop: Loop,
+) -> None:
+    marks = tmp_path / "marks"
+    marks.touch()
+    worker_process(APP, loop=loop)
+    for _ in range(30):
+        engine.enqueue("marked", {"file": str(marks), "seconds": 0.3})
+    eventually_sync(lambda: marks.read_text().count("+") >= 3)
+    assert proxy.half_open() > 0
+    proxy.freeze()  # and new ones lead nowhere, so that it loses its lease
+    other = WorkerProcess(database_url, APP, SHORT, loop=loop)
+    try:
+        until_all_ended(engine)
+    finally:
+        other.close()
+    at_work = accumulate({"+": 1, "-": -1}[mark] for mark in marks.read_text().split())
+    assert max(at_work) <= 3
+    assert engine.one("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'") == 30
+    assert engine.one("SELECT count(*) FROM rota.attempts WHERE state = 'lost'") > 0
+    assert engine.rows("SELECT * FROM rota.limit_differences()") == []
 
 
 def test_every_line_is_in_order(engine: Engine, worker_process: StartWorker) -> None:
