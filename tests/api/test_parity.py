@@ -9,7 +9,7 @@ import typer.main
 
 import rota
 from rota.api import create_api
-from rota.cli.main import program
+from rota.cli.program import program
 from tests.api.conftest import TOKEN
 from tests.docs.test_cli_docs import commands, flags
 
@@ -162,7 +162,7 @@ LOCAL = {
 
 @cache
 def every_command() -> dict[str, Any]:
-    found = commands(typer.main.get_command(program))
+    found = commands(typer.main.get_command(program()))
     return {path.removeprefix("rota").strip(): command for path, command in found}
 
 

@@ -12,11 +12,11 @@ import pytest
 import typer.main
 
 import rota
-from rota.cli.main import program
+from rota.cli.program import program
 from tests.cli.conftest import Cli
 from tests.docs.test_cli_docs import commands, flags
 
-EVERY = {path: flags(one) for path, one in commands(typer.main.get_command(program))}
+EVERY = {path: flags(one) for path, one in commands(typer.main.get_command(program()))}
 # Programs that run until they are stopped; they answer nothing.
 RUNNING = {"rota", "rota dev", "rota psql", "rota worker", "rota server"}
 # What stands in files does not change by itself; a log is followed by `tail`.
@@ -37,6 +37,30 @@ def test_every_list_and_page_can_be_watched_in_any_zone() -> None:
 def test_pages_have_a_limit() -> None:
     for path in ("runs list", "schedules list", "schedules history", "audit list"):
         assert "--limit" in EVERY[f"rota {path}"]
+
+
+def test_a_command_by_itself_is_what_it_is_among_all() -> None:
+    names = {path.split()[1] for path in EVERY if path != "rota"}
+    assert len(names) > 25
+    alone = {
+        path: flags(one)
+        for name in names
+        for path, one in commands(typer.main.get_command(program(name)))
+    }
+    assert alone == EVERY
+
+
+def test_a_command_loads_no_other() -> None:
+    code = (
+        "import sys; from rota.cli.main import run\n"
+        "try: run(['--app', 'x', 'worker', '--help'])\n"
+        "finally: print(*(name for name in sys.modules if name.startswith('rota.cli.')),"
+        " file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = {name.split(".")[2] for name in done.stderr.split()}
+    assert rooms == {"loading", "main", "program", "session", "terminal", "workers"}
+    assert "rota.cli.workers.workers" not in done.stderr.split()
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -137,10 +137,10 @@ def test_what_was_done_to_each_queue(cli: Cli, jobs: rota.App) -> None:
 def test_names_are_completed(cli: Cli, jobs: rota.App, monkeypatch: pytest.MonkeyPatch) -> None:
     import typer
 
-    from rota.cli.main import program
+    from rota.cli.program import program
     from rota.cli.terminal.names import job_names, queue_names
 
-    ctx = typer.Context(typer.main.get_command(program))
+    ctx = typer.Context(typer.main.get_command(program()))
     assert queue_names(ctx, "m") == ["mail"]
     assert job_names(ctx, "x") == []
     monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://localhost:1/none")

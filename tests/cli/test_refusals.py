@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 import rota
-from rota.cli.main import program
+from rota.cli.program import program
 from tests.cli.conftest import Cli
 from tests.docs.test_cli_docs import commands
 from tests.engine import Engine
@@ -171,7 +171,7 @@ def shop(cli: Cli, make_app: Any, conn: Connection) -> dict[str, str]:
 
 
 def test_every_command_is_in_the_matrix_or_tested_elsewhere() -> None:
-    every = {path.removeprefix("rota ") for path, _ in commands(typer.main.get_command(program))}
+    every = {path.removeprefix("rota ") for path, _ in commands(typer.main.get_command(program()))}
     assert every - {"rota"} == set(MATRIX) | ELSEWHERE
 
 

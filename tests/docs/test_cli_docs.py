@@ -9,7 +9,7 @@ from typing import Any
 
 import typer.main
 
-from rota.cli.main import program
+from rota.cli.program import program
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
@@ -45,10 +45,10 @@ def documented() -> dict[str, list[str]]:
 
 
 def test_every_command_and_flag_has_an_entry_and_every_entry_is_one() -> None:
-    actual = {path: flags(command) for path, command in commands(typer.main.get_command(program))}
+    actual = {path: flags(command) for path, command in commands(typer.main.get_command(program()))}
     assert documented() == actual
 
 
 def test_every_command_explains_itself() -> None:
-    for path, command in commands(typer.main.get_command(program)):
+    for path, command in commands(typer.main.get_command(program())):
         assert command.help, path

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rota.app import App
 
 # Whatever follows is psql's own to understand: `rota psql -c "SELECT …"`.
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def psql(ctx: typer.Context) -> int:

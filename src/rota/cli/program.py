@@ -1,0 +1,148 @@
+"""The tree of commands. Only the module of the command that was called is imported: reading the
+signatures of all commands takes longer than most commands do, and than a worker takes to start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from rota import __version__
+from rota.cli.session import Session
+from rota.cli.terminal import times
+
+
+class _Command(NamedTuple):
+    module: str
+    takes_anything: bool = False
+
+
+_COMMANDS = {
+    "dev": _Command("serving.dev"),
+    "worker": _Command("workers.worker"),
+    "server": _Command("serving.server"),
+    "migrate": _Command("database.migrate"),
+    "grant": _Command("database.grant"),
+    "psql": _Command("database.psql", takes_anything=True),
+    "why": _Command("reports.why"),
+    "find": _Command("reports.find"),
+    "stats": _Command("reports.stats"),
+    "trend": _Command("reports.trend"),
+    "attention": _Command("reports.attention"),
+    "doctor": _Command("database.doctor"),
+    "bench": _Command("database.bench"),
+    "top": _Command("reports.top"),
+}
+# The module whose `commands` has all of a noun.
+_NOUNS = {
+    "runs": "runs.actions",
+    "bulk": "runs.bulk",
+    "views": "runs.views",
+    "logs": "reports.logs",
+    "schedules": "schedules.edits",
+    "calendars": "schedules.calendars",
+    "queues": "queues.queues",
+    "limits": "queues.limits",
+    "tenants": "tenants.data",
+    "workers": "workers.workers",
+    "jobs": "jobs.settings",
+    "events": "events.actions",
+    "errors": "runs.errors",
+    "audit": "reports.audit",
+    "retention": "database.retention",
+    "config": "config",
+}
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+_WITH_VALUE = ("--app", "--config")
+
+
+@cache
+def program(name: str | None = None) -> typer.Typer:
+    """All commands, or the one of this name alone."""
+    made = typer.Typer(
+        name="rota",
+        help="The PostgreSQL-native job control plane for Python.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_options)
+    for word, (module, takes_anything) in _COMMANDS.items():
+        if name in (None, word):
+            settings = _PASSED_ON if takes_anything else None
+            made.command(word, context_settings=settings)(getattr(_room(module), word))
+    for word, module in _NOUNS.items():
+        if name in (None, word):
+            made.add_typer(_room(module).commands)
+    return made
+
+
+def command_of(words: Sequence[str]) -> Any:
+    """What understands this command line."""
+    return _build(_first_word(words))
+
+
+@cache
+def _build(name: str | None) -> Any:
+    return typer.main.get_command(program(name))
+
+
+def _first_word(words: Sequence[str]) -> str | None:
+    """The command, where there is one of that name."""
+    rest = iter(words)
+    for word in rest:
+        if word in _WITH_VALUE:
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word if word in _COMMANDS or word in _NOUNS else None
+    return None
+
+
+def _room(module: str) -> Any:
+    return import_module(f"rota.cli.{module}")
+
+
+def _options(
+    ctx: typer.Context,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:ATTRIBUTE|FILE.PY",
+            help="Application. Default: ROTA_APP, or `app` in rota.toml.",
+        ),
+    ] = None,
+    config_file: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Configuration file. Default: ROTA_CONFIG, or rota.toml.",
+        ),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=lambda it: _version(it),
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    if config_file:
+        # By the environment, because the application, which loads its own, must find the same.
+        os.environ["ROTA_CONFIG"] = os.path.abspath(config_file)
+    times.use_environment()
+    ctx.obj = Session(app=app)
+
+
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"rota {__version__}")
+        raise typer.Exit
