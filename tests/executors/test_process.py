@@ -83,7 +83,7 @@ def make_call(
         is_suspect=False,
         enqueued_at=AT,
         claimed_at=AT,
-        rest=None,
+        extras=None,
         tenant="t",
     )
     location = function if isinstance(function, Location) else locate(function)

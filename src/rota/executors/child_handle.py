@@ -32,7 +32,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 _LAST_WORDS = 0.2
 _LAST_STEPS = 1.0
 
-Answer = wire.Returned | wire.Raised
+Answer = wire.Return | wire.Raise
 OnLog = Callable[[str, str, dict[str, Any]], None]
 OnProgress = Callable[[float, str | None], None]
 
@@ -181,7 +181,7 @@ class ChildHandle(asyncio.Protocol):
 
     def _receive(self, message: wire.FromChild) -> None:
         match message:
-            case wire.LogLine(_, level, text, fields, is_printed):
+            case wire.Line(_, level, text, fields, is_printed):
                 hear = self._on_printed if is_printed else self._on_log
                 if hear is not None:
                     self._guarded(hear, level, text, fields)

@@ -15,7 +15,7 @@ from rota.errors import RotaError
 from rota.executors.child_handle import Answer, ChildHandle, OnLog, OnProgress
 from rota.executors.location import loading
 from rota.executors.remote import ChildDied, unpack
-from rota.executors.wire import Raised, Work
+from rota.executors.wire import Raise, Work
 
 __all__ = ["FINISHED", "Finished", "ProcessCall", "ProcessExecutor", "Wear", "Work"]
 
@@ -147,7 +147,7 @@ class ProcessExecutor:
 
 
 def _result_of(answer: Answer) -> bytes | Finished | None:
-    if isinstance(answer, Raised):
+    if isinstance(answer, Raise):
         raise unpack(answer)
     return FINISHED if answer.is_finished else answer.result
 

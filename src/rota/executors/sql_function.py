@@ -27,7 +27,7 @@ from rota.executors.run_as import settle
 from rota.executors.sql_answer import Answer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
-from rota.store.pipeline.ends import again_columns, ended_columns
+from rota.store.pipeline.ends import ended_columns, requeue_columns
 from rota.store.sessions.opening import lent
 from rota.store.statements import Statements
 
@@ -157,7 +157,7 @@ class SqlFunctionCall:
         if isinstance(end.outcome, Ended):
             sql, columns = self._statements.get("runs/end"), ended_columns(self._worker, rows)
         else:
-            sql, columns = self._statements.get("runs/requeue"), again_columns(self._worker, rows)
+            sql, columns = self._statements.get("runs/requeue"), requeue_columns(self._worker, rows)
 
         async def fetch(sql: str, parameters: Mapping[str, Any]) -> Rows:
             cursor = await conn.execute(sql.encode(), parameters)

@@ -264,7 +264,7 @@ class Runner:
         return decide(error, failure, policy, claim.attempts_used, claim.max_attempts)
 
     def _policy(self, attempt: RunningAttempt) -> Policy:
-        rest = msgspec.json.decode(attempt.claim.rest) if attempt.claim.rest else {}
+        rest = msgspec.json.decode(attempt.claim.extras) if attempt.claim.extras else {}
         return attempt.definition.policy(self._config, self._random, rest.get("backoff"))
 
     def _say(self, attempt: RunningAttempt, outcome: Outcome) -> None:

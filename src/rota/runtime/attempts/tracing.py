@@ -42,7 +42,7 @@ class TracedRunner(Runner):
         super().serve(cast(Feeder, _Hearing(feeder, self._outcomes)))
 
     async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
-        rest = msgspec.json.decode(claim.rest) if claim.rest else {}
+        rest = msgspec.json.decode(claim.extras) if claim.extras else {}
         with otel.attempt_span(self._tracer, claim, rest) as span:
             self._spans[claim.id] = span
             try:
