@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -87,7 +87,9 @@ class Runner:
     def definitions(self) -> Mapping[str, JobDefinition]:
         return self._definitions
 
-    async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
+    async def run(
+        self, claim: Claim, task: asyncio.Task[None], commit: Awaitable[None] | None = None
+    ) -> None:
         """The body of a slot. Nothing that a handler raises leaves this function."""
         definition = self._definitions.get(claim.job) or self._sql_jobs.get(claim.job)
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
@@ -99,7 +101,7 @@ class Runner:
                 self.feeder.ended(claim, 0.0, EXPIRED)
                 return
             if isinstance(definition, SqlJob):
-                await self._claimed(attempt)
+                await self._claimed(attempt, commit)
                 await self._run_sql(attempt)
                 return
             executor = "process" if claim.id in self.children.apart else definition.executor
@@ -107,11 +109,11 @@ class Runner:
                 capture_token = capture.begin(attempt.store_log)
             if executor == "async":
                 arguments = self._arguments(definition, attempt)
-                if self.feeder.claim_commit is not None:
-                    await self._claimed(attempt)
+                if commit is not None:
+                    await self._claimed(attempt, commit)
                 result = await definition.function(**arguments)
             else:
-                await self._claimed(attempt)
+                await self._claimed(attempt, commit)
                 call = self._call_thread if executor == "thread" else self._call_process
                 result = await call(definition, attempt)
             if result is FINISHED or attempt.transaction is not None:
@@ -131,11 +133,10 @@ class Runner:
             if capture_token is not None:
                 capture.end(capture_token)
 
-    async def _claimed(self, attempt: RunningAttempt) -> None:
+    async def _claimed(self, attempt: RunningAttempt, commit: Awaitable[None] | None) -> None:
         """Ready: from here on it must not be forgotten that it was claimed."""
-        claim_commit = self.feeder.claim_commit
-        if claim_commit is not None and not claim_commit.is_over:
-            await claim_commit.wait()
+        if commit is not None:
+            await commit
             attempt.started = time.monotonic()
 
     def _encode(self, result: Any) -> str | None:

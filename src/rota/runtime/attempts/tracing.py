@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -13,7 +13,6 @@ from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.runtime.attempts.attempt import RunningAttempt
 from rota.runtime.attempts.runner import Runner
-from rota.runtime.claiming.claim_commit import ClaimCommit
 from rota.runtime.claiming.feeder import Feeder
 from rota.telemetry import otel
 
@@ -41,12 +40,14 @@ class TracedRunner(Runner):
     def serve(self, feeder: Feeder) -> None:
         super().serve(cast(Feeder, _Hearing(feeder, self._outcomes)))
 
-    async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
+    async def run(
+        self, claim: Claim, task: asyncio.Task[None], commit: Awaitable[None] | None = None
+    ) -> None:
         rest = msgspec.json.decode(claim.extras) if claim.extras else {}
         with otel.attempt_span(self._tracer, claim, rest) as span:
             self._spans[claim.id] = span
             try:
-                await super().run(claim, task)
+                await super().run(claim, task, commit)
             finally:
                 del self._spans[claim.id]
                 # Nothing was written: the run belongs to somebody else by now.
@@ -82,10 +83,6 @@ class _Hearing:
         self._feeder = feeder
         self._outcomes = outcomes
         self.wake = feeder.wake
-
-    @property
-    def claim_commit(self) -> ClaimCommit | None:
-        return self._feeder.claim_commit
 
     def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
         self._outcomes[claim.id] = "succeeded"

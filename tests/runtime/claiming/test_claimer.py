@@ -8,7 +8,7 @@ import pytest
 
 import rota
 from rota.model.run import Claim
-from rota.runtime.claiming.idle_claim import IdleClaim
+from rota.runtime.claiming.claimer import Claimer
 from rota.store.pipeline.claims import ClaimRequest, ReadyClaim, Turn
 from rota.store.pipeline.prepared import Early
 from rota.testing import eventually
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.both_loops
 
 
 @pytest.fixture
-def made_ready(monkeypatch: pytest.MonkeyPatch) -> list[IdleClaim]:
+def made_ready(monkeypatch: pytest.MonkeyPatch) -> list[Claimer]:
     """One entry for each time that a worker goes to rest with a claim that is ready."""
-    found: list[IdleClaim] = []
-    original = IdleClaim.make_ready
+    found: list[Claimer] = []
+    original = Claimer.make_ready
 
-    def make_ready(self: IdleClaim, request: ClaimRequest) -> None:
+    def make_ready(self: Claimer, request: ClaimRequest) -> None:
         original(self, request)
         if self._ready is not None:
             found.append(self)
 
-    monkeypatch.setattr(IdleClaim, "make_ready", make_ready)
+    monkeypatch.setattr(Claimer, "make_ready", make_ready)
     return found
 
 
@@ -59,7 +59,7 @@ def ran(app: rota.App) -> list[int]:
     return ran
 
 
-async def send_one(engine: Engine, made_ready: list[IdleClaim], sent: list[ReadyClaim]) -> int:
+async def send_one(engine: Engine, made_ready: list[Claimer], sent: list[ReadyClaim]) -> int:
     """The run of a claim that went out with its call, and whose commit waits for lock 1."""
     await eventually(lambda: bool(made_ready))
     at_commit_of_a_claim(engine, HOLD)
@@ -73,7 +73,7 @@ async def test_a_call_sends_what_is_ready(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[IdleClaim],
+    made_ready: list[Claimer],
     sent: list[ReadyClaim],
 ) -> None:
     async def pick_up(n: int) -> None:
@@ -95,7 +95,7 @@ async def test_a_queue_that_nobody_knew_is_looked_into_as_ever(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[IdleClaim],
+    made_ready: list[Claimer],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker():
@@ -109,7 +109,7 @@ async def test_a_stop_right_after_the_call_loses_nothing(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[IdleClaim],
+    made_ready: list[Claimer],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker() as worker:
@@ -126,7 +126,7 @@ async def test_a_claim_that_breaks_off_starts_nothing(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[IdleClaim],
+    made_ready: list[Claimer],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker():
@@ -143,7 +143,7 @@ async def test_a_lost_lease_calls_it_off(
     app: rota.App,
     engine: Engine,
     ran: list[int],
-    made_ready: list[IdleClaim],
+    made_ready: list[Claimer],
     sent: list[ReadyClaim],
 ) -> None:
     async with app.worker() as worker:
