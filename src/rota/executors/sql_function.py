@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -21,6 +20,7 @@ from psycopg import AsyncClientCursor, AsyncConnection, errors
 from psycopg.adapt import Buffer, Loader
 
 from rota.errors import AttemptTimeout
+from rota.executors.base import CommittedItself, Decided
 from rota.executors.ending import Rows, carry_out, write
 from rota.executors.lending import Lending
 from rota.executors.run_as import settle
@@ -37,15 +37,6 @@ _LIMIT = "SELECT set_config('statement_timeout', %s, %s)"
 _CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")
-
-
-@dataclass(frozen=True, slots=True)
-class SqlEnd:
-    """How the attempt ended, and whether that is already written."""
-
-    outcome: Outcome
-    duration_ms: float
-    is_written: bool
 
 
 class SqlFunctionCall:
@@ -76,7 +67,7 @@ class SqlFunctionCall:
     def stop(self) -> None:
         self._told.set()
 
-    async def run(self, decide: Callable[[Answer], Outcome]) -> SqlEnd:
+    async def run(self, decide: Callable[[Answer], Outcome]) -> CommittedItself | Decided:
         """Call it, and end the run by what `decide` makes of its answer. What the function raised
         is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
         arguments = lent(self._lending.name)
@@ -95,7 +86,7 @@ class SqlFunctionCall:
 
     async def _call(
         self, conn: AsyncConnection[Any], decide: Callable[[Answer], Outcome]
-    ) -> SqlEnd:
+    ) -> CommittedItself | Decided:
         sql = self._statements.get("jobs/sql_call")
         row = await (await conn.execute(sql, {"job": self._claim.job})).fetchone()
         assert row is not None
@@ -104,15 +95,15 @@ class SqlFunctionCall:
             if not self._has_session:
                 raise NeedsSession
             answer = await self._ask(conn, call, is_answering, is_local=False)
-            return SqlEnd(decide(answer), self._duration_ms, is_written=False)
+            return Decided(decide(answer), self._duration_ms)
         async with conn.transaction():
             answer = await self._ask(conn, call, is_answering, is_local=True)
             await self._close_up(conn, caller)
             if self._told.is_set():
                 raise asyncio.CancelledError
-            end = SqlEnd(decide(answer), self._duration_ms, is_written=True)
-            await self._write(conn, end)
-        return end
+            outcome, duration_ms = decide(answer), self._duration_ms
+            await self._write(conn, outcome, duration_ms)
+        return CommittedItself(outcome, duration_ms)
 
     async def _ask(
         self, conn: AsyncConnection[Any], call: str, is_answering: bool, is_local: bool
@@ -151,10 +142,12 @@ class SqlFunctionCall:
             last = self._lending.end(is_settled=True)
         await AsyncClientCursor(conn).execute(*last)
 
-    async def _write(self, conn: AsyncConnection[Any], end: SqlEnd) -> None:
+    async def _write(
+        self, conn: AsyncConnection[Any], outcome: Outcome, duration_ms: float
+    ) -> None:
         """The fence, last: a lock from the start would keep cancel and rescue waiting."""
-        rows = [(self._claim.id, self._claim.attempt, end.duration_ms, end.outcome)]
-        if isinstance(end.outcome, Ended):
+        rows = [(self._claim.id, self._claim.attempt, duration_ms, outcome)]
+        if isinstance(outcome, Ended):
             sql, columns = self._statements.get("runs/end"), ended_columns(self._worker, rows)
         else:
             sql, columns = self._statements.get("runs/requeue"), requeue_columns(self._worker, rows)

@@ -128,5 +128,6 @@ def lost_apart(failure: Failure, attempts_used: int, max_attempts: int) -> Outco
     return Requeue("lost", 0, is_spent=True, failure=failure)
 
 
+SUCCEEDED = Ended("succeeded", "succeeded")
 EXPIRED = Ended("cancelled", "cancelled", "expired")
 CUT_OFF = Requeue("cancelled", None, is_spent=False, message="cut off by a shutdown")

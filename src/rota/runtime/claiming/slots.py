@@ -141,13 +141,16 @@ class Slots:
 
     async def _slot(self) -> None:
         loop = asyncio.get_running_loop()
-        clean = contextvars.copy_context()
+        # By short names: every run of the hot path comes by here.
+        copy_context, monotonic, run = contextvars.copy_context, time.monotonic, self._run
+        ready, running = self.ready, self._running
+        clean = copy_context()
         task = asyncio.current_task()
         assert task is not None
         turn = 0
         while True:
             try:
-                claim = self.ready.popleft()
+                claim = ready.popleft()
             except IndexError:
                 waiter = loop.create_future()
                 self._waiters.append(waiter)
@@ -156,14 +159,14 @@ class Slots:
             commit = self._commit
             if commit is not None and commit.is_committed:
                 commit = self._commit = None
-            if self.ready and self._waiters:
+            if ready and self._waiters:
                 self._call_one()
-            self._running[claim.id] = claim
-            self._last_start = time.monotonic()
+            running[claim.id] = claim
+            self._last_start = monotonic()
             try:
-                await self._run(claim, task, commit)
+                await run(claim, task, commit)
             finally:
-                del self._running[claim.id]
+                del running[claim.id]
             if self._is_closing:
                 return
             if task.cancelling():
@@ -174,7 +177,7 @@ class Slots:
             if self._surplus:
                 self._surplus -= 1
                 return
-            if contextvars.copy_context() != clean:
+            if copy_context() != clean:
                 self._open_slot()
                 return
             turn += 1
