@@ -60,7 +60,7 @@ class Lost(msgspec.Struct, frozen=True):
 class NotBegun(msgspec.Struct, frozen=True):
     """The body was not called, for a reason that is not the run's: it goes back to its place."""
 
-    error: BaseException
+    reason: str
 
 
 CallOutcome = Returned | CommittedItself | Decided | Raised | Lost | NotBegun

@@ -1,15 +1,21 @@
-"""A claim that is ready before the call, and sent in the moment of it."""
+"""A claim that is ready before the call and sent in the moment of it, and where its runs go."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 import rota
 from rota.model.run import Claim
+from rota.runtime.claiming.claim_commit import ClaimCommit
 from rota.runtime.claiming.claimer import Claimer
+from rota.runtime.claiming.end_buffer import EndBuffer
+from rota.runtime.claiming.slots import Slots
+from rota.runtime.metrics.counts import Counts
 from rota.store.pipeline.claims import ClaimRequest, ReadyClaim, Turn
+from rota.store.pipeline.feed import Feed
 from rota.store.pipeline.prepared import Early
 from rota.testing import eventually
 from tests.engine import Engine
@@ -185,3 +191,105 @@ async def test_who_has_waited_longer_goes_first() -> None:
     await waiting
     assert order == ["waited"]
     assert turn.take()
+
+
+# Without a worker: what becomes of what a claim brought.
+
+
+class Desk:
+    """A claimer whose slots start nothing."""
+
+    def __init__(self, engine: Engine, app: rota.App) -> None:
+        engine.job()
+        self.worker = engine.worker()
+        self._feed = Feed(app.database, self.worker, ["work"])
+        self.slots = Slots(10, _never)
+        self.claimer = Claimer(self._feed, self.slots)
+        self.ends = EndBuffer(Counts())
+
+    async def claim(
+        self, limit: int, batch: int | None = None, start_batch: int | None = None
+    ) -> None:
+        request = ClaimRequest(limit, ["default"], max(limit, 1), [], batch, start_batch)
+        claims, _ = await self.claimer.exchange(request, self.ends, is_alone=False)
+        assert claims is not None
+        self.claimer.take(request, claims)
+
+    @property
+    def ready(self) -> list[int]:
+        return [claim.id for claim in self.slots.ready]
+
+    async def close(self) -> None:
+        await self._feed.close()
+
+
+async def _never(*_: object) -> None:
+    raise AssertionError("nothing starts here")
+
+
+@pytest.fixture
+async def desk(engine: Engine, app: rota.App) -> AsyncIterator[Desk]:
+    await app.database.open()
+    desk = Desk(engine, app)
+    yield desk
+    await desk.close()
+
+
+async def test_a_claim_for_free_slots_is_in_them_once(desk: Desk, engine: Engine) -> None:
+    late, soon = engine.enqueue(priority=7), engine.enqueue(priority=1)
+    await desk.claim(5)
+    assert desk.ready == [soon, late]
+    assert desk.claimer.held_ids() == {soon, late}
+
+
+async def test_runs_are_in_the_slots_with_their_commit(
+    desk: Desk, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[tuple[int, ClaimCommit | None]] = []
+    original = desk.slots.add
+
+    def add(claims: Sequence[Claim], commit: ClaimCommit | None = None) -> None:
+        added.append((len(claims), commit))
+        original(claims, commit)
+
+    monkeypatch.setattr(desk.slots, "add", add)
+    engine.enqueue()
+    await desk.claim(5)
+    ((count, commit),) = added
+    assert commit is not None
+    assert (count, commit.is_committed) == (1, True)
+    engine.enqueue()
+    await desk.claim(5)
+    assert added[1] == (1, None), "others waited in the slots: this one came after its commit"
+
+
+async def test_a_batch_ahead_starts_with_the_next_claim(desk: Desk, engine: Engine) -> None:
+    first = engine.enqueue()
+    await desk.claim(1, batch=1)
+    assert (desk.ready, desk.claimer.has_ahead, desk.claimer.ahead_batch) == ([], True, 1)
+    second = engine.enqueue()
+    await desk.claim(1, batch=2, start_batch=1)
+    assert (desk.ready, desk.claimer.ahead_batch) == ([first], 2)
+    assert desk.claimer.held_ids() == {first, second}
+
+
+async def test_what_was_claimed_after_a_stop_goes_back(desk: Desk, engine: Engine) -> None:
+    run = engine.enqueue()
+    desk.claimer.is_claiming = False
+    await desk.claim(1)
+    assert desk.ready == []
+    assert desk.claimer.has_unstarted
+    assert await desk.claimer.hand_back() == 1
+    assert (engine.state(run), engine.run(run)["attempts_used"]) == ("queued", 0)
+    assert not desk.claimer.has_unstarted
+
+
+async def test_what_only_the_database_knows_of_goes_back(desk: Desk, engine: Engine) -> None:
+    known, stray, ended = engine.enqueue(), engine.enqueue(), engine.enqueue()
+    await desk.claim(1)
+    rows = engine.claim(desk.worker, 2)
+    by_id = {row["id"]: Claim(*row.values())._replace(extras=None) for row in rows}
+    desk.ends.succeeded(by_id[ended], 1.0, None)
+    await desk.claimer.recover(desk.ends)
+    assert desk.ready == [known]
+    assert [engine.state(run) for run in (known, stray, ended)] == ["running", "queued", "running"]

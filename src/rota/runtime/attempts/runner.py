@@ -12,6 +12,7 @@ from rota.executors.base import (
     CommittedItself,
     Decided,
     Executor,
+    Lost,
     Means,
     NotBegun,
     Raised,
@@ -21,7 +22,7 @@ from rota.executors.isolated import IsolatedExecutor
 from rota.executors.kinds import KINDS
 from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
-from rota.model.outcome import EXPIRED, SUCCEEDED, Outcome
+from rota.model.outcome import EXPIRED, SUCCEEDED, Failure, Outcome
 from rota.model.run import Claim
 from rota.runtime.attempts.attempt import RunningAttempt, Services, Stop
 from rota.runtime.attempts.observer import AttemptObserver
@@ -153,52 +154,69 @@ class Runner:
         self, attempt: RunningAttempt, found: CallOutcome, task: asyncio.Task[None]
     ) -> Outcome | None:
         """Whatever came out, except a plain success. None: the run is somebody else's."""
-        claim = attempt.claim
-        match found:
-            case CommittedItself(outcome, duration_ms):
-                self._say(attempt, outcome)
-                took = attempt.duration_ms if duration_ms is None else duration_ms
-                self._sink.already_ended(claim, took, outcome.attempt_state)
-                return outcome
-            case Decided(outcome, duration_ms):
-                self._say(attempt, outcome)
-                self._sink.ended(claim, duration_ms, outcome)
-                return outcome
-            case Returned():
-                # Somebody wanted it to stop before: its result comes too late.
-                found = Raised(asyncio.CancelledError())
+        if isinstance(found, CommittedItself | Decided):
+            outcome, duration_ms = found.outcome, found.duration_ms
+            is_written = isinstance(found, CommittedItself)
+            self._report(attempt, outcome, duration_ms, is_written=is_written)
+            return outcome
+        if isinstance(found, Returned):
+            # Somebody wanted it to stop before: its result comes too late.
+            found = Raised(asyncio.CancelledError())
+        decided = await self._decide(attempt, found, task)
+        if decided is None:
+            self._sink.wake()
+        else:
+            self._report(attempt, decided)
+        return decided
+
+    async def _decide(
+        self,
+        attempt: RunningAttempt,
+        found: Raised | Lost | NotBegun,
+        task: asyncio.Task[None],
+    ) -> Outcome | None:
         if attempt.stop is not None:
             while task.uncancel():
                 pass
         if attempt.transaction is not None:
             await attempt.transaction.close()
         if isinstance(found, NotBegun):
-            self._log.error("a run could not be isolated", run=claim.id, error=found.error)
-        decided = reach_verdict(
+            self._log.error("a run was not begun", run=attempt.claim.id, reason=found.reason)
+        return reach_verdict(
             found,
-            claim,
+            attempt.claim,
             stop=attempt.stop,
             timeout=attempt.timeout,
             policy=attempt.policy,
             error_bytes=self._config.runs.error_bytes,
         )
-        if decided is None:
-            self._sink.wake()
-            return None
-        self._say(attempt, decided)
-        self._sink.ended(claim, attempt.duration_ms, decided)
-        return decided
 
-    def _say(self, attempt: RunningAttempt, outcome: Outcome) -> None:
+    def _report(
+        self,
+        attempt: RunningAttempt,
+        outcome: Outcome,
+        duration_ms: float | None = None,
+        *,
+        is_written: bool = False,
+    ) -> None:
+        claim = attempt.claim
         if outcome.failure is not None:
-            self._log.warning(
-                "attempt failed",
-                job=attempt.claim.job,
-                run=attempt.claim.id,
-                attempt=attempt.claim.attempt,
-                error=f"{outcome.failure.error_type}: {outcome.failure.error[:200]}",
-            )
-            attempt.log_failure(outcome.failure, self._config.logs.line_bytes // 2)
+            self._log_failure(attempt, outcome.failure)
+        took = attempt.duration_ms if duration_ms is None else duration_ms
+        if is_written:
+            self._sink.already_ended(claim, took, outcome.attempt_state)
+        else:
+            self._sink.ended(claim, took, outcome)
+
+    def _log_failure(self, attempt: RunningAttempt, failure: Failure) -> None:
+        self._log.warning(
+            "attempt failed",
+            job=attempt.claim.job,
+            run=attempt.claim.id,
+            attempt=attempt.claim.attempt,
+            error=f"{failure.error_type}: {failure.error[:200]}",
+        )
+        attempt.log_failure(failure, self._config.logs.line_bytes // 2)
 
     # Stopping what runs.
 

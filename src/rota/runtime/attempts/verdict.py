@@ -32,22 +32,25 @@ def reach_verdict(
 ) -> Outcome | None:
     """None: the run is somebody else's, there is nothing to write. Why an attempt was stopped says
     more than how its body took that."""
-    error = found.error
+    error = None if isinstance(found, NotBegun) else found.error
     if isinstance(error, LeaseLost) or (stop is not None and stop.kind == "lost"):
         return None
-    if stop is not None and stop.kind == "cancel":
-        return cancelled_by(stop.by, stop.reason)
-    if stop is not None and stop.kind == "shutdown":
-        return CUT_OFF
-    if stop is not None and stop.kind == "timeout":
-        error = AttemptTimeout(timeout or 0.0).with_traceback(error.__traceback__)
-    elif isinstance(found, NotBegun):
-        return not_begun(f"no process of its own could be started: {error}")
-    if isinstance(error, PayloadRefused):
+    used, allowed = claim.attempts_used, claim.max_attempts
+    if stop is not None:
+        if stop.kind == "cancel":
+            return cancelled_by(stop.by, stop.reason)
+        if stop.kind == "shutdown":
+            return CUT_OFF
+        trace = None if error is None else error.__traceback__
+        late = AttemptTimeout(timeout or 0.0).with_traceback(trace)
+        return decide(late, describe(late, error_bytes), policy(), used, allowed)
+    if isinstance(found, NotBegun):
+        return not_begun(found.reason)
+    if isinstance(found.error, PayloadRefused):
         # No later attempt would find another payload.
-        failure = describe(error.cause, error_bytes)
+        failure = describe(found.error.cause, error_bytes)
         return Ended("failed", "failed", "payload refused", failure=failure)
-    failure = describe(error, error_bytes)
-    if isinstance(found, Lost) and error is found.error:
-        return lost_apart(failure, claim.attempts_used, claim.max_attempts)
-    return decide(error, failure, policy(), claim.attempts_used, claim.max_attempts)
+    failure = describe(found.error, error_bytes)
+    if isinstance(found, Lost):
+        return lost_apart(failure, used, allowed)
+    return decide(found.error, failure, policy(), used, allowed)

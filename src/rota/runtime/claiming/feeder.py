@@ -22,6 +22,7 @@ from rota.runtime.claiming.end_writer import EndWriter
 from rota.runtime.claiming.next_claim import NextClaim, Situation, next_claim
 from rota.runtime.claiming.others import Others
 from rota.runtime.claiming.pace import Pace
+from rota.runtime.claiming.queue_search import QueueSearch
 from rota.runtime.claiming.slots import Slots
 from rota.runtime.claiming.waiting import Waiting
 from rota.runtime.lease.health import Health
@@ -33,9 +34,6 @@ from rota.telemetry.logger import get_logger
 
 _STALLED_SECONDS = 1.0
 _LAST_WRITE_SECONDS = 15.0
-_QUEUES_SECONDS = 1.0
-# A call names its queue.
-_RESTING_QUEUES_SECONDS = 20.0
 
 
 class Feeder:
@@ -60,7 +58,6 @@ class Feeder:
         pace: Pace,
     ) -> None:
         self._health = health
-        self._pace = pace
         # A turn may rest for as long as a poll.
         self._turns = health.of("feeder", poll_seconds)
         self._feed = feed
@@ -68,9 +65,7 @@ class Feeder:
         self._plan = plan
         self._waiting = waiting
         self._rollups = rollups
-        self._queues = list(queues)  # empty: all
-        self._own_queues = list(own_queues)
-        self._next_queues = 0.0
+        self._queue_search = QueueSearch(feed, queues=queues, own=own_queues, pace=pace)
         self._on_lost = on_lost
         self._on_later = on_later
         self._on_ended = on_ended
@@ -144,7 +139,7 @@ class Feeder:
 
     def look_now(self) -> None:
         """Somebody says that there may be something, and not where."""
-        self._next_queues = 0.0
+        self._queue_search.look_now()
         self._waiting.look_now()
         self.wake()
 
@@ -300,18 +295,12 @@ class Feeder:
         if self.is_claiming:
             if self._slots.idle:
                 await self._waiting.update()
-            if not self._queues and time.monotonic() >= self._next_queues:
-                await self._find_queues()
+            if self._queue_search.is_due:
+                self._plan.set_queues(await self._queue_search.find())
         else:
             await self._waiting.withdraw()
         if not self._has_ends and self._next_claim() is NextClaim.NONE:
             await self._sleep()
-
-    async def _find_queues(self) -> None:
-        rows = await self._feed.run("queues/busy")
-        self._plan.set_queues(dict.fromkeys([*self._own_queues, *(row[0] for row in rows)]))
-        pause = self._pace.seconds(_QUEUES_SECONDS, _RESTING_QUEUES_SECONDS)
-        self._next_queues = time.monotonic() + pause
 
     async def _sleep(self) -> None:
         """Until something ends, somebody calls, or it is time to look again."""
