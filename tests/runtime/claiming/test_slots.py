@@ -139,7 +139,10 @@ async def test_another_slot_for_a_while(slots: Slots, body: Body) -> None:
 
 
 async def test_what_a_body_sets_is_not_there_for_the_next(slots: Slots, body: Body) -> None:
-    body.do = lambda claim: mark.set(claim.id) and None
+    def set_mark(claim: Claim) -> None:
+        mark.set(claim.id)
+
+    body.do = set_mark
     for run_id in range(1, 7):
         slots.add(runs(run_id))
         await body.until_done(run_id)
