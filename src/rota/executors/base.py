@@ -1,4 +1,4 @@
-"""What an executor is: it calls the body of an attempt, and says what came of it.
+"""The contract of executors: one calls the body of an attempt and says how the call came out.
 
 One file for each kind, and one line in `kinds.py`. An executor decides nothing about the run:
 whether it is retried, and when, follows from what is said here (`runtime/attempts/verdict.py`).
@@ -39,26 +39,27 @@ class CommittedItself(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """The body has said itself what becomes of the run. That is still to be written."""
+    """The body itself has said what becomes of the run. The end is still to be written."""
 
     outcome: Outcome
     duration_ms: float
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The body has failed, or could not be called. What leaves `Executor.call` counts as this."""
+    """The body failed, or could not be called. An exception that leaves `Executor.call` counts as
+    this, so a kind that has the exception at hand just raises it."""
 
     error: BaseException
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The body has taken the process with it that was there for this run alone."""
+    """The child process that ran this body, and nothing else, died."""
 
     error: BaseException
 
 
 class NotBegun(msgspec.Struct, frozen=True):
-    """The body was not called, for a reason that is not the run's: it goes back to its place."""
+    """The body was not called, and the run is not to blame: it goes back to its place."""
 
     reason: str
 
@@ -150,11 +151,11 @@ class Executor(ABC):
     """Calls bodies of one kind, for one worker. Made at its start: whatever a kind needs (threads,
     processes, connections) it opens with the first call."""
 
-    # Whether the body is Python that is called here: its payload is decoded and bound before the
-    # call, while the claim is being committed.
+    # Whether the payload is decoded for `call`, while the claim is being committed. True for kinds
+    # that call Python in this process.
     is_bound = False
-    # Whether a body could take the worker's process, or its neighbours', with it: a run that was
-    # lost with its worker is then called by the kind `isolated`.
+    # Whether the body can crash the worker's process or a shared child. If so, a run that was lost
+    # with its worker is called by the kind `isolated` the next time.
     is_dangerous = True
 
     def __init__(self, means: Means) -> None:

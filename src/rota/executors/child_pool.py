@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, Literal
 
 from rota.errors import RotaError
-from rota.executors.child_handle import Answer, ChildHandle, OnLog, OnProgress
+from rota.executors.child_handle import ChildAnswer, ChildHandle, OnLog, OnProgress
 from rota.executors.location import loading
 from rota.executors.remote import ChildDied, unpack
 from rota.executors.wire import Raise, Work
@@ -146,7 +146,7 @@ class ChildPool:
         task.add_done_callback(self._leaving.discard)
 
 
-def _result_of(answer: Answer) -> bytes | Finished | None:
+def _result_of(answer: ChildAnswer) -> bytes | Finished | None:
     if isinstance(answer, Raise):
         raise unpack(answer)
     return FINISHED if answer.is_finished else answer.result

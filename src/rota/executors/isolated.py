@@ -1,5 +1,7 @@
-"""The kind `isolated`: a handler, called in a child process that nobody had before it or has after
-it. Not for jobs to choose: runs that were lost with their worker are called so."""
+"""The kind `isolated`: a handler, called in a child process of its own that ends with the call.
+
+Jobs cannot choose it: Rota calls runs this way that were lost with their worker.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rota.errors import RotaError
 from rota.executors.base import CalledAttempt, CallOutcome, Executor
-from rota.executors.sql_answer import Answer, BadAnswer
+from rota.executors.sql_answer import BadAnswer, FunctionAnswer
 from rota.executors.sql_function import SqlFunctionCall
 from rota.model.outcome import Ended, Failure, Outcome, Policy, decide
 from rota.model.run import Claim
@@ -37,7 +37,7 @@ class SqlExecutor(Executor):
         )
 
 
-def decide_answer(answer: Answer, claim: Claim, policy: Policy, most_bytes: int) -> Outcome:
+def decide_answer(answer: FunctionAnswer, claim: Claim, policy: Policy, most_bytes: int) -> Outcome:
     """`success: false` is a failure like any other, except that the writes stay."""
     if len((answer.text or "").encode()) > most_bytes:
         raise BadAnswer.of(f"the answer is over {most_bytes} bytes", answer.text)

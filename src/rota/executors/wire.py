@@ -60,7 +60,7 @@ class Quit(msgspec.Struct, array_like=True, tag="quit"):
     """Leave after what is under way."""
 
 
-class Line(msgspec.Struct, array_like=True, tag="log"):
+class ChildLine(msgspec.Struct, array_like=True, tag="log"):
     call: int
     level: str
     message: str
@@ -92,7 +92,7 @@ class Raise(msgspec.Struct, array_like=True, tag="raised"):
 
 
 ToChild = Hello | Begin | Interrupt | Quit
-FromChild = Line | Progress | Return | Raise
+FromChild = ChildLine | Progress | Return | Raise
 
 # Fields of a log line may hold anything; what has no form of its own is shown as Python shows it.
 _encoder = msgspec.msgpack.Encoder(enc_hook=repr)

@@ -14,7 +14,7 @@ from rota.runtime.claiming.claimer import Claimer
 from rota.runtime.claiming.end_buffer import EndBuffer
 from rota.runtime.claiming.slots import Slots
 from rota.runtime.metrics.counts import Counts
-from rota.store.pipeline.claims import ClaimRequest, ReadyClaim, Turn
+from rota.store.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
 from rota.store.pipeline.feed import Feed
 from rota.store.pipeline.prepared import Early
 from rota.testing import eventually
@@ -166,7 +166,7 @@ async def test_a_lost_lease_calls_it_off(
 
 
 async def test_a_free_turn_is_taken_at_once() -> None:
-    turn = Turn()
+    turn = ConnectionTurn()
     assert turn.take()
     assert not turn.take()
     turn.release()
@@ -176,7 +176,7 @@ async def test_a_free_turn_is_taken_at_once() -> None:
 
 
 async def test_who_has_waited_longer_goes_first() -> None:
-    turn = Turn()
+    turn = ConnectionTurn()
     order: list[str] = []
 
     async def wait() -> None:

@@ -1,4 +1,4 @@
-"""Who hears of attempts beside the feeder: traces, and the page that a supervisor sees."""
+"""Observers of attempts: tracing, and the page on which a supervisor sees timeouts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ClaimRequest(NamedTuple):
     lane: str = ""
 
 
-class Turn(asyncio.Lock):
+class ConnectionTurn(asyncio.Lock):
     """Of one connection: a lock that a callback can take too, when it is free."""
 
     def take(self) -> bool:
@@ -50,7 +50,7 @@ class ReadyClaim:
         self,
         request: ClaimRequest,
         conn: AsyncConn,
-        turn: Turn,
+        turn: ConnectionTurn,
         question: Question[Claim],
     ) -> None:
         self.request = request
