@@ -56,7 +56,7 @@ def test_a_plan_follows_the_one_tenant_that_has_work(engine: Engine) -> None:
         rows = engine.claim(
             worker, request.limit, request.queues, hints=request.hints, lane=request.lane
         )
-        claims = [Claim(**{name: row[name] for name in Claim._fields}) for row in rows]
+        claims = [Claim(*row.values()) for row in rows]
         plan.learn(request, claims, 0.001, is_starved=False)
         return claims
 

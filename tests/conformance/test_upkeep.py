@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.model.outcome import Again, Failure
+from rota.model.outcome import Failure, Requeue
 from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
 from rota.store.sessions.pool import Database
@@ -88,7 +88,7 @@ async def test_the_feed_makes_partitions_when_they_are_missing(
             claims[1]["id"],
             claims[1]["attempt"],
             1.0,
-            Again("failed", 5, True, None, Failure("E", "e")),
+            Requeue("failed", 5, True, None, Failure("E", "e")),
         )
     )
     accepted, _ = await feed.exchange(ends, None)

@@ -15,10 +15,10 @@ from sqlalchemy import make_url
 
 from rota.embedded import EmbeddedPostgres
 from rota.errors import JobError, LeaseLost
-from rota.executors.process import FINISHED, ProcessCall, ProcessExecutor
+from rota.executors.child_pool import FINISHED, ChildCall, ChildPool
 from rota.store.migrate import migrate
 from tests.executors import handlers
-from tests.executors.test_process import make_call
+from tests.executors.test_child_pool import make_call
 
 # Not `rota`: a child must use the name it is given.
 SCHEMA = "other_rota"
@@ -39,7 +39,7 @@ class Database:
         row = self.conn.execute(query, arguments).fetchone()
         return row and row[0]
 
-    def claim(self, function: Callable[..., Any], payload: dict[str, Any]) -> ProcessCall:
+    def claim(self, function: Callable[..., Any], payload: dict[str, Any]) -> ChildCall:
         """A call for a new run that the worker has claimed."""
         self.conn.execute("TRUNCATE effects")
         self.conn.execute(f"SELECT {SCHEMA}.enqueue('j')")
@@ -53,9 +53,9 @@ class Database:
             database_url=self.url,
             schema=SCHEMA,
         )
-        return ProcessCall(work, request.on_log, request.on_progress)
+        return ChildCall(work, request.on_log, request.on_progress)
 
-    def run_of(self, request: ProcessCall) -> tuple[Any, ...] | None:
+    def run_of(self, request: ChildCall) -> tuple[Any, ...] | None:
         query = f"SELECT state, result, duration_ms > 0 FROM {SCHEMA}.runs WHERE id = %s"
         return self.conn.execute(query, [request.work.claim.id]).fetchone()
 
@@ -79,15 +79,15 @@ def database() -> Iterator[Database]:
 
 
 @pytest.fixture
-async def executor() -> AsyncIterator[ProcessExecutor]:
-    executor = ProcessExecutor(size=1, app_ref=None)
+async def executor() -> AsyncIterator[ChildPool]:
+    executor = ChildPool(size=1, app_ref=None)
     yield executor
     await executor.close(5)
 
 
 @both_kinds
 async def test_effect_and_completion_commit_together(
-    executor: ProcessExecutor, database: Database, function: Callable[..., Any]
+    executor: ChildPool, database: Database, function: Callable[..., Any]
 ) -> None:
     request = database.claim(function, {"name": "row"})
     assert await executor.call(request) is FINISHED
@@ -97,7 +97,7 @@ async def test_effect_and_completion_commit_together(
 
 @both_kinds
 async def test_failure_after_the_block_leaves_nothing(
-    executor: ProcessExecutor, database: Database, function: Callable[..., Any]
+    executor: ChildPool, database: Database, function: Callable[..., Any]
 ) -> None:
     request = database.claim(function, {"name": "row", "fail": True})
     with pytest.raises(ValueError, match="after the block"):
@@ -108,7 +108,7 @@ async def test_failure_after_the_block_leaves_nothing(
 
 @both_kinds
 async def test_lost_lease_leaves_nothing(
-    executor: ProcessExecutor, database: Database, function: Callable[..., Any]
+    executor: ChildPool, database: Database, function: Callable[..., Any]
 ) -> None:
     request = database.claim(function, {"name": "row"})
     change = f"UPDATE {SCHEMA}.open_runs SET attempt = attempt + 1 WHERE id = %s"
@@ -120,7 +120,7 @@ async def test_lost_lease_leaves_nothing(
 
 @both_kinds
 async def test_deferred_constraint_fails_the_attempt(
-    executor: ProcessExecutor, database: Database, function: Callable[..., Any]
+    executor: ChildPool, database: Database, function: Callable[..., Any]
 ) -> None:
     database.conn.execute(
         "ALTER TABLE effects ADD CONSTRAINT once UNIQUE (name) DEFERRABLE INITIALLY DEFERRED"
@@ -137,7 +137,7 @@ async def test_deferred_constraint_fails_the_attempt(
 
 
 async def test_a_child_keeps_its_session_and_nothing_in_it(
-    executor: ProcessExecutor, database: Database
+    executor: ChildPool, database: Database
 ) -> None:
     answers = []
     for _ in range(3):
@@ -149,9 +149,7 @@ async def test_a_child_keeps_its_session_and_nothing_in_it(
     assert others == [[pid, True]] * 2
 
 
-async def test_a_child_takes_the_users_engine(
-    executor: ProcessExecutor, database: Database
-) -> None:
+async def test_a_child_takes_the_users_engine(executor: ChildPool, database: Database) -> None:
     url = database.url.replace("postgresql:", "postgresql+psycopg:")
     request = database.claim(handlers.write_row_by_orm, {"name": "row", "url": url})
     assert await executor.call(request) is FINISHED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 
@@ -10,11 +11,11 @@ from rota.errors import AttemptTimeout, Cancel, Retry, Snooze
 from rota.model.outcome import (
     CUT_OFF,
     EXPIRED,
-    Again,
     Ended,
     Failure,
     Outcome,
     Policy,
+    Requeue,
     cancelled_by,
     decide,
     lost_apart,
@@ -33,12 +34,15 @@ ONLY_KEYS = Policy(backoff, retry_on=(KeyError,))
 NEVER_KEYS = Policy(backoff, give_up_on=(KeyError,))
 
 
-def again(state: str, delay: float | None) -> Again:
-    return Again(state, delay, is_spent=True, failure=FAILURE)  # type: ignore[arg-type]
+Failed = Literal["failed", "timed_out"]
 
 
-def over(state: str, reason: str) -> Ended:
-    return Ended("failed", state, reason, failure=FAILURE)  # type: ignore[arg-type]
+def again(state: Failed, delay: float | None) -> Requeue:
+    return Requeue(state, delay, is_spent=True, failure=FAILURE)
+
+
+def over(state: Failed, reason: str) -> Ended:
+    return Ended("failed", state, reason, failure=FAILURE)
 
 
 USED_UP = "attempts used up"
@@ -67,9 +71,9 @@ TABLE: list[tuple[BaseException, Policy, int, int, Outcome]] = [
     (ValueError(), ONLY_KEYS, 0, 3, over("failed", "gave up on Kind")),
     (KeyError(), NEVER_KEYS, 0, 3, over("failed", "gave up on Kind")),
     (KeyError(), NEVER_KEYS, 2, 3, over("failed", USED_UP)),
-    (Snooze(7), USUAL, 0, 3, Again("snoozed", 7, is_spent=False, message="snoozed for 7 s")),
-    (Snooze(7), USUAL, 2, 3, Again("snoozed", 7, is_spent=False, message="snoozed for 7 s")),
-    (Snooze(0), USUAL, 0, 1, Again("snoozed", 0, is_spent=False, message="snoozed for 0 s")),
+    (Snooze(7), USUAL, 0, 3, Requeue("snoozed", 7, is_spent=False, message="snoozed for 7 s")),
+    (Snooze(7), USUAL, 2, 3, Requeue("snoozed", 7, is_spent=False, message="snoozed for 7 s")),
+    (Snooze(0), USUAL, 0, 1, Requeue("snoozed", 0, is_spent=False, message="snoozed for 0 s")),
     (
         Cancel("not needed"),
         USUAL,
@@ -92,7 +96,7 @@ def test_only_failures_are_spent() -> None:
     spent = {
         str(error) or type(error).__name__: outcome.is_spent
         for error, policy, used, allowed, _ in TABLE
-        if isinstance(outcome := decide(error, FAILURE, policy, used, allowed), Again)
+        if isinstance(outcome := decide(error, FAILURE, policy, used, allowed), Requeue)
     }
     assert all(is_spent != name.startswith("snoozed") for name, is_spent in spent.items())
 
@@ -110,4 +114,4 @@ def test_a_suspect_that_took_its_own_process_with_it() -> None:
 
 
 def test_what_was_not_begun_costs_nothing() -> None:
-    assert not_begun("no room") == Again("cancelled", None, is_spent=False, message="no room")
+    assert not_begun("no room") == Requeue("cancelled", None, is_spent=False, message="no room")

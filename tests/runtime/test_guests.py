@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy.orm import Session
 
 import rota
-from rota.runtime.attempts import runner
+from rota.executors import thread
 from rota.testing import eventually
 from tests.engine import Engine
 from tests.runtime import sources
@@ -388,7 +388,7 @@ async def test_a_thread_left_behind_commits_nothing(
     opened: Open,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runner, "_THREAD_GRACE", 0.1)
+    monkeypatch.setattr(thread, "_GRACE", 0.1)
     over = threading.Event()
 
     def then(_: rota.Context, given: Any) -> None:

@@ -14,11 +14,10 @@ from psycopg.rows import dict_row
 
 import rota
 from rota.errors import DatabaseError, JobError
-from rota.executors import own
+from rota.executors import own, thread
 from rota.executors.lending import Lending
 from rota.executors.own import OwnAsync, OwnSync
 from rota.model.run import Claim
-from rota.runtime.attempts import runner
 from rota.store.sessions import connection, kept
 from rota.store.sessions.kept import KeptSessions
 from rota.store.statements import Statements
@@ -274,7 +273,7 @@ async def test_a_connection_is_not_the_handlers_to_commit(app: rota.App) -> None
 async def test_a_thread_left_behind_loses_its_session(
     app: rota.App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_THREAD_GRACE", 0.1)
+    monkeypatch.setattr(thread, "_GRACE", 0.1)
     over = threading.Event()
 
     @app.job(max_attempts=1, timeout=0.5, executor="thread")

@@ -10,7 +10,7 @@ import rota
 from rota.runtime import identity
 from rota.runtime.attempts import isolation
 from rota.runtime.background import Background
-from rota.runtime.claiming import feeder
+from rota.runtime.claiming import queue_search
 from rota.runtime.claiming.pace import Pace
 from rota.runtime.claiming.waiting import Waiting
 from rota.runtime.duties import upkeep
@@ -69,7 +69,7 @@ async def test_an_idle_worker_asks_once_a_second(
     rates = {
         "lease": 3 / LEASE,
         "looks": 1 / identity._LOOK_SECONDS,
-        "queues": 1 / feeder._RESTING_QUEUES_SECONDS,
+        "queues": 1 / queue_search._RESTING_SECONDS,
         "listener": 1 / 30,
         "isolation": 1 / isolation._RESTING_SECONDS,
     }

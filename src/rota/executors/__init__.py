@@ -1,1 +1,1 @@
-"""How a body is called: in the slot, in a thread, in a process of its own."""
+"""How a body is called: in the slot, in a thread, in a child process, in the database."""

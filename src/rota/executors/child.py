@@ -40,8 +40,8 @@ _ENCODE = "rota.jobs.encoding:encode_result"
 _LOOK_MS = 5000
 
 
-class Ended(SystemExit):
-    """Raised in the handler by SIGTERM, so that its `finally` blocks run before the end."""
+class Terminated(SystemExit):
+    """Raise in the handler by SIGTERM, so that its `finally` blocks run before the end."""
 
 
 class Channel:
@@ -131,17 +131,17 @@ class Child:
                 case wire.Quit():
                     return
 
-    def _answer(self, call: int, work: wire.Work) -> wire.Returned | wire.Raised:
+    def _answer(self, call: int, work: wire.Work) -> wire.Return | wire.Raise:
         attempt = self._channel.attempt
         assert attempt is not None
         try:
             return contextvars.copy_context().run(self._attempt, work, attempt)
-        except Ended:
+        except Terminated:
             raise
         except BaseException as error:
             return pack(call, error)
 
-    def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Returned:
+    def _attempt(self, work: wire.Work, attempt: ChildAttempt) -> wire.Return:
         otel.attach(work.trace)
         parent.begin(work.claim.id)
         body = self._bind(work, attempt)
@@ -153,12 +153,12 @@ class Child:
             if inspect.iscoroutine(value):
                 return self._run(_await(value, work, attempt))
             result = _encode(value, work)
-            return wire.Returned(attempt.call, result, attempt.finish_sync(result))
+            return wire.Return(attempt.call, result, attempt.finish_sync(result))
         finally:
             end_capture()
             attempt.close_sync()
 
-    def _run(self, body: Coroutine[Any, Any, wire.Returned]) -> wire.Returned:
+    def _run(self, body: Coroutine[Any, Any, wire.Return]) -> wire.Return:
         try:
             return self._runner.run(body, context=contextvars.copy_context())
         except (SystemExit, KeyboardInterrupt):
@@ -196,13 +196,13 @@ def _encode(value: object, work: wire.Work) -> bytes | None:
 
 async def _await(
     body: Coroutine[Any, Any, Any], work: wire.Work, attempt: ChildAttempt
-) -> wire.Returned:
+) -> wire.Return:
     task = asyncio.current_task()
     assert task is not None
     attempt.attach(task)
     try:
         result = _encode(await body, work)
-        return wire.Returned(attempt.call, result, await attempt.finish(result))
+        return wire.Return(attempt.call, result, await attempt.finish(result))
     finally:
         attempt.detach()
         await attempt.close()
@@ -235,7 +235,7 @@ def _set_signals(channel: Channel) -> None:
 
     def on_term(*_: object) -> None:
         if channel.attempt is not None and channel.attempt.is_cancelled:
-            raise Ended(128 + signal.SIGTERM)
+            raise Terminated(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, on_term)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rota.executors.child_logs import is_printing
-from rota.executors.wire import FromChild, LogLine, Progress, Work
+from rota.executors.wire import ChildLine, FromChild, Progress, Work
 from rota.model.run import Claim
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ class ChildAttempt:
         self, level: str, message: str, fields: Mapping[str, Any], *, is_printed: bool
     ) -> None:
         try:
-            self._send(LogLine(self.call, level, message, dict(fields), is_printed))
+            self._send(ChildLine(self.call, level, message, dict(fields), is_printed))
         except (TypeError, ValueError, OverflowError, RecursionError):
             # A line must not fail its attempt: what does not cross as it is crosses as text.
             shown = {ascii(name)[1:-1]: ascii(value) for name, value in fields.items()}
-            self._send(LogLine(self.call, level, ascii(message)[1:-1], shown, is_printed))
+            self._send(ChildLine(self.call, level, ascii(message)[1:-1], shown, is_printed))
 
     def report_progress(self, fraction: float, message: str | None) -> None:
         if self._transaction is None or not self._transaction.is_strict:

@@ -32,7 +32,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 _LAST_WORDS = 0.2
 _LAST_STEPS = 1.0
 
-Answer = wire.Returned | wire.Raised
+ChildAnswer = wire.Return | wire.Raise
 OnLog = Callable[[str, str, dict[str, Any]], None]
 OnProgress = Callable[[float, str | None], None]
 
@@ -44,7 +44,7 @@ class ChildHandle(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._frames = wire.Frames()
         self._call = 0
-        self._answer: asyncio.Future[Answer | None] | None = None
+        self._answer: asyncio.Future[ChildAnswer | None] | None = None
         self._on_log: OnLog | None = None
         self._on_progress: OnProgress | None = None
         self._on_printed: OnLog | None = None
@@ -104,7 +104,7 @@ class ChildHandle(asyncio.Protocol):
         on_log: OnLog,
         on_progress: OnProgress,
         on_printed: OnLog | None = None,
-    ) -> Answer | None:
+    ) -> ChildAnswer | None:
         """The child's answer, or None if it died without one.
 
         Cancelled, it leaves the attempt under way: call `interrupt` then.
@@ -155,7 +155,7 @@ class ChildHandle(asyncio.Protocol):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, number)
 
-    def _take_answer(self) -> Answer | None:
+    def _take_answer(self) -> ChildAnswer | None:
         answer = self._answer
         assert answer is not None
         self._answer = self._on_log = self._on_progress = self._on_printed = None
@@ -181,7 +181,7 @@ class ChildHandle(asyncio.Protocol):
 
     def _receive(self, message: wire.FromChild) -> None:
         match message:
-            case wire.LogLine(_, level, text, fields, is_printed):
+            case wire.ChildLine(_, level, text, fields, is_printed):
                 hear = self._on_printed if is_printed else self._on_log
                 if hear is not None:
                     self._guarded(hear, level, text, fields)
@@ -191,7 +191,7 @@ class ChildHandle(asyncio.Protocol):
             case _:
                 self._settle(message)
 
-    def _settle(self, answer: Answer | None) -> None:
+    def _settle(self, answer: ChildAnswer | None) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
 

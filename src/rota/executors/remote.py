@@ -12,7 +12,7 @@ from typing import Any
 
 from rota.errors import RotaError
 from rota.executors.location import MAIN
-from rota.executors.wire import Raised
+from rota.executors.wire import Raise
 
 # An exception that drags a data set along is told in words instead.
 _MAX_PICKLED = 1 << 20
@@ -79,9 +79,9 @@ def traceback_of(error: BaseException) -> str | None:
     return cause.args[0] if isinstance(cause, RemoteTraceback) else None
 
 
-def pack(call: int, error: BaseException) -> Raised:
+def pack(call: int, error: BaseException) -> Raise:
     """In the child: all that can be said about `error`."""
-    return Raised(
+    return Raise(
         call,
         _type_name(type(error)),
         _message(error),
@@ -90,7 +90,7 @@ def pack(call: int, error: BaseException) -> Raised:
     )
 
 
-def unpack(raised: Raised) -> Exception:
+def unpack(raised: Raise) -> Exception:
     """In the worker: the exception itself where it can be rebuilt, else a RemoteError."""
     error = None if raised.pickled is None else _unpickle(raised.pickled)
     if error is None:

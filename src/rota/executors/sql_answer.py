@@ -16,7 +16,7 @@ _T = TypeVar("_T", bool, str)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FunctionAnswer:
     """`details` and `text` are JSON; `text` is the whole answer."""
 
     success: bool
@@ -43,7 +43,7 @@ class BadAnswer(SqlFailure):
         return cls("BadAnswer", message, message)
 
 
-def read_answer(text: str | None) -> Answer:
+def read_answer(text: str | None) -> FunctionAnswer:
     """Check what came; BadAnswer quotes it."""
     if text is None:
         raise BadAnswer.of("the function must return {success, message, details?}", None)
@@ -58,7 +58,7 @@ def read_answer(text: str | None) -> Answer:
     success = _read(parts, "success", bool, "a boolean", text)
     message = _read(parts, "message", str, "a text", text)
     details = bytes(parts.get("details", b"null")).decode().strip()
-    return Answer(success, message, None if details == "null" else details, text)
+    return FunctionAnswer(success, message, None if details == "null" else details, text)
 
 
 def _read(parts: Mapping[str, msgspec.Raw], key: str, kind: type[_T], name: str, text: str) -> _T:

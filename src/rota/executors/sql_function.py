@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -21,13 +20,14 @@ from psycopg import AsyncClientCursor, AsyncConnection, errors
 from psycopg.adapt import Buffer, Loader
 
 from rota.errors import AttemptTimeout
+from rota.executors.base import CommittedItself, Decided
 from rota.executors.ending import Rows, carry_out, write
 from rota.executors.lending import Lending
 from rota.executors.run_as import settle
-from rota.executors.sql_answer import Answer, SqlFailure, read_answer
+from rota.executors.sql_answer import FunctionAnswer, SqlFailure, read_answer
 from rota.model.outcome import Ended, Outcome
 from rota.model.run import Claim
-from rota.store.pipeline.ends import again_columns, ended_columns
+from rota.store.pipeline.ends import ended_columns, requeue_columns
 from rota.store.sessions.opening import lent
 from rota.store.statements import Statements
 
@@ -37,15 +37,6 @@ _LIMIT = "SELECT set_config('statement_timeout', %s, %s)"
 _CLOCK_RATE = 1001  # milliseconds of the server in a second of ours: its clock may be corrected
 _CANCEL_AGAIN = 0.2
 _QUIET_STATES = (None, "00000", "01000")
-
-
-@dataclass(frozen=True, slots=True)
-class SqlEnd:
-    """How the attempt ended, and whether that is already written."""
-
-    outcome: Outcome
-    duration_ms: float
-    is_written: bool
 
 
 class SqlFunctionCall:
@@ -76,7 +67,7 @@ class SqlFunctionCall:
     def stop(self) -> None:
         self._told.set()
 
-    async def run(self, decide: Callable[[Answer], Outcome]) -> SqlEnd:
+    async def run(self, decide: Callable[[FunctionAnswer], Outcome]) -> CommittedItself | Decided:
         """Call it, and end the run by what `decide` makes of its answer. What the function raised
         is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
         arguments = lent(self._lending.name)
@@ -94,8 +85,8 @@ class SqlFunctionCall:
             await conn.close()
 
     async def _call(
-        self, conn: AsyncConnection[Any], decide: Callable[[Answer], Outcome]
-    ) -> SqlEnd:
+        self, conn: AsyncConnection[Any], decide: Callable[[FunctionAnswer], Outcome]
+    ) -> CommittedItself | Decided:
         sql = self._statements.get("jobs/sql_call")
         row = await (await conn.execute(sql, {"job": self._claim.job})).fetchone()
         assert row is not None
@@ -104,19 +95,19 @@ class SqlFunctionCall:
             if not self._has_session:
                 raise NeedsSession
             answer = await self._ask(conn, call, is_answering, is_local=False)
-            return SqlEnd(decide(answer), self._duration_ms, is_written=False)
+            return Decided(decide(answer), self._duration_ms)
         async with conn.transaction():
             answer = await self._ask(conn, call, is_answering, is_local=True)
             await self._close_up(conn, caller)
             if self._told.is_set():
                 raise asyncio.CancelledError
-            end = SqlEnd(decide(answer), self._duration_ms, is_written=True)
-            await self._write(conn, end)
-        return end
+            outcome, duration_ms = decide(answer), self._duration_ms
+            await self._write(conn, outcome, duration_ms)
+        return CommittedItself(outcome, duration_ms)
 
     async def _ask(
         self, conn: AsyncConnection[Any], call: str, is_answering: bool, is_local: bool
-    ) -> Answer:
+    ) -> FunctionAnswer:
         level = "debug1" if self._is_debug else "log"
         await conn.execute(*self._lending.begin(is_local=is_local, level=level))
         await self._limit(conn, is_local)
@@ -128,7 +119,7 @@ class SqlFunctionCall:
             call.encode(), [self._claim.payload.decode()] if takes_payload else None
         )
         if not is_answering:
-            return Answer(True)
+            return FunctionAnswer(True)
         row = await cursor.fetchone()
         return read_answer(row[0] if row else None)
 
@@ -151,13 +142,15 @@ class SqlFunctionCall:
             last = self._lending.end(is_settled=True)
         await AsyncClientCursor(conn).execute(*last)
 
-    async def _write(self, conn: AsyncConnection[Any], end: SqlEnd) -> None:
+    async def _write(
+        self, conn: AsyncConnection[Any], outcome: Outcome, duration_ms: float
+    ) -> None:
         """The fence, last: a lock from the start would keep cancel and rescue waiting."""
-        rows = [(self._claim.id, self._claim.attempt, end.duration_ms, end.outcome)]
-        if isinstance(end.outcome, Ended):
+        rows = [(self._claim.id, self._claim.attempt, duration_ms, outcome)]
+        if isinstance(outcome, Ended):
             sql, columns = self._statements.get("runs/end"), ended_columns(self._worker, rows)
         else:
-            sql, columns = self._statements.get("runs/requeue"), again_columns(self._worker, rows)
+            sql, columns = self._statements.get("runs/requeue"), requeue_columns(self._worker, rows)
 
         async def fetch(sql: str, parameters: Mapping[str, Any]) -> Rows:
             cursor = await conn.execute(sql.encode(), parameters)

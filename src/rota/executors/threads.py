@@ -1,4 +1,4 @@
-"""Runs `def` handlers in threads.
+"""Threads that run `def` handlers.
 
 Not the standard library's pool: a thread whose attempt timed out cannot be ended, only left
 behind, and its place must not be missing afterwards.
@@ -11,12 +11,14 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
 
 
-class ThreadExecutor:
+class ThreadPool:
     """Threads are started when needed, kept for the next attempt, and daemons, so that one
     that never returns does not keep the process from ending."""
 
@@ -26,14 +28,14 @@ class ThreadExecutor:
         self._count = 0
         self._lock = threading.Lock()
 
-    def call(self, body: Callable[[], Any]) -> asyncio.Future[Any]:
+    def call(self, body: Callable[[], _T]) -> asyncio.Future[_T]:
         """The body's result. When cancelled, the thread goes on and its result is dropped.
 
         A future and not a task: a task hands SystemExit and KeyboardInterrupt on to the loop,
         and a handler that raises them would end the worker.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[_T] = loop.create_future()
         with self._lock:
             if self._idle:
                 self._idle -= 1

@@ -29,7 +29,7 @@ from rota.store.statements import Statements
 _WRITE_PAUSE = 0.005
 
 
-class Progress(Protocol):
+class ProgressHold(Protocol):
     """What is written about the run of an attempt beside its transaction."""
 
     def hold(self, run_id: int, attempt: int) -> bool:
@@ -49,7 +49,7 @@ class AttemptTransaction:
         claim: Claim,
         worker: int,
         lease_seconds: float,
-        progress: Progress | None = None,
+        progress: ProgressHold | None = None,
     ) -> None:
         self._progress = progress
         self._sessions = sessions

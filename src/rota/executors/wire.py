@@ -60,7 +60,7 @@ class Quit(msgspec.Struct, array_like=True, tag="quit"):
     """Leave after what is under way."""
 
 
-class LogLine(msgspec.Struct, array_like=True, tag="log"):
+class ChildLine(msgspec.Struct, array_like=True, tag="log"):
     call: int
     level: str
     message: str
@@ -75,7 +75,7 @@ class Progress(msgspec.Struct, array_like=True, tag="progress"):
     message: str | None
 
 
-class Returned(msgspec.Struct, array_like=True, tag="returned"):
+class Return(msgspec.Struct, array_like=True, tag="returned"):
     """The handler returned; `is_finished`: its transaction has written the completion too."""
 
     call: int
@@ -83,7 +83,7 @@ class Returned(msgspec.Struct, array_like=True, tag="returned"):
     is_finished: bool
 
 
-class Raised(msgspec.Struct, array_like=True, tag="raised"):
+class Raise(msgspec.Struct, array_like=True, tag="raised"):
     call: int
     type_name: str
     message: str
@@ -92,7 +92,7 @@ class Raised(msgspec.Struct, array_like=True, tag="raised"):
 
 
 ToChild = Hello | Begin | Interrupt | Quit
-FromChild = LogLine | Progress | Returned | Raised
+FromChild = ChildLine | Progress | Return | Raise
 
 # Fields of a log line may hold anything; what has no form of its own is shown as Python shows it.
 _encoder = msgspec.msgpack.Encoder(enc_hook=repr)

@@ -79,12 +79,12 @@ class AttemptLog:
 class Context:
     """Given to a parameter annotated `rota.Context`. Times are the database's."""
 
-    __slots__ = ("_attempt", "_rest", "log")
+    __slots__ = ("_attempt", "_extras", "log")
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        rest = attempt.claim.rest
-        self._rest: Mapping[str, Any] = msgspec.json.decode(rest) if rest else {}
+        extras = attempt.claim.extras
+        self._extras: Mapping[str, Any] = msgspec.json.decode(extras) if extras else {}
         self.log = AttemptLog(attempt)
 
     @property
@@ -117,27 +117,27 @@ class Context:
 
     @property
     def key(self) -> str | None:
-        return self._rest.get("key")
+        return self._extras.get("key")
 
     @property
     def tags(self) -> list[str]:
-        return list(self._rest.get("tags") or ())
+        return list(self._extras.get("tags") or ())
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return dict(self._rest.get("metadata") or {})
+        return dict(self._extras.get("metadata") or {})
 
     @property
     def triggered_by(self) -> Mapping[str, Any]:
-        return self._rest.get("triggered_by") or _CODE
+        return self._extras.get("triggered_by") or _CODE
 
     @property
     def schedule(self) -> str | None:
-        return self._rest.get("schedule")
+        return self._extras.get("schedule")
 
     @property
     def scheduled_for(self) -> datetime | None:
-        text = self._rest.get("scheduled_for")
+        text = self._extras.get("scheduled_for")
         return datetime.fromisoformat(text) if text else None
 
     @property
@@ -147,7 +147,7 @@ class Context:
     @property
     def lateness(self) -> timedelta:
         """How long after the time it was meant for this attempt started."""
-        text = self._rest.get("run_at")
+        text = self._extras.get("run_at")
         meant_for = datetime.fromisoformat(text) if text else self.queued_at
         return max(self.started_at - meant_for, timedelta())
 

@@ -36,7 +36,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Requeue:
     """The run goes on: after `delay` seconds, or, where it is None, from its old place."""
 
     attempt_state: Literal["failed", "snoozed", "cancelled", "timed_out", "lost"]
@@ -47,7 +47,7 @@ class Again:
     details: str | None = None
 
 
-Outcome = Ended | Again
+Outcome = Ended | Requeue
 
 
 def in_ascii(outcome: Outcome) -> Outcome:
@@ -89,7 +89,7 @@ def decide(
     """What becomes of a run whose attempt raised `error`; `attempts_used` counts earlier ones."""
     match error:
         case Snooze():
-            return Again("snoozed", error.delay, is_spent=False, message=str(error) or None)
+            return Requeue("snoozed", error.delay, is_spent=False, message=str(error) or None)
         case Cancel():
             # The failure's words and not the error's: they are known to fit into a row.
             words = f": {failure.error}" if error.reason else ""
@@ -103,10 +103,10 @@ def decide(
         return Ended("failed", state, "attempts used up", failure=failure)
     if isinstance(error, Retry):
         delay = policy.delay_after(used) if error.delay is None else error.delay
-        return Again(state, delay, is_spent=True, failure=failure)
+        return Requeue(state, delay, is_spent=True, failure=failure)
     if not policy.allows_retry(error):
         return Ended("failed", state, f"gave up on {failure.error_type}", failure=failure)
-    return Again(state, policy.delay_after(used), is_spent=True, failure=failure)
+    return Requeue(state, policy.delay_after(used), is_spent=True, failure=failure)
 
 
 def cancelled_by(who: str, reason: str | None) -> Ended:
@@ -116,17 +116,18 @@ def cancelled_by(who: str, reason: str | None) -> Ended:
     )
 
 
-def not_begun(why: str) -> Again:
+def not_begun(why: str) -> Requeue:
     """Back to its place: the body was not called, for a reason that is not the run's."""
-    return Again("cancelled", None, is_spent=False, message=why)
+    return Requeue("cancelled", None, is_spent=False, message=why)
 
 
 def lost_apart(failure: Failure, attempts_used: int, max_attempts: int) -> Outcome:
     """A suspect took its own process with it: the loss is its own, and it stays a suspect."""
     if attempts_used + 1 >= max_attempts:
         return Ended("failed", "lost", "attempts used up", failure=failure)
-    return Again("lost", 0, is_spent=True, failure=failure)
+    return Requeue("lost", 0, is_spent=True, failure=failure)
 
 
+SUCCEEDED = Ended("succeeded", "succeeded")
 EXPIRED = Ended("cancelled", "cancelled", "expired")
-CUT_OFF = Again("cancelled", None, is_spent=False, message="cut off by a shutdown")
+CUT_OFF = Requeue("cancelled", None, is_spent=False, message="cut off by a shutdown")

@@ -6,17 +6,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rota.model.states import RunState
 
-# As jsonb writes what a run does not have.
-KEYLESS = b'"key": null'
-UNSCHEDULED = b'"schedule": null'
+
+class Extras(msgspec.Struct, frozen=True):
+    """Of what only some runs carry, the part that the end of a run depends on."""
+
+    key: str | None = None
+    schedule: str | None = None
+
+
+_read_extras = msgspec.json.Decoder(Extras).decode
 
 
 class Claim(NamedTuple):
     """One claimed run, in the order of the columns that `rota.claim_runs` returns.
 
-    A named tuple, because the driver makes one for every run of the hot path.
+    A named tuple, because the driver makes one for every run of the hot path. `extras` is JSON of
+    what only some runs have (key, tags, metadata, schedule and more); None for all others.
     """
 
     id: int
@@ -34,14 +43,16 @@ class Claim(NamedTuple):
     is_suspect: bool
     enqueued_at: datetime
     claimed_at: datetime
-    rest: bytes | None
+    extras: bytes | None
     tenant: str
 
     @property
     def is_plain(self) -> bool:
         """Nothing else ends with it: it has no key, and no schedule."""
-        rest = self.rest
-        return rest is None or (KEYLESS in rest and UNSCHEDULED in rest)
+        if self.extras is None:
+            return True
+        extras = _read_extras(self.extras)
+        return extras.key is None and extras.schedule is None
 
 
 class RunEnd(NamedTuple):

@@ -11,13 +11,15 @@ from typing import Any
 from psycopg import errors
 
 from rota.config import Config
-from rota.executors.threads import ThreadExecutor
+from rota.executors.base import Means
+from rota.executors.threads import ThreadPool
 from rota.jobs.registry import Registry
 from rota.model.outcome import CUT_OFF
 from rota.runtime.attempts.attempt import Services, Stop
 from rota.runtime.attempts.isolation import Isolation
+from rota.runtime.attempts.observer import AttemptObserver
 from rota.runtime.attempts.runner import Runner
-from rota.runtime.attempts.tracing import make_runner
+from rota.runtime.attempts.tracing import find_spans
 from rota.runtime.background import Background
 from rota.runtime.claiming.claim_plan import ClaimPlan
 from rota.runtime.claiming.feeder import Feeder
@@ -57,7 +59,7 @@ class Identity:
         registry: Registry,
         jobs: Sequence[str],
         background: Background,
-        threads: ThreadExecutor,
+        threads: ThreadPool,
         app_ref: str | None,
         owns_process: bool,
         parent: Parent | None,
@@ -74,17 +76,14 @@ class Identity:
         self._parent = parent
         self._health = health
         self._log = get_logger("worker")
-        self.runner = make_runner(
-            config=config,
+        self.runner = Runner(
             registry=registry,
             services=_services(config, database, background, worker),
+            means=Means(config, database, threads, app_ref),
             worker=worker,
-            app_ref=app_ref,
-            threads=threads,
             sql_jobs=background.sql_jobs,
+            observers=_observers(parent),
         )
-        if parent is not None:
-            self.runner.running = parent.show()
         self.slots = Slots(config.worker.concurrency, self.runner.run)
         self.feed = Feed(database, worker, jobs)
         self._channel = channel
@@ -286,6 +285,7 @@ class Identity:
 def _services(config: Config, database: Database, background: Background, worker: int) -> Services:
     size = config.worker.concurrency
     return Services(
+        config=config,
         database=database,
         sessions=KeptSessions(lambda: database.url, worker=worker, size=size),
         logs=background.logs,
@@ -294,6 +294,11 @@ def _services(config: Config, database: Database, background: Background, worker
         lease_seconds=config.worker.lease_seconds,
         is_capturing=config.logs.capture,
     )
+
+
+def _observers(parent: Parent | None) -> list[AttemptObserver]:
+    found = (find_spans(), None if parent is None else parent.show())
+    return [one for one in found if one is not None]
 
 
 class _Watch:

@@ -17,7 +17,7 @@ import psycopg
 
 from rota.config import Config
 from rota.errors import RotaError
-from rota.executors.threads import ThreadExecutor
+from rota.executors.threads import ThreadPool
 from rota.jobs.registry import Registry
 from rota.model.words import some_of
 from rota.runtime.attempts.attempt import Stop
@@ -72,7 +72,7 @@ class Worker:
         self._identity: Identity | None = None
         self._background: Background
         self._listener: Listener | RelayedListener
-        self._threads = ThreadExecutor()
+        self._threads = ThreadPool()
         self._definitions = Definitions(database, config, registry, self._jobs_changed)
         self._unwatch: Callable[[], None] = lambda: None
         self._built_in = BuiltInJobs(database, config)

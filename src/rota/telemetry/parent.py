@@ -5,18 +5,17 @@ A context variable, which tasks inherit and `asyncio.to_thread` copies.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 
 _run: ContextVar[int | None] = ContextVar("rota_run", default=None)
 
 
-def begin(run_id: int) -> Token[int | None]:
-    """From here on, in this context, this run asks."""
-    return _run.set(run_id)
+# The methods themselves, as every attempt calls both.
+begin: Callable[[int], Token[int | None]] = _run.set
+"""From here on, in this context, this run asks."""
 
-
-def end(token: Token[int | None]) -> None:
-    _run.reset(token)
+end: Callable[[Token[int | None]], None] = _run.reset
 
 
 def run_id() -> int | None:

@@ -121,7 +121,7 @@ def context(
     """
     now = started_at or datetime.now(UTC)
     meant_for = now - timedelta(seconds=_seconds(lateness))
-    rest = {
+    extras = {
         "key": key, "tags": tags or [], "metadata": dict(metadata or {}),
         "triggered_by": dict(triggered_by) if triggered_by else None, "schedule": schedule,
         "scheduled_for": scheduled_for and scheduled_for.isoformat(),
@@ -131,7 +131,7 @@ def context(
         id=run_id, seq=run_id, attempt=attempt, attempts_used=attempt, max_attempts=max_attempts,
         priority=priority, queue=queue, job=job if isinstance(job, str) else job.name,
         payload=b"{}", validated_by=None, timeout_seconds=None, is_expired=None, is_suspect=False,
-        enqueued_at=meant_for, claimed_at=now, rest=msgspec.json.encode(rest),
+        enqueued_at=meant_for, claimed_at=now, extras=msgspec.json.encode(extras),
         tenant=tenant,
     )  # fmt: skip
     limit = None if timeout is None else _seconds(timeout)

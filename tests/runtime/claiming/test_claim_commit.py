@@ -5,6 +5,9 @@ The commit is made to wait, or to fail, by a constraint trigger that fires when 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 import rota
@@ -56,12 +59,12 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> list[ClaimCommit]:
     """One entry for each run that is ready and waits for its claim."""
     ready = []
 
-    async def wait(self: ClaimCommit) -> None:
+    def wait(self: ClaimCommit) -> Generator[Any, None, None]:
         ready.append(self)
-        await original(self)
+        return original(self)
 
-    original = ClaimCommit.wait
-    monkeypatch.setattr(ClaimCommit, "wait", wait)
+    original = ClaimCommit.__await__
+    monkeypatch.setattr(ClaimCommit, "__await__", wait)
     return ready
 
 

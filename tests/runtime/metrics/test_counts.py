@@ -84,7 +84,7 @@ async def test_an_end_that_comes_too_late_is_counted(app: rota.App, engine: Engi
 
 
 def _claim(row: dict[str, Any]) -> Claim:
-    return Claim(**{name: row[name] for name in Claim._fields} | {"payload": b"{}", "rest": None})
+    return Claim(*row.values())._replace(payload=b"{}", extras=None)
 
 
 async def test_loops_that_fail_and_ticks_that_went_well(app: rota.App, engine: Engine) -> None:
@@ -147,8 +147,8 @@ async def test_pickups_are_measured_on_the_first_run_of_a_claim() -> None:
         1, 1, 1, 0, 3, 5, "mail", "send", b"{}", None, None, None, False,
         START, START + timedelta(seconds=2), None, "",
     )  # fmt: skip
-    scheduled = one._replace(rest=b'{"run_at": "2026-06-01T12:00:00+00:00", "schedule": "s"}')
-    other = one._replace(rest=b'{"key": "k", "schedule": null}')
+    scheduled = one._replace(extras=b'{"run_at": "2026-06-01T12:00:00+00:00", "schedule": "s"}')
+    other = one._replace(extras=b'{"key": "k", "schedule": null, "run_at": "-infinity"}')
     again = scheduled._replace(attempt=2)
     counts.picked_up([one, other, scheduled, again])
     taken = counts.take()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -11,9 +12,15 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Literal
 
+import msgspec
+
+from rota.config import Config
+from rota.errors import PayloadError
 from rota.executors.transaction import AttemptTransaction
+from rota.jobs.context import Context
 from rota.jobs.definition import JobDefinition
-from rota.model.outcome import Failure
+from rota.jobs.encoding import encode_result
+from rota.model.outcome import Failure, Policy
 from rota.model.run import Claim
 from rota.runtime.attempts.failure import cut_head
 from rota.runtime.attempts.progress import ProgressBoard
@@ -32,6 +39,7 @@ StopKind = Literal["timeout", "cancel", "lost", "shutdown"]
 class Services:
     """What running attempts share."""
 
+    config: Config
     database: Database
     sessions: KeptSessions
     logs: LogBuffer
@@ -39,6 +47,7 @@ class Services:
     stored_level: int
     lease_seconds: float
     is_capturing: bool = False
+    random_number: Callable[[], float] = random.random
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +57,22 @@ class Stop:
     reason: str | None = None
 
 
+class PayloadRefused(Exception):
+    """The payload does not fit: written past the edge, or before the signature changed."""
+
+    def __init__(self, cause: PayloadError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class RunningAttempt:
-    """Implements `rota.jobs.context.Attempt` inside the worker."""
+    """What a handler's context speaks to (`rota.jobs.context.Attempt`) and what executors call
+    (`rota.executors.base.CalledAttempt`), inside the worker."""
 
     __slots__ = (
-        "_on_stop", "_services", "_stopped", "_task", "claim", "definition", "has_lines",
-        "log_seqs", "logged_exception", "started", "stop", "timeout", "transaction", "worker",
+        "_on_stop", "_services", "_stopped", "_task", "arguments", "body", "claim", "definition",
+        "has_lines", "log_seqs", "logged_exception", "started", "stop", "timeout", "transaction",
+        "worker",
     )  # fmt: skip
 
     def __init__(
@@ -70,10 +89,45 @@ class RunningAttempt:
         self._services = services
         self._task = task
         self._on_stop: Callable[[], object] | None = None
-        self._stopped = 0.0
         self.log_seqs: Iterator[int] = count(1)
         self.has_lines = False
         self.logged_exception = ""
+
+    # What executors ask.
+
+    body: Callable[..., Any]
+    arguments: dict[str, Any]
+
+    @property
+    def handler(self) -> JobDefinition:
+        definition = self.definition
+        assert isinstance(definition, JobDefinition)
+        return definition
+
+    def bind(self) -> None:
+        """Decode the payload; it is validated again only where its schema has changed."""
+        definition, claim = self.definition, self.claim
+        assert isinstance(definition, JobDefinition)
+        schema = definition.schema
+        try:
+            arguments = schema.decode(claim.payload, claim.validated_by == schema.hash)
+        except PayloadError as error:
+            raise PayloadRefused(error) from error
+        if schema.context_parameter is not None:
+            arguments[schema.context_parameter] = Context(self)
+        self.body, self.arguments = definition.function, arguments
+
+    def encode(self, result: Any) -> str | None:
+        raw = encode_result(result, self._services.config.runs.result_bytes)
+        return None if raw is None else raw.decode()
+
+    def policy(self) -> Policy:
+        """What the job says about failures; what its run says about backoff comes first."""
+        extras = msgspec.json.decode(self.claim.extras) if self.claim.extras else {}
+        services = self._services
+        return self.definition.policy(
+            services.config, services.random_number, extras.get("backoff")
+        )
 
     # Stopping.
 
@@ -81,8 +135,8 @@ class RunningAttempt:
         """Cancel the body where it can be cancelled. Once: its clean-up gets its time."""
         if self.stop is not None:
             return
-        self.stop = stop
         self._stopped = time.monotonic()
+        self.stop = stop
         if self._on_stop is not None:
             self._on_stop()
         else:
@@ -91,8 +145,9 @@ class RunningAttempt:
     def nudge(self) -> None:
         """Cancel once more what was stopped a while ago and still runs: before Python 3.12 a
         cancellation can get lost in `asyncio.wait_for`, which drivers use."""
-        is_late = time.monotonic() - self._stopped > _NUDGE_SECONDS
-        if self.stop is not None and self._on_stop is None and is_late:
+        if self.stop is None or self._on_stop is not None:
+            return
+        if time.monotonic() - self._stopped > _NUDGE_SECONDS:
             self._stopped = time.monotonic()
             self._task.cancel()
 

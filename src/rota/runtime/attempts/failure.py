@@ -10,7 +10,7 @@ from rota.executors.remote import traceback_of
 from rota.model.outcome import Failure
 from rota.runtime.logs.log_lines import clean
 
-_OWN_FILES = str(Path(__file__).parents[1])
+_OWN_FILES = str(Path(__file__).parents[2])
 
 
 def describe(error: BaseException, limit: int) -> Failure:

@@ -75,7 +75,7 @@ class Isolation(Loop):
         return self._feeder.is_claiming and not self._is_over
 
     async def _claim(self) -> None:
-        has_processes = self._has_processes and self._runner.children.may_start
+        has_processes = self._has_processes and self._runner.may_isolate
         inline = inline_jobs(self._runner.definitions, has_processes=has_processes)
         try:
             claims = await self._feed.claim_suspect(self._queues, inline)
@@ -100,13 +100,13 @@ class Isolation(Loop):
         )  # fmt: skip
         self._begun.add((claim.id, claim.attempt))
         if in_child:
-            self._runner.children.apart.add(claim.id)
+            self._runner.apart.add(claim.id)
         self._current = self._slots.run_beside(claim)
         self._current.add_done_callback(lambda _: self._ended(claim))
 
     def _ended(self, claim: Claim) -> None:
         self._current = None
-        self._runner.children.apart.discard(claim.id)
+        self._runner.apart.discard(claim.id)
         self.wake()
 
 

@@ -2,99 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.executors.threads import ThreadExecutor
 from rota.model.outcome import Outcome
-from rota.model.run import Claim
 from rota.runtime.attempts.attempt import RunningAttempt
-from rota.runtime.attempts.runner import Runner
-from rota.runtime.claiming.claim_commit import ClaimCommit
-from rota.runtime.claiming.feeder import Feeder
 from rota.telemetry import otel
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 
-def make_runner(*, threads: ThreadExecutor, **rest: Any) -> Runner:
+def find_spans() -> AttemptSpans | None:
     """Asked once, when a worker starts: without a provider no attempt pays for the question."""
     tracer = otel.tracer()
-    if tracer is None:
-        return Runner(threads=threads, **rest)
-    return TracedRunner(tracer, threads=threads, **rest)
+    return None if tracer is None else AttemptSpans(tracer)
 
 
-class TracedRunner(Runner):
-    """A span for each attempt, a child of the one that enqueued the run."""
+class AttemptSpans:
+    """A span for each attempt, a child of the one that enqueued the run, and current in its slot
+    while it runs. Observes attempts."""
 
-    def __init__(self, tracer: Tracer, *, threads: ThreadExecutor, **rest: Any) -> None:
-        super().__init__(threads=cast(ThreadExecutor, _Threads(threads)), **rest)
+    def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._spans: dict[int, Span] = {}
-        self._outcomes: dict[int, str] = {}
+        self._open: dict[int, tuple[Span, ExitStack]] = {}
 
-    def serve(self, feeder: Feeder) -> None:
-        super().serve(cast(Feeder, _Hearing(feeder, self._outcomes)))
+    def began(self, attempt: RunningAttempt) -> None:
+        claim = attempt.claim
+        extras = msgspec.json.decode(claim.extras) if claim.extras else {}
+        leaving = ExitStack()
+        span = leaving.enter_context(otel.attempt_span(self._tracer, claim, extras))
+        self._open[claim.id] = span, leaving
 
-    async def run(self, claim: Claim, task: asyncio.Task[None]) -> None:
-        rest = msgspec.json.decode(claim.rest) if claim.rest else {}
-        with otel.attempt_span(self._tracer, claim, rest) as span:
-            self._spans[claim.id] = span
-            try:
-                await super().run(claim, task)
-            finally:
-                del self._spans[claim.id]
-                # Nothing was written: the run belongs to somebody else by now.
-                otel.end_attempt(span, self._outcomes.pop(claim.id, "lost"))
-
-    def _say(self, attempt: RunningAttempt, outcome: Outcome) -> None:
-        super()._say(attempt, outcome)
-        span = self._spans.get(attempt.claim.id)
-        if span is not None and outcome.failure is not None:
-            otel.record_failure(span, outcome.failure)
-
-
-class _Threads:
-    """A thread has a context of its own: it gets the attempt's span."""
-
-    def __init__(self, threads: ThreadExecutor) -> None:
-        self._threads = threads
-
-    def call(self, body: Callable[[], Any]) -> asyncio.Future[Any]:
-        fields = otel.carrier()
-
-        def traced() -> Any:
-            otel.attach(fields)
-            return body()
-
-        return self._threads.call(traced)
-
-
-class _Hearing:
-    """Between runner and feeder: hears how each attempt ended."""
-
-    def __init__(self, feeder: Feeder, outcomes: dict[int, str]) -> None:
-        self._feeder = feeder
-        self._outcomes = outcomes
-        self.wake = feeder.wake
-
-    @property
-    def claim_commit(self) -> ClaimCommit | None:
-        return self._feeder.claim_commit
-
-    def succeeded(self, claim: Claim, duration_ms: float, result: str | None) -> None:
-        self._outcomes[claim.id] = "succeeded"
-        self._feeder.succeeded(claim, duration_ms, result)
-
-    def ended(self, claim: Claim, duration_ms: float, outcome: Outcome) -> None:
-        self._outcomes[claim.id] = outcome.attempt_state
-        self._feeder.ended(claim, duration_ms, outcome)
-
-    def already_ended(self, claim: Claim, duration_ms: float, state: str = "succeeded") -> None:
-        self._outcomes[claim.id] = state
-        self._feeder.already_ended(claim, duration_ms, state)
+    def ended(self, attempt: RunningAttempt, outcome: Outcome | None) -> None:
+        span, leaving = self._open.pop(attempt.claim.id)
+        with leaving:
+            if outcome is not None and outcome.failure is not None:
+                otel.record_failure(span, outcome.failure)
+            otel.end_attempt(span, "lost" if outcome is None else outcome.attempt_state)

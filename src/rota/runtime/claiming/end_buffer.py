@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 
-from rota.model.outcome import Again, Ended, Failure, Outcome, in_ascii
+from rota.model.outcome import Ended, Failure, Outcome, Requeue, in_ascii
 from rota.model.run import Claim
 from rota.runtime.metrics.counts import Counts
 from rota.store.pipeline.claims import ClaimRequest
@@ -83,7 +83,7 @@ class EndBuffer:
             self._sending.remove(ends)
         if ends and self._on_written is not None:
             self._on_written()
-        return claims, any(isinstance(one[3], Again) and one[3].delay for one in ends.others)
+        return claims, any(isinstance(one[3], Requeue) and one[3].delay for one in ends.others)
 
     async def try_held(self, feed: Feed) -> None:
         """Write what nobody holds any more, without waiting for the rest."""

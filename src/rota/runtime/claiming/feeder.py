@@ -10,37 +10,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
-
-import psycopg
 
 from rota.errors import LeaseLost
 from rota.model.outcome import Outcome
 from rota.model.run import Claim
-from rota.runtime.claiming.claim_commit import ClaimCommit
 from rota.runtime.claiming.claim_plan import ClaimPlan
+from rota.runtime.claiming.claimer import Claimer
 from rota.runtime.claiming.end_buffer import EndBuffer
 from rota.runtime.claiming.end_writer import EndWriter
-from rota.runtime.claiming.idle_claim import IdleClaim
+from rota.runtime.claiming.next_claim import NextClaim, Situation, next_claim
 from rota.runtime.claiming.others import Others
 from rota.runtime.claiming.pace import Pace
-from rota.runtime.claiming.slots import Slots, take_all
+from rota.runtime.claiming.queue_search import QueueSearch
+from rota.runtime.claiming.slots import Slots
 from rota.runtime.claiming.waiting import Waiting
 from rota.runtime.lease.health import Health
 from rota.runtime.metrics.rollups import Rollups
 from rota.runtime.tasks import end_task
 from rota.store.pipeline.claims import ClaimRequest
-from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
 from rota.telemetry.logger import get_logger
 
 _STALLED_SECONDS = 1.0
 _LAST_WRITE_SECONDS = 15.0
-_QUEUES_SECONDS = 1.0
-# A call names its queue.
-_RESTING_QUEUES_SECONDS = 20.0
 
 
 class Feeder:
@@ -65,7 +58,6 @@ class Feeder:
         pace: Pace,
     ) -> None:
         self._health = health
-        self._pace = pace
         # A turn may rest for as long as a poll.
         self._turns = health.of("feeder", poll_seconds)
         self._feed = feed
@@ -73,9 +65,7 @@ class Feeder:
         self._plan = plan
         self._waiting = waiting
         self._rollups = rollups
-        self._queues = list(queues)  # empty: all
-        self._own_queues = list(own_queues)
-        self._next_queues = 0.0
+        self._queue_search = QueueSearch(feed, queues=queues, own=own_queues, pace=pace)
         self._on_lost = on_lost
         self._on_later = on_later
         self._on_ended = on_ended
@@ -84,19 +74,15 @@ class Feeder:
         self._writer = EndWriter(
             self._ends, second, on_later=on_later, on_turn=self.wake, health=health
         )
-        self._ahead: deque[Claim] = deque()
-        self._ahead_batch = 0
-        self.is_claiming = True
+        self._claimer = Claimer(feed, slots)
         self.taken_at = time.monotonic()  # when a claim last brought something
-        self._idle_claim = IdleClaim(feed, slots, self._add)
         self._others = Others(waiting, is_short=lambda: self._is_short, on_news=self.wake)
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def claim_commit(self) -> ClaimCommit | None:
-        """The claim whose commit runs must wait for."""
-        return self._idle_claim.claim_commit
+    def is_claiming(self) -> bool:
+        return self._claimer.is_claiming
 
     def _written(self) -> None:
         self._health.finished()
@@ -132,7 +118,7 @@ class Feeder:
         """Somebody enqueued into this queue."""
         self._plan.add_queue(queue)
         if self._waiting.called():
-            if self.is_claiming and not self._ends and self._idle_claim.send(queue):
+            if self.is_claiming and not self._ends and self._claimer.send(queue):
                 self._waiting.asked()
             self.wake()
         if not self.is_claiming or not (self._slots.has_room or self._plan.is_fast):
@@ -153,7 +139,7 @@ class Feeder:
 
     def look_now(self) -> None:
         """Somebody says that there may be something, and not where."""
-        self._next_queues = 0.0
+        self._queue_search.look_now()
         self._waiting.look_now()
         self.wake()
 
@@ -163,7 +149,7 @@ class Feeder:
         self.look_now()
 
     def pause_claiming(self, is_paused: bool) -> None:
-        self.is_claiming = not is_paused
+        self._claimer.is_claiming = not is_paused
         self.wake()
 
     def set_listening(self, is_listening: bool) -> None:
@@ -205,23 +191,16 @@ class Feeder:
         await self._feed.end()
 
     def take_unstarted(self) -> list[Claim]:
-        """What is claimed and has not started, also for the heartbeat's thread: see take_all."""
-        return take_all(self._ahead) + take_all(self._slots.ready)
+        """Also for the heartbeat's thread."""
+        return self._claimer.take_unstarted()
 
     def held_ids(self) -> set[int]:
         """What is here: waiting, running, or ended and not written yet."""
-        return self._slots.held_ids() | {claim.id for claim in self._ahead} | self._ends.ids()
+        return self._claimer.held_ids() | self._ends.ids()
 
     async def hand_back(self) -> int:
         """Give back what was claimed and has not started; no attempt is spent."""
-        claims = self.take_unstarted()
-        if claims:
-            await self._feed.run(
-                "runs/hand_back",
-                ids=[claim.id for claim in claims],
-                attempts=[claim.attempt for claim in claims],
-            )
-        return len(claims)
+        return await self._claimer.hand_back()
 
     async def _run(self) -> None:
         pause = 0.1
@@ -240,14 +219,15 @@ class Feeder:
                     self._log.warning("the feeder failed, trying again", error=error, pause=pause)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
-                await self._recover()
+                await self._claimer.recover(self._ends)
+                self._waiting.look_now()
 
     async def _step(self) -> None:
         """Wait for a reason, then one round trip."""
-        if self._idle_claim.is_sent:
+        if self._claimer.is_sent:
             await self._receive()
             return
-        if not self.is_claiming and (self._ahead or self._slots.ready):
+        if not self.is_claiming and self._claimer.has_unstarted:
             await self.hand_back()
         if self._others.has_news:
             await self._others.tell()
@@ -255,33 +235,39 @@ class Feeder:
             self._writer.call()
         if self._ends.seconds_to_held == 0:
             await self._ends.try_held(self._feed)
-        claim = self._next_claim()
-        if claim is None and not self._has_ends:
+        what = self._next_claim()
+        if what is NextClaim.NONE and not self._has_ends:
             await self._rest()
         else:
-            await self._exchange(claim() if claim else None)
+            await self._exchange(self._request(what))
 
-    def _next_claim(self) -> Callable[[], ClaimRequest] | None:
-        """What to ask for next, if anything."""
-        if not self.is_claiming:
-            return None
-        ready = len(self._slots.ready)
-        # As soon as the slots have begun, so that the server has work while they have theirs; not
-        # before: two whole batches would be what a crash makes suspect. And not while the ends of
-        # a whole batch wait behind a write: a crash repeats what is not written.
-        wants_more = ready <= self._plan.size * 5 // 6 and len(self._ends) <= self._plan.size
-        if self._ahead:
-            if not wants_more:
+    def _next_claim(self) -> NextClaim:
+        plan, waiting = self._plan, self._waiting
+        is_due = plan.seconds_to_full_look == 0 or waiting.is_claim_due(plan.may_have_more)
+        return next_claim(
+            Situation(
+                is_claiming=self.is_claiming,
+                has_ahead=self._claimer.has_ahead,
+                ready=len(self._slots.ready),
+                free=self._slots.free,
+                ends=len(self._ends),
+                size=plan.size,
+                is_rapid=self._claims_ahead,
+                is_due=is_due,
+            )
+        )
+
+    def _request(self, what: NextClaim) -> ClaimRequest | None:
+        match what:
+            case NextClaim.NONE:
                 return None
-            return partial(self._plan.request, start_batch=self._ahead_batch, is_ahead=True)
-        is_full_look_due = self._plan.seconds_to_full_look == 0
-        if not is_full_look_due and not self._waiting.is_claim_due(self._plan.may_have_more):
-            return None
-        if self._claims_ahead:
-            # More than the free slots would start within a round trip: claimed ahead, so that
-            # only what really starts counts as started.
-            return partial(self._plan.request, is_ahead=True) if wants_more else None
-        return partial(self._plan.request, free=self._slots.free) if self._slots.has_room else None
+            case NextClaim.FILL:
+                return self._plan.request(free=self._slots.free)
+            case NextClaim.AHEAD:
+                return self._plan.request(is_ahead=True)
+            case NextClaim.START_AHEAD:
+                batch = self._claimer.ahead_batch
+                return self._plan.request(start_batch=batch, is_ahead=True)
 
     @property
     def _is_rushing(self) -> bool:
@@ -309,18 +295,12 @@ class Feeder:
         if self.is_claiming:
             if self._slots.idle:
                 await self._waiting.update()
-            if not self._queues and time.monotonic() >= self._next_queues:
-                await self._find_queues()
+            if self._queue_search.is_due:
+                self._plan.set_queues(await self._queue_search.find())
         else:
             await self._waiting.withdraw()
-        if not self._has_ends and self._next_claim() is None:
+        if not self._has_ends and self._next_claim() is NextClaim.NONE:
             await self._sleep()
-
-    async def _find_queues(self) -> None:
-        rows = await self._feed.run("queues/busy")
-        self._plan.set_queues(dict.fromkeys([*self._own_queues, *(row[0] for row in rows)]))
-        pause = self._pace.seconds(_QUEUES_SECONDS, _RESTING_QUEUES_SECONDS)
-        self._next_queues = time.monotonic() + pause
 
     async def _sleep(self) -> None:
         """Until something ends, somebody calls, or it is time to look again."""
@@ -335,17 +315,17 @@ class Feeder:
             seconds = min(seconds, held)
         timer = waiter.get_loop().call_later(seconds, self.wake)
         if self.is_claiming and self._slots.has_room and self._waiting.is_quiet:
-            self._idle_claim.make_ready(self._plan.request(free=self._slots.free))
+            self._claimer.make_ready(self._plan.request(free=self._slots.free))
         try:
             await waiter
         except asyncio.CancelledError:
-            await self._idle_claim.call_off()
+            await self._claimer.call_off()
             raise
         finally:
             timer.cancel()
             self._waiter = None
-            self._idle_claim.forget()
-        if not self._idle_claim.is_sent and self._slots.is_stalled(_STALLED_SECONDS):
+            self._claimer.forget()
+        if not self._claimer.is_sent and self._slots.is_stalled(_STALLED_SECONDS):
             # The runs turned out slower than the ones before: others may have free slots.
             await self.hand_back()
             self._plan.shrink()
@@ -354,9 +334,9 @@ class Feeder:
         """The claim that went out with the call."""
         started = time.monotonic()
         try:
-            request, claims = await self._idle_claim.receive()
+            request, claims = await self._claimer.receive()
         except BaseException:
-            self._break_off()
+            self._waiting.look_now()
             raise
         self._take(request, claims, time.monotonic() - started)
 
@@ -364,74 +344,26 @@ class Feeder:
         started = time.monotonic()
         if request is not None and request.limit:
             self._waiting.asked()
-        is_lone = request is not None and request.batch is None and not self._ends
-        early = self._idle_claim.start() if is_lone else None
         try:
-            if request is not None and self._is_rushing:
-                _, claims = await self._feed.exchange(Ends(), request)
-                has_later = False
-            else:
-                claims, has_later = await self._ends.exchange(self._feed, request, early)
+            claims, has_later = await self._claimer.exchange(
+                request, self._ends, is_alone=self._is_rushing
+            )
         except BaseException:
-            self._break_off()
+            self._waiting.look_now()
             raise
         if request is not None and claims is not None:
             self._take(request, claims, time.monotonic() - started)
         elif request is not None:
-            self._break_off()
+            self._waiting.look_now()
         if has_later:
             self._on_later()
 
-    def _break_off(self) -> None:
-        """A claim that was not carried out, or of which nobody knows whether it was."""
-        self._waiting.look_now()
-        self._idle_claim.break_off()
-
-    def _add(self, claims: Sequence[Claim]) -> bool:
-        """Into the slots; not when somebody has said stop meanwhile."""
-        if self.is_claiming:
-            self._slots.add(sorted(claims, key=_place))
-        return self.is_claiming
-
     def _take(self, request: ClaimRequest, claims: list[Claim], seconds: float) -> None:
-        is_starved = not self._slots.ready
-        if request.start_batch is not None:
-            self._slots.add(take_all(self._ahead))
+        was_starved = self._claimer.take(request, claims)
         self._health.claimed()
         if claims:
             self.taken_at = time.monotonic()
-        self._plan.learn(request, claims, seconds, is_starved=is_starved)
+        self._plan.learn(request, claims, seconds, is_starved=was_starved)
         self._waiting.claimed(len(claims))
         self._others.claimed(claims, is_short=self._plan.may_have_more)
         self._rollups.counts.picked_up(claims)
-        if self._idle_claim.end():
-            return
-        if not self.is_claiming:
-            # Somebody said stop while the claim was under way: the next step hands it back.
-            self._ahead.extend(claims)
-        elif request.batch is None:
-            self._add(claims)
-        else:
-            self._ahead.extend(sorted(claims, key=_place))
-            self._ahead_batch = request.batch
-
-    async def _recover(self) -> None:
-        """After a broken connection: what the database thinks we hold and we do not, goes back."""
-        await self._feed.close()
-        try:
-            rows = await self._feed.run("runs/strays")
-            held = self.held_ids()
-            strays = [row for row in rows if row[0] not in held]
-            if strays:
-                await self._feed.run(
-                    "runs/hand_back",
-                    ids=[row[0] for row in strays],
-                    attempts=[row[1] for row in strays],
-                )
-        except (psycopg.Error, OSError):
-            await self._feed.close()
-        self._waiting.look_now()
-
-
-def _place(claim: Claim) -> tuple[int, int]:
-    return claim.priority, claim.seq

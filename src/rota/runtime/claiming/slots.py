@@ -17,8 +17,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from rota.model.run import Claim
+from rota.runtime.claiming.claim_commit import ClaimCommit
 
-Body = Callable[[Claim, "asyncio.Task[None]"], Awaitable[None]]
+# What runs in a slot: a claim, the slot's task, and what to wait for before the body starts; None
+# where the claim is committed.
+Body = Callable[[Claim, "asyncio.Task[None]", Awaitable[None] | None], Awaitable[None]]
 
 # A slot that never has to wait gives the loop a turn after this many runs.
 _TURN = 50
@@ -32,6 +35,8 @@ class Slots:
     def __init__(self, size: int, run: Body) -> None:
         self.size = size
         self.ready: deque[Claim] = deque()
+        # Of all that is in `ready`; None: it is committed.
+        self._commit: ClaimCommit | None = None
         self._run = run
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,7 +65,10 @@ class Slots:
         """Runs wait here although nothing has started for a while."""
         return bool(self.ready) and time.monotonic() - self._last_start > seconds
 
-    def add(self, claims: Iterable[Claim]) -> None:
+    def add(self, claims: Iterable[Claim], commit: ClaimCommit | None = None) -> None:
+        """With a commit that is still to come only where nothing else waits here: one claim is
+        under way at a time."""
+        self._commit = commit
         self.ready.extend(claims)
         self._call_one()
 
@@ -90,7 +98,7 @@ class Slots:
         task = asyncio.current_task()
         assert task is not None
         try:
-            await self._run(claim, task)
+            await self._run(claim, task, None)
         finally:
             del self._running[claim.id]
             self.size -= 1
@@ -133,26 +141,32 @@ class Slots:
 
     async def _slot(self) -> None:
         loop = asyncio.get_running_loop()
-        clean = contextvars.copy_context()
+        # By short names: every run of the hot path comes by here.
+        copy_context, monotonic, run = contextvars.copy_context, time.monotonic, self._run
+        ready, running = self.ready, self._running
+        clean = copy_context()
         task = asyncio.current_task()
         assert task is not None
         turn = 0
         while True:
             try:
-                claim = self.ready.popleft()
+                claim = ready.popleft()
             except IndexError:
                 waiter = loop.create_future()
                 self._waiters.append(waiter)
                 await waiter
                 continue
-            if self.ready and self._waiters:
+            commit = self._commit
+            if commit is not None and commit.is_committed:
+                commit = self._commit = None
+            if ready and self._waiters:
                 self._call_one()
-            self._running[claim.id] = claim
-            self._last_start = time.monotonic()
+            running[claim.id] = claim
+            self._last_start = monotonic()
             try:
-                await self._run(claim, task)
+                await run(claim, task, commit)
             finally:
-                del self._running[claim.id]
+                del running[claim.id]
             if self._is_closing:
                 return
             if task.cancelling():
@@ -163,7 +177,7 @@ class Slots:
             if self._surplus:
                 self._surplus -= 1
                 return
-            if contextvars.copy_context() != clean:
+            if copy_context() != clean:
                 self._open_slot()
                 return
             turn += 1

@@ -15,18 +15,20 @@ from typing import Any
 import msgspec
 
 from rota.model.histogram import BUCKETS, bucket_of
-from rota.model.run import UNSCHEDULED, Claim
+from rota.model.run import Claim
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class _Rest(msgspec.Struct):
-    """Of what only some runs carry: when a scheduled one was meant to start."""
+class _Extras(msgspec.Struct):
+    """Of what only some runs carry: when a scheduled one was meant to start. The time as a text:
+    that of other runs may be none that Python knows."""
 
-    run_at: datetime | None = None
+    schedule: str | None = None
+    run_at: str | None = None
 
 
-_read = msgspec.json.Decoder(_Rest).decode
+_read = msgspec.json.Decoder(_Extras).decode
 
 
 @dataclass(slots=True)
@@ -82,10 +84,9 @@ class Counts:
         if waited is None:
             waited = self._pickups[first.queue] = Sum()
         waited.observe((first.claimed_at - first.enqueued_at).total_seconds())
-        for claim in [claim for claim in claims if claim.rest is not None]:
-            rest = claim.rest or b""
-            if claim.attempt == 1 and UNSCHEDULED not in rest:
-                self._lateness(claim, rest)
+        for claim in claims:
+            if claim.extras is not None and claim.attempt == 1:
+                self._lateness(claim, _read(claim.extras))
 
     def take(self) -> dict[Key, Sum]:
         pickups, self._pickups = self._pickups, {}
@@ -103,9 +104,9 @@ class Counts:
     def _sum(self, name: str, labels: dict[str, str]) -> Sum:
         return self._sums.setdefault((name, tuple(sorted(labels.items()))), Sum())
 
-    def _lateness(self, claim: Claim, rest: bytes) -> None:
-        due = _read(rest).run_at
-        if due is not None:
+    def _lateness(self, claim: Claim, extras: _Extras) -> None:
+        if extras.schedule is not None and extras.run_at is not None:
+            due = datetime.fromisoformat(extras.run_at)
             self.observe("schedule_starts", (claim.claimed_at - due).total_seconds())
 
 

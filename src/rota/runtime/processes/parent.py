@@ -10,6 +10,7 @@ import os
 import socket
 import time
 
+from rota.model.outcome import Outcome
 from rota.runtime.attempts.attempt import RunningAttempt
 from rota.runtime.lease.health import Report
 from rota.runtime.processes.worker_page import WorkerPage
@@ -19,27 +20,25 @@ from rota.runtime.processes.worker_page import WorkerPage
 VARIABLE = "ROTA_SUPERVISOR"
 
 
-class ShownAttempts(dict[int, RunningAttempt]):
-    """Running attempts by their run. Those with a timeout are on the page from their first moment
-    on: a body that holds the interpreter leaves no later one."""
+class ShownTimeouts:
+    """Puts attempts with a timeout on the page, from their first moment on: a body that holds the
+    interpreter leaves no later one. Observes attempts."""
 
     def __init__(self, page: WorkerPage) -> None:
-        super().__init__()
         self._page = page
         self._places: dict[int, int] = {}
 
-    def __setitem__(self, run: int, attempt: RunningAttempt) -> None:
-        super().__setitem__(run, attempt)
+    def began(self, attempt: RunningAttempt) -> None:
         if attempt.timeout is not None:
+            claim = attempt.claim
             place = self._page.add_attempt(
-                run, attempt.claim.attempt, attempt.started, attempt.timeout
+                claim.id, claim.attempt, attempt.started, attempt.timeout
             )
             if place is not None:
-                self._places[run] = place
+                self._places[claim.id] = place
 
-    def __delitem__(self, run: int) -> None:
-        super().__delitem__(run)
-        place = self._places.pop(run, None)
+    def ended(self, attempt: RunningAttempt, _outcome: Outcome | None) -> None:
+        place = self._places.pop(attempt.claim.id, None)
         if place is not None:
             self._page.remove_attempt(place)
 
@@ -129,6 +128,6 @@ class Parent:
         renewed_at = max(self._page.renewed_at, self._registered_at)
         return time.monotonic_ns() - renewed_at > self._lease_seconds * 2 / 3 * 1e9
 
-    def show(self) -> ShownAttempts:
-        """A place for running attempts in which the supervisor sees their timeouts."""
-        return ShownAttempts(self._page)
+    def show(self) -> ShownTimeouts:
+        """Who shows the supervisor the timeouts of running attempts."""
+        return ShownTimeouts(self._page)

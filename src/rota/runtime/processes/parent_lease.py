@@ -27,7 +27,7 @@ _RESCUED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedWorker:
     """An identity whose process is no more, and what it had held past its timeout if it was
     ended because of that."""
 
@@ -43,7 +43,7 @@ class ParentLease:
         self._seconds = lease_seconds
         self._log = get_logger("supervisor")
         self._pages: dict[WorkerPage, _Renewal] = {}
-        self._ended: deque[Ended] = deque()
+        self._ended: deque[EndedWorker] = deque()
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rota leases", daemon=True)
@@ -69,7 +69,7 @@ class ParentLease:
         with self._changing:
             self._pages.pop(page, None)
         if page.worker:
-            self._ended.append(Ended(page.worker, tuple(overdue)))
+            self._ended.append(EndedWorker(page.worker, tuple(overdue)))
 
     def _run(self) -> None:
         try:
@@ -137,7 +137,7 @@ class ParentLease:
 
     # What has ended.
 
-    def _tell_ended(self, ended: Ended) -> None:
+    def _tell_ended(self, ended: EndedWorker) -> None:
         """Safe to repeat: every statement names the worker, and touches only what it held."""
         worker = ended.worker
         for one in ended.overdue:

@@ -10,7 +10,7 @@ import psycopg
 
 from rota.model.run import Claim
 from rota.store.errors import translate_foreign
-from rota.store.pipeline.prepared import Answers, Early, Question, ask_again
+from rota.store.pipeline.prepared import Early, Pipeline, Question, ask_again
 from rota.store.sessions.connection import AsyncConn
 
 
@@ -27,7 +27,7 @@ class ClaimRequest(NamedTuple):
     lane: str = ""
 
 
-class Turn(asyncio.Lock):
+class ConnectionTurn(asyncio.Lock):
     """Of one connection: a lock that a callback can take too, when it is free."""
 
     def take(self) -> bool:
@@ -50,21 +50,21 @@ class ReadyClaim:
         self,
         request: ClaimRequest,
         conn: AsyncConn,
-        turn: Turn,
+        turn: ConnectionTurn,
         question: Question[Claim],
     ) -> None:
         self.request = request
         self._conn = conn
         self._turn = turn
         self._question = question
-        self._answers: Answers
+        self._pipeline: Pipeline
 
     def send(self, early: Early[Claim]) -> bool:
         """Now, from a callback. False: the connection is not free, or gone; nothing was sent."""
         if self._conn.closed or not self._turn.take():
             return False
         try:
-            self._answers = Answers(self._conn, [self._question], early)
+            self._pipeline = Pipeline(self._conn, [self._question], early)
         except (psycopg.Error, OSError):
             # Whoever uses the connection next is told.
             self._turn.release()
@@ -76,7 +76,7 @@ class ReadyClaim:
         try:
             with translate_foreign():
                 try:
-                    (claims,) = await self._answers.wait()
+                    (claims,) = await self._pipeline.wait()
                 except psycopg.Error as error:
                     (claims,) = await ask_again(self._conn, [self._question], error)
                 return claims
@@ -85,6 +85,6 @@ class ReadyClaim:
 
     async def call_off(self) -> None:
         try:
-            await self._answers.call_off()
+            await self._pipeline.call_off()
         finally:
             self._turn.release()

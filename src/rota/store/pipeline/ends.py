@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from rota.model.outcome import Outcome
+from rota.model.outcome import Ended, Outcome, Requeue
 
 # Run, attempt, duration in ms, and what becomes of it.
 Other = tuple[int, int, float, Outcome]
+_O = TypeVar("_O", Ended, Requeue)
 
 # Ends that lie further apart than this are named one by one.
 _SPARSE = 3
@@ -111,8 +112,8 @@ class Ends:
 
 
 def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/end` takes; every outcome is an Ended."""
-    outcomes: list[Any] = [outcome for *_, outcome in rows]
+    """What `runs/end` takes: those of the rows whose runs are over."""
+    rows, outcomes = _of(Ended, rows)
     return _columns(worker, rows) | {
         "results": [outcome.result for outcome in outcomes],
         "states": [outcome.state for outcome in outcomes],
@@ -120,13 +121,18 @@ def ended_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
     }
 
 
-def again_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
-    """What `runs/requeue` takes; every outcome is an Again."""
-    outcomes: list[Any] = [outcome for *_, outcome in rows]
+def requeue_columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:
+    """What `runs/requeue` takes: those of the rows whose runs go on."""
+    rows, outcomes = _of(Requeue, rows)
     return _columns(worker, rows) | {
         "delays": [outcome.delay for outcome in outcomes],
         "spent": [outcome.is_spent for outcome in outcomes],
     }
+
+
+def _of(kind: type[_O], rows: Sequence[Other]) -> tuple[list[Other], list[_O]]:
+    found = [(row, outcome) for row in rows if isinstance(outcome := row[3], kind)]
+    return [row for row, _ in found], [outcome for _, outcome in found]
 
 
 def _columns(worker: int, rows: Sequence[Other]) -> dict[str, Any]:

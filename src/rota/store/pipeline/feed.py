@@ -15,11 +15,11 @@ from psycopg import errors
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
 
-from rota.model.outcome import Again, Ended
+from rota.model.outcome import Ended, Requeue
 from rota.model.run import Claim
 from rota.store.errors import is_missing_partition, translate_foreign
-from rota.store.pipeline.claims import ClaimRequest, ReadyClaim, Turn
-from rota.store.pipeline.ends import Ends, again_columns, array, ended_columns
+from rota.store.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
+from rota.store.pipeline.ends import Ends, array, ended_columns, requeue_columns
 from rota.store.pipeline.prepared import Early, Prepared, Question, fetch_all
 from rota.store.sessions.connection import AsyncConn, break_off
 from rota.store.sessions.pool import Database
@@ -51,7 +51,7 @@ class Feed:
         self._is_over = False
         self.refused = 0  # of the last exchange: ends that were not accepted
         # A pipeline takes the whole connection: one caller at a time.
-        self._turn = Turn()
+        self._turn = ConnectionTurn()
         get = database.statements.get
         self._claim = Prepared("claim", get("runs/claim"))
         self._finish = Prepared("finish", get("runs/finish"))
@@ -161,9 +161,9 @@ class Feed:
         over = [one for one in ends.others if isinstance(one[3], Ended)]
         if over:
             questions.append(self._end.question(ended_columns(self._worker, over), tuple))
-        again = [one for one in ends.others if isinstance(one[3], Again)]
+        again = [one for one in ends.others if isinstance(one[3], Requeue)]
         if again:
-            questions.append(self._requeue.question(again_columns(self._worker, again), tuple))
+            questions.append(self._requeue.question(requeue_columns(self._worker, again), tuple))
         return questions
 
     def _asking(self, request: ClaimRequest) -> Question[Claim]:

@@ -148,7 +148,7 @@ async def _ask(
     for question in questions:
         if not question.statement.is_known_to(conn):
             await question.statement.prepare(conn)
-    return await Answers(conn, questions, early).wait()
+    return await Pipeline(conn, questions, early).wait()
 
 
 def _ask_sync(conn: Conn, question: Question[R]) -> list[R]:
@@ -195,10 +195,10 @@ def _is_forgotten(conn: AsyncConn | Conn, error: errors.Error) -> bool:
     return conn.pgconn.transaction_status == TransactionStatus.IDLE
 
 
-class Answers:
-    """Of statements that are sent now, over a connection that knows them and that nobody else
-    uses. Who wants rows early gets them when the server has them; the end of the pipeline comes
-    when their commit is flushed."""
+class Pipeline:
+    """Statements that are sent now, over a connection that knows them and that nobody else uses,
+    and their answers. Who wants rows early gets them when the server has them; the end of the
+    pipeline comes when their commit is flushed."""
 
     def __init__(
         self,

@@ -21,8 +21,8 @@ import uvloop
 
 from rota.errors import Cancel, JobError, PayloadError, Retry, RotaError, Snooze
 from rota.executors.child_attempt import ChildAttempt, ChildSessions
+from rota.executors.child_pool import ChildCall, ChildPool, Wear
 from rota.executors.location import Location, locate
-from rota.executors.process import ProcessCall, ProcessExecutor, Wear
 from rota.executors.remote import ChildDied, RemoteError, traceback_of
 from rota.executors.wire import Work
 from rota.jobs.context import Attempt, Context
@@ -65,7 +65,7 @@ def make_call(
     context: str | None = None,
     result_bytes: int = 1 << 20,
     **options: Any,
-) -> ProcessCall:
+) -> ChildCall:
     raw = json.dumps(payload or {}).encode()
     claim = Claim(
         id=7,
@@ -83,23 +83,23 @@ def make_call(
         is_suspect=False,
         enqueued_at=AT,
         claimed_at=AT,
-        rest=None,
+        extras=None,
         tenant="t",
     )
     location = function if isinstance(function, Location) else locate(function)
     work = Work(location, claim, 9, AT, 30.0, "", "rota", 60.0, result_bytes, context, **options)
     heard = heard or Heard()
-    return ProcessCall(work, heard.on_log, heard.on_progress)
+    return ChildCall(work, heard.on_log, heard.on_progress)
 
 
 @pytest.fixture
-async def executor() -> AsyncIterator[ProcessExecutor]:
-    executor = ProcessExecutor(size=2, app_ref=None)
+async def executor() -> AsyncIterator[ChildPool]:
+    executor = ChildPool(size=2, app_ref=None)
     yield executor
     await executor.close(5)
 
 
-async def pid_of_child(executor: ProcessExecutor) -> int:
+async def pid_of_child(executor: ChildPool) -> int:
     pid = await executor.call(make_call(handlers.who))
     assert isinstance(pid, bytes)
     return int(pid)
@@ -111,24 +111,24 @@ async def gone(pid: int) -> None:
         await asyncio.to_thread(psutil.Process(pid).wait)
 
 
-async def test_result(executor: ProcessExecutor) -> None:
+async def test_result(executor: ChildPool) -> None:
     assert await executor.call(make_call(handlers.add, {"a": 2, "b": 3})) == b"5"
     assert await executor.call(make_call(handlers.nothing)) is None
     assert await executor.call(make_call(handlers.Holder.nested)) == b'"nested"'
 
 
-async def test_coroutine(executor: ProcessExecutor) -> None:
+async def test_coroutine(executor: ChildPool) -> None:
     for _ in range(2):
         assert await executor.call(make_call(handlers.add_later, {"a": 2, "b": 3})) == b'{"sum":5}'
 
 
-async def test_decorated_job_decodes_with_its_own_schema(executor: ProcessExecutor) -> None:
+async def test_decorated_job_decodes_with_its_own_schema(executor: ChildPool) -> None:
     location = Location(handlers.__name__, "stamp", handlers.__file__)
     result = await executor.call(make_call(location, {}, is_validated=True))
     assert result == b'[7,"{}",true]'
 
 
-async def test_context_delivers_logs_and_progress_in_order(executor: ProcessExecutor) -> None:
+async def test_context_delivers_logs_and_progress_in_order(executor: ChildPool) -> None:
     heard = Heard()
     result = await executor.call(make_call(handlers.talk, {"count": 3}, heard, context="ctx"))
     expected: list[tuple[Any, ...]] = []
@@ -158,7 +158,7 @@ def test_attempt_of_a_child_is_one_of_the_two_kinds() -> None:
     assert Context(attempt).run_id == 7
 
 
-async def test_failing_callback_does_not_fail_the_attempt(executor: ProcessExecutor) -> None:
+async def test_failing_callback_does_not_fail_the_attempt(executor: ChildPool) -> None:
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     request = make_call(handlers.say_pid, context="ctx")
@@ -166,14 +166,14 @@ async def test_failing_callback_does_not_fail_the_attempt(executor: ProcessExecu
     def fail(*_: object) -> None:
         raise ValueError("callback")
 
-    request = ProcessCall(request.work, fail, fail)
+    request = ChildCall(request.work, fail, fail)
     assert await executor.call(request) is None
     assert [str(problem["exception"]) for problem in problems] == ["callback"]
 
 
 @pytest.mark.parametrize("function", [handlers.fail, handlers.fail_later])
 async def test_exceptions_keep_their_type(
-    executor: ProcessExecutor, function: Callable[..., Any]
+    executor: ChildPool, function: Callable[..., Any]
 ) -> None:
     with pytest.raises(ValueError, match="wrong value") as plain:
         await executor.call(make_call(function, {"kind": "value"}))
@@ -189,7 +189,7 @@ async def test_exceptions_keep_their_type(
 
 @pytest.mark.parametrize("function", [handlers.fail, handlers.fail_later])
 async def test_control_exceptions_arrive_as_themselves(
-    executor: ProcessExecutor, function: Callable[..., Any]
+    executor: ChildPool, function: Callable[..., Any]
 ) -> None:
     with pytest.raises(Retry) as retry:
         await executor.call(make_call(function, {"kind": "retry"}))
@@ -213,7 +213,7 @@ async def test_control_exceptions_arrive_as_themselves(
 )
 @pytest.mark.parametrize("function", [handlers.fail, handlers.fail_later])
 async def test_what_cannot_be_raised_here_is_told_in_words(
-    executor: ProcessExecutor, function: Callable[..., Any], kind: str, type_name: str
+    executor: ChildPool, function: Callable[..., Any], kind: str, type_name: str
 ) -> None:
     pid = await pid_of_child(executor)
     with pytest.raises(RemoteError) as remote:
@@ -224,13 +224,13 @@ async def test_what_cannot_be_raised_here_is_told_in_words(
     assert await executor.call(make_call(handlers.add_later, {"a": 1, "b": 1})) == b'{"sum":2}'
 
 
-async def test_exit_from_a_coroutine_beside_the_handler(executor: ProcessExecutor) -> None:
+async def test_exit_from_a_coroutine_beside_the_handler(executor: ChildPool) -> None:
     with pytest.raises(RemoteError, match="SystemExit"):
         await executor.call(make_call(handlers.exit_beside))
     assert await executor.call(make_call(handlers.add_later, {"a": 1, "b": 1})) == b'{"sum":2}'
 
 
-async def test_odd_failures(executor: ProcessExecutor) -> None:
+async def test_odd_failures(executor: ChildPool) -> None:
     with pytest.raises(RecursionError):
         await executor.call(make_call(handlers.recurse))
     with pytest.raises(ValueError, match="\ud800"):
@@ -245,7 +245,7 @@ async def test_odd_failures(executor: ProcessExecutor) -> None:
         await executor.call(make_call(Location("no_such_module", "f")))
 
 
-async def test_large_payload_and_result(executor: ProcessExecutor) -> None:
+async def test_large_payload_and_result(executor: ChildPool) -> None:
     text = "x" * 8_000_000
     result = await executor.call(make_call(handlers.echo, {"text": text}, result_bytes=1 << 24))
     assert result == json.dumps(text).encode()
@@ -262,7 +262,7 @@ async def test_large_payload_and_result(executor: ProcessExecutor) -> None:
     ],
 )
 async def test_death_ends_its_own_attempt_only(
-    executor: ProcessExecutor, tmp_path: Path, function: Any, payload: dict[str, Any], how: str
+    executor: ChildPool, tmp_path: Path, function: Any, payload: dict[str, Any], how: str
 ) -> None:
     heard = Heard()
     other = asyncio.create_task(
@@ -277,7 +277,7 @@ async def test_death_ends_its_own_attempt_only(
     await asyncio.wait({other})
 
 
-async def test_last_words_of_a_dead_child_are_heard(executor: ProcessExecutor) -> None:
+async def test_last_words_of_a_dead_child_are_heard(executor: ChildPool) -> None:
     heard = Heard()
     with pytest.raises(ChildDied):
         await executor.call(make_call(handlers.speak_and_die, {}, heard, context="ctx"))
@@ -285,7 +285,7 @@ async def test_last_words_of_a_dead_child_are_heard(executor: ProcessExecutor) -
 
 
 async def test_death_is_seen_though_a_fork_keeps_the_channel_open(
-    executor: ProcessExecutor,
+    executor: ChildPool,
 ) -> None:
     heard = Heard()
     with pytest.raises(ChildDied, match="SIGKILL"):
@@ -293,7 +293,7 @@ async def test_death_is_seen_though_a_fork_keeps_the_channel_open(
     os.kill(await heard.pid(), signal.SIGKILL)
 
 
-async def test_idle_child_that_was_killed_is_replaced(executor: ProcessExecutor) -> None:
+async def test_idle_child_that_was_killed_is_replaced(executor: ChildPool) -> None:
     pid = await pid_of_child(executor)
     os.kill(pid, signal.SIGKILL)
     (child,) = executor._children
@@ -302,7 +302,7 @@ async def test_idle_child_that_was_killed_is_replaced(executor: ProcessExecutor)
 
 
 async def cancelled(
-    executor: ProcessExecutor, function: Callable[..., Any], payload: dict[str, Any]
+    executor: ChildPool, function: Callable[..., Any], payload: dict[str, Any]
 ) -> int:
     """Runs the function until it has named a process, cancels it, and returns that process."""
     heard = Heard()
@@ -314,22 +314,20 @@ async def cancelled(
     return pid
 
 
-async def test_cancelled_handler_may_stop_by_itself(executor: ProcessExecutor) -> None:
+async def test_cancelled_handler_may_stop_by_itself(executor: ChildPool) -> None:
     executor._cancel_seconds = 60
     pid = await cancelled(executor, handlers.wait_for_flag, {})
     assert await pid_of_child(executor) == pid, "its child stays"
 
 
-async def test_cancelled_coroutine_is_cancelled(executor: ProcessExecutor, tmp_path: Path) -> None:
+async def test_cancelled_coroutine_is_cancelled(executor: ChildPool, tmp_path: Path) -> None:
     executor._cancel_seconds = 60
     note = tmp_path / "note"
     await cancelled(executor, handlers.sleep_later, {"path": str(note)})
     assert note.read_text() == "cancelled"
 
 
-async def test_cancel_ends_the_child_after_its_cleanup(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
+async def test_cancel_ends_the_child_after_its_cleanup(executor: ChildPool, tmp_path: Path) -> None:
     executor._term_seconds = 60
     note = tmp_path / "note"
     pid = await cancelled(executor, handlers.sleep, {"path": str(note)})
@@ -338,13 +336,13 @@ async def test_cancel_ends_the_child_after_its_cleanup(
     assert await executor.call(make_call(handlers.add, {"a": 2, "b": 3})) == b"5"
 
 
-async def test_cancel_kills_a_handler_that_does_not_stop(executor: ProcessExecutor) -> None:
+async def test_cancel_kills_a_handler_that_does_not_stop(executor: ChildPool) -> None:
     executor._cancel_seconds = executor._term_seconds = 0.1
     pid = await cancelled(executor, handlers.refuse_to_stop, {})
     assert not psutil.pid_exists(pid)
 
 
-async def test_second_cancel_does_not_wait(executor: ProcessExecutor) -> None:
+async def test_second_cancel_does_not_wait(executor: ChildPool) -> None:
     executor._cancel_seconds = executor._term_seconds = 600
     heard = Heard()
     task = asyncio.create_task(
@@ -359,7 +357,7 @@ async def test_second_cancel_does_not_wait(executor: ProcessExecutor) -> None:
     await gone(pid)
 
 
-async def test_cancel_while_waiting_for_a_child(executor: ProcessExecutor) -> None:
+async def test_cancel_while_waiting_for_a_child(executor: ChildPool) -> None:
     heard = [Heard(), Heard()]
     busy = [
         asyncio.create_task(executor.call(make_call(handlers.sleep, {}, each, context="ctx")))
@@ -377,34 +375,32 @@ async def test_cancel_while_waiting_for_a_child(executor: ProcessExecutor) -> No
     assert await executor.call(make_call(handlers.add, {"a": 2, "b": 3})) == b"5"
 
 
-async def test_cancel_ends_what_the_handler_started(executor: ProcessExecutor) -> None:
+async def test_cancel_ends_what_the_handler_started(executor: ChildPool) -> None:
     await gone(await cancelled(executor, handlers.start_grandchild, {}))
 
 
-async def test_signals_to_a_whole_group_do_not_end_a_child(executor: ProcessExecutor) -> None:
+async def test_signals_to_a_whole_group_do_not_end_a_child(executor: ChildPool) -> None:
     pid = await pid_of_child(executor)
     os.kill(pid, signal.SIGINT)
     os.kill(pid, signal.SIGTERM)
     assert await pid_of_child(executor) == pid
 
 
-async def test_attempts_run_at_once_up_to_the_size(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
+async def test_attempts_run_at_once_up_to_the_size(executor: ChildPool, tmp_path: Path) -> None:
     payload = {"directory": str(tmp_path), "count": 2}
     request = make_call(handlers.meet, payload, context="ctx")
     pids = set(await asyncio.gather(*(executor.call(request) for _ in range(6))))
     assert len(pids) == 2
 
 
-async def test_children_start_on_demand_and_stay(executor: ProcessExecutor) -> None:
+async def test_children_start_on_demand_and_stay(executor: ChildPool) -> None:
     assert not executor._children
     pids = {await executor.call(make_call(handlers.who)) for _ in range(5)}
     assert len(pids) == 1
 
 
 async def test_a_child_is_replaced_after_its_attempts() -> None:
-    executor = ProcessExecutor(size=1, app_ref=None, wear=Wear(runs=2))
+    executor = ChildPool(size=1, app_ref=None, wear=Wear(runs=2))
     pids = [await pid_of_child(executor) for _ in range(5)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4]
     for pid in pids[:4]:
@@ -415,7 +411,7 @@ async def test_a_child_is_replaced_after_its_attempts() -> None:
 
 @pytest.mark.skipif(not psutil.LINUX, reason="memory of children is known on Linux only")
 async def test_a_child_that_has_grown_too_large_is_replaced() -> None:
-    executor = ProcessExecutor(size=1, app_ref=None, wear=Wear(memory_bytes=300 * 2**20))
+    executor = ChildPool(size=1, app_ref=None, wear=Wear(memory_bytes=300 * 2**20))
     first = await executor.call(make_call(handlers.leak, {"megabytes": 1}))
     assert await executor.call(make_call(handlers.leak, {"megabytes": 400})) == first
     assert await executor.call(make_call(handlers.leak, {"megabytes": 1})) != first
@@ -423,14 +419,14 @@ async def test_a_child_that_has_grown_too_large_is_replaced() -> None:
 
 
 async def test_output_goes_where_the_worker_writes(
-    executor: ProcessExecutor, capfd: pytest.CaptureFixture[str]
+    executor: ChildPool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await executor.call(make_call(handlers.shout, {"text": "hello"}))
     assert capfd.readouterr() == ("hello\n", "hello\n")
 
 
 async def test_close_ends_children_and_is_harmless_twice() -> None:
-    executor = ProcessExecutor(size=1, app_ref=None)
+    executor = ChildPool(size=1, app_ref=None)
     pid = await pid_of_child(executor)
     await executor.close(60)
     assert not psutil.pid_exists(pid)
@@ -440,7 +436,7 @@ async def test_close_ends_children_and_is_harmless_twice() -> None:
 
 
 async def test_close_kills_after_its_grace() -> None:
-    executor = ProcessExecutor(size=1, app_ref=None)
+    executor = ChildPool(size=1, app_ref=None)
     heard = Heard()
     task = asyncio.create_task(
         executor.call(make_call(handlers.refuse_to_stop, {}, heard, context="ctx"))
@@ -452,7 +448,7 @@ async def test_close_kills_after_its_grace() -> None:
         await task
 
 
-async def test_job_in_a_file_loaded_by_path(executor: ProcessExecutor, tmp_path: Path) -> None:
+async def test_job_in_a_file_loaded_by_path(executor: ChildPool, tmp_path: Path) -> None:
     script = tmp_path / "jobs_of_a_script.py"
     script.write_text("class Own(Exception): ...\ndef work(n): return n * 2\ndef fail(): raise Own")
     spec = importlib.util.spec_from_file_location("jobs_of_a_script", script)
@@ -471,8 +467,8 @@ async def test_job_in_a_file_loaded_by_path(executor: ProcessExecutor, tmp_path:
 
 PROGRAM = """
 import asyncio, sys
-from rota.executors.process import ProcessExecutor
-from tests.executors.test_process import Heard, make_call
+from rota.executors.child_pool import ChildPool
+from tests.executors.test_child_pool import Heard, make_call
 
 class Own(Exception):
     pass
@@ -488,7 +484,7 @@ def sleep(ctx):
     time.sleep(600)
 
 async def main():
-    executor = ProcessExecutor(size=1, app_ref=None)
+    executor = ChildPool(size=1, app_ref=None)
     print(await executor.call(make_call(work, {"n": 21})), flush=True)
     try:
         await executor.call(make_call(work, {"n": -1}))
@@ -560,7 +556,7 @@ async def test_application_is_imported_first(tmp_path: Path) -> None:
     note = tmp_path / "note"
     application = tmp_path / "application.py"
     application.write_text(f"open({str(note)!r}, 'w').write('imported')\napp = 1")
-    executor = ProcessExecutor(size=1, app_ref=f"{application}:app")
+    executor = ChildPool(size=1, app_ref=f"{application}:app")
     assert await executor.call(make_call(handlers.add, {"a": 2, "b": 3})) == b"5"
     assert note.read_text() == "imported"
     await executor.close(5)
@@ -574,7 +570,7 @@ def run_on_both_loops(body: Callable[[], Coroutine[Any, Any, None]], loop: str) 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_works_on_both_loops_and_what_a_warm_child_costs(loop: str) -> None:
     async def body() -> None:
-        executor = ProcessExecutor(size=2, app_ref=None)
+        executor = ChildPool(size=2, app_ref=None)
         request = make_call(handlers.add, {"a": 2, "b": 3})
         started = time.perf_counter()
         assert await executor.call(request) == b"5"

@@ -1,0 +1,34 @@
+"""The kind `isolated`: a handler, called in a child process of its own that ends with the call.
+
+Jobs cannot choose it: Rota calls runs this way that were lost with their worker.
+"""
+
+from __future__ import annotations
+
+from rota.errors import RotaError
+from rota.executors.base import CalledAttempt, CallOutcome, Executor, Lost, Means, NotBegun
+from rota.executors.child_pool import ChildPool
+from rota.executors.process import LEAVE_SECONDS, child_call, outcome_of
+from rota.executors.remote import ChildDied
+
+
+class IsolatedExecutor(Executor):
+    def __init__(self, means: Means) -> None:
+        super().__init__(means)
+        # Whether a process could be started whenever that was tried.
+        self.may_start = True
+
+    async def call(self, attempt: CalledAttempt) -> CallOutcome:
+        pool = ChildPool(size=1, app_ref=self._means.app_ref)
+        try:
+            try:
+                await pool.prepare()
+            except (OSError, RotaError) as error:
+                self.may_start = False
+                return NotBegun(f"no process of its own could be started: {error}")
+            return outcome_of(await pool.call(child_call(attempt, self._means)))
+        except ChildDied as error:
+            # What has killed it is this run: nothing else was in it.
+            return Lost(error)
+        finally:
+            await pool.close(grace=LEAVE_SECONDS)

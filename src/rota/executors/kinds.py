@@ -1,0 +1,20 @@
+"""The kinds of executors by name: that of `executor=` of a job, or one that Rota chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rota.executors.base import Executor, Means
+from rota.executors.coroutine import CoroutineExecutor
+from rota.executors.isolated import IsolatedExecutor
+from rota.executors.process import ProcessExecutor
+from rota.executors.sql import SqlExecutor
+from rota.executors.thread import ThreadExecutor
+
+KINDS: Mapping[str, Callable[[Means], Executor]] = {
+    "async": CoroutineExecutor,
+    "thread": ThreadExecutor,
+    "process": ProcessExecutor,
+    "isolated": IsolatedExecutor,
+    "sql": SqlExecutor,
+}

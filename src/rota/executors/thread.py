@@ -1,0 +1,57 @@
+"""The kind `thread`: a function, called in a thread beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from rota.executors.base import CalledAttempt, CallOutcome, CommittedItself, Executor, Returned
+from rota.telemetry import capture, otel, parent
+
+# How long a thread that was told to stop may take before its slot goes on without it.
+_GRACE = 5.0
+
+
+class ThreadExecutor(Executor):
+    is_bound = True
+
+    async def call(self, attempt: CalledAttempt) -> CallOutcome:
+        """A thread cannot be cancelled: it is told, and after a grace left behind."""
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        attempt.tell_instead(lambda: loop.call_soon(told.set))
+        trace = otel.carrier()
+        call = self._means.threads.call(lambda: _in_thread(attempt, trace))
+        stopped = loop.create_task(told.wait())
+        try:
+            await asyncio.wait((call, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                await asyncio.wait((call,), timeout=_GRACE)
+            if call.done():
+                return call.result()
+            if attempt.transaction is not None:
+                attempt.transaction.abandon()
+            raise asyncio.CancelledError
+        finally:
+            stopped.cancel()
+            call.cancel()
+
+
+def _in_thread(attempt: CalledAttempt, trace: Mapping[str, str] | None) -> CallOutcome:
+    """In a thread, whose context is its own. Drivers and ORMs may know a connection by its thread,
+    so what the handler wrote is completed here, too."""
+    parent.begin(attempt.claim.id)
+    otel.attach(trace)
+    if attempt.is_captured:
+        capture.begin(attempt.store_log)
+    try:
+        result = attempt.body(**attempt.arguments)
+        text = None if result is None else attempt.encode(result)
+        transaction = attempt.transaction
+        if transaction is None or not transaction.is_open or attempt.is_cancelled:
+            return Returned(text)
+        transaction.complete_sync(attempt.duration_ms, text)
+        return CommittedItself()
+    finally:
+        if attempt.transaction is not None:
+            attempt.transaction.close_sync()

@@ -1,0 +1,56 @@
+"""What becomes of a run whose body did not simply return: a decision without effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rota.errors import AttemptTimeout, LeaseLost
+from rota.executors.base import Lost, NotBegun, Raised
+from rota.model.outcome import (
+    CUT_OFF,
+    Ended,
+    Outcome,
+    Policy,
+    cancelled_by,
+    decide,
+    lost_apart,
+    not_begun,
+)
+from rota.model.run import Claim
+from rota.runtime.attempts.attempt import PayloadRefused, Stop
+from rota.runtime.attempts.failure import describe
+
+
+def reach_verdict(
+    found: Raised | Lost | NotBegun,
+    claim: Claim,
+    *,
+    stop: Stop | None,
+    timeout: float | None,
+    policy: Callable[[], Policy],
+    error_bytes: int,
+) -> Outcome | None:
+    """None: the run is somebody else's, there is nothing to write. Why an attempt was stopped says
+    more than how its body took that."""
+    error = None if isinstance(found, NotBegun) else found.error
+    if isinstance(error, LeaseLost) or (stop is not None and stop.kind == "lost"):
+        return None
+    used, allowed = claim.attempts_used, claim.max_attempts
+    if stop is not None:
+        if stop.kind == "cancel":
+            return cancelled_by(stop.by, stop.reason)
+        if stop.kind == "shutdown":
+            return CUT_OFF
+        trace = None if error is None else error.__traceback__
+        late = AttemptTimeout(timeout or 0.0).with_traceback(trace)
+        return decide(late, describe(late, error_bytes), policy(), used, allowed)
+    if isinstance(found, NotBegun):
+        return not_begun(found.reason)
+    if isinstance(found.error, PayloadRefused):
+        # No later attempt would find another payload.
+        failure = describe(found.error.cause, error_bytes)
+        return Ended("failed", "failed", "payload refused", failure=failure)
+    failure = describe(found.error, error_bytes)
+    if isinstance(found, Lost):
+        return lost_apart(failure, used, allowed)
+    return decide(found.error, failure, policy(), used, allowed)
