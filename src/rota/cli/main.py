@@ -12,7 +12,7 @@ import typer
 
 from rota import __version__
 from rota.cli import config
-from rota.cli.database import bench, doctor, grant, migrate, psql, retention
+from rota.cli.database import bench, cleanup, doctor, grant, migrate, psql, retention
 from rota.cli.events import actions as event_actions
 from rota.cli.events import events
 from rota.cli.jobs import settings as job_settings
@@ -73,6 +73,7 @@ for noun in (
     error_groups,
     audit,
     retention,
+    cleanup,
     config,
 ):
     program.add_typer(noun.commands)

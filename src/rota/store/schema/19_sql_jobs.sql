@@ -1,6 +1,6 @@
 -- Jobs whose body is a function of the database. `find_job_function` says what can be one, `sql_job_call` what a
 -- worker executes; `allow_run_as` lets jobs run as another role. The second half is one such job, `cleanup`, which
--- removes expired rows of users' tables by rules.
+-- removes expired rows of users' tables by rules; `plan_cleanup` counts them.
 
 -- The function that a job means by a name: one with these types of arguments, if the name lists them, else the one of
 -- that name that can be called with a payload, or with nothing; else any of that name. Arguments with a default need
@@ -220,10 +220,32 @@ END $$;
 
 -- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
 -- from a fixed grammar: a rule is data and cannot say anything else.
--- Called by: apply_rule, rule_age, rule_column, rule_condition, rule_filter.
-CREATE FUNCTION rota.bad_rule(rule integer, what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+-- Called by: check_rule, rule_age, rule_column, rule_condition, rule_filter, rule_table.
+CREATE FUNCTION rota.bad_rule(rule integer, what text, hint text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
-    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+    IF hint IS NULL THEN
+        RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+    END IF;
+    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- The table that a rule of cleanup is about: an ordinary or a partitioned one, and none of Rota's.
+-- Called by: apply_rule, check_rule, plan_cleanup.
+CREATE FUNCTION rota.rule_table(rule integer, said jsonb) RETURNS regclass LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    relation regclass := rota.table_of(said ->> 'table');
+BEGIN
+    IF relation IS NULL THEN
+        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'),
+            'Name it with its schema, quoted as in SQL: public.sessions.');
+    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
+                  AND (c.relkind NOT IN ('r', 'p')
+                       OR c.relnamespace IN (own.relnamespace, 'pg_catalog'::regnamespace))) THEN
+        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation),
+            'Rows can be removed from tables and partitioned tables, and not from Rota''s own.');
+    END IF;
+    RETURN relation;
 END $$;
 
 -- The column that a rule of cleanup names; refuses one that the table has not.
@@ -236,27 +258,45 @@ BEGIN
     SELECT a.* INTO found FROM pg_attribute a
     WHERE a.attrelid = relation AND a.attname = rule_column.name AND a.attnum > 0 AND NOT a.attisdropped;
     IF found.attname IS NULL THEN
-        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name));
+        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name),
+            (SELECT format('It has %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
+             WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped));
     END IF;
     RETURN found;
 END $$;
 
--- A condition of a rule, {"column", "op", "value"}, as SQL.
+-- A condition of a rule, {"column", "op", "value"}, as SQL. A value is tried as the column's type, so that a rule that
+-- cannot work is refused when it is written.
 -- Called by: rule_filter.
 CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     found pg_attribute := rota.rule_column(rule, relation, condition ->> 'column');
+    kind  text := format_type(found.atttypid, found.atttypmod);
     op    text := lower(condition ->> 'op');
+    value text;
 BEGIN
     IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
         RETURN format('%I %s', found.attname, upper(op));
-    ELSIF op IN ('=', '<>', '<', '>') AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
-        RETURN format('%I %s %L::%s', found.attname, op, condition ->> 'value',
-            format_type(found.atttypid, found.atttypmod));
+    ELSIF op IN ('=', '<>', '<', '<=', '>', '>=')
+        AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
+        value := format('%L::%s', condition ->> 'value', kind);
+    ELSIF op = 'in' AND jsonb_typeof(condition -> 'value') = 'array' AND NOT EXISTS (
+        SELECT FROM jsonb_array_elements(condition -> 'value') v
+        WHERE jsonb_typeof(v) NOT IN ('string', 'number', 'boolean')) THEN
+        op := '=';
+        value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), kind);
+    ELSE
+        PERFORM rota.bad_rule(rule, format('condition %s cannot be read', condition),
+            'op is one of =, <>, <, <=, >, >= with a value, in with a list of values, or is null, is not null without one.');
     END IF;
-    PERFORM rota.bad_rule(rule,
-        format('condition %s: op is one of =, <>, <, > with a value, or is null, is not null without', condition));
+    BEGIN
+        EXECUTE format('SELECT NULL::%s %s %s', kind, op, value);
+    EXCEPTION WHEN OTHERS THEN
+        PERFORM rota.bad_rule(rule, format('condition %s does not fit column "%s", which is %s', condition,
+            found.attname, kind), SQLERRM);
+    END;
+    RETURN format('%I %s %s', found.attname, op, value);
 END $$;
 
 -- The age that a rule of cleanup names, as an interval; refuses what is none.
@@ -279,7 +319,7 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
 END $$;
 
 -- The rows of the table that one rule is about, as SQL.
--- Called by: apply_rule.
+-- Called by: apply_rule, check_rule, plan_cleanup.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
@@ -305,28 +345,41 @@ BEGIN
         FROM jsonb_array_elements(wheres) w), ' AND ');
 END $$;
 
+-- Refuses a rule that cannot be applied, without applying it.
+-- Called by: apply_rule, check_cleanup, plan_cleanup.
+CREATE FUNCTION rota.check_rule(rule integer, said jsonb) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one     text;
+BEGIN
+    IF jsonb_typeof(said) IS DISTINCT FROM 'object' THEN
+        PERFORM rota.bad_rule(rule, format('it must be an object with table, column and older_than, not %s', said));
+    END IF;
+    FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
+        IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
+            PERFORM rota.bad_rule(rule, format('%s must be a whole number, at least 1, not %s', one, said -> one));
+        END IF;
+    END LOOP;
+    PERFORM rota.rule_filter(rule, rota.rule_table(rule, said), said);
+END $$;
+
 -- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
 -- it removed, and whether it stopped at its limit.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    relation regclass := to_regclass(said ->> 'table');
-    size     integer := coalesce((said ->> 'batch_size')::integer, 1000);
-    batches  integer := coalesce((said ->> 'max_batches')::integer, 100);
+    relation regclass;
+    size     integer;
+    batches  integer;
     filter   text;
     leaf     regclass;
     gone     integer;
     removed  bigint := 0;
 BEGIN
-    IF relation IS NULL THEN
-        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'));
-    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
-                  AND (c.relkind NOT IN ('r', 'p') OR c.relnamespace = own.relnamespace)) THEN
-        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation));
-    ELSIF size < 1 OR batches < 1 THEN
-        PERFORM rota.bad_rule(rule, 'batch_size and max_batches are at least 1');
-    END IF;
+    PERFORM rota.check_rule(rule, said);
+    relation := rota.rule_table(rule, said);
+    size := coalesce((said ->> 'batch_size')::integer, 1000);
+    batches := coalesce((said ->> 'max_batches')::integer, 100);
     filter := rota.rule_filter(rule, relation, said);
     -- Leaf by leaf, because a place in a table is unique in that table only.
     FOR leaf IN SELECT relation WHERE NOT EXISTS (SELECT FROM pg_partition_tree(relation) t WHERE NOT t.isleaf)
@@ -343,6 +396,25 @@ BEGIN
         END LOOP;
     END LOOP;
     RETURN jsonb_build_object('table', relation::text, 'removed', removed, 'has_more', batches = 0);
+END $$;
+
+-- How many rows each rule of a payload would remove now. Changes nothing.
+-- Called by: sql/cleanup/plan.sql, users.
+CREATE FUNCTION rota.plan_cleanup(payload jsonb) RETURNS TABLE (rule integer, table_name text, matching bigint)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one record;
+    relation regclass;
+BEGIN
+    FOR one IN SELECT r.n, r.said FROM jsonb_array_elements(payload -> 'rules') WITH ORDINALITY AS r (said, n) LOOP
+        PERFORM rota.check_rule(one.n::integer, one.said);
+        relation := rota.rule_table(one.n::integer, one.said);
+        rule := one.n;
+        table_name := relation::text;
+        EXECUTE format('SELECT count(*) FROM %s WHERE %s', relation, rota.rule_filter(rule, relation, one.said))
+        INTO matching;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 
 -- The SQL job `rota.cleanup`: applies each rule of its payload once, and says how many rows went.
@@ -363,3 +435,19 @@ BEGIN
     RETURN jsonb_build_object('success', true, 'message', format('%s expired rows removed', total), 'details',
         jsonb_build_object('rules', done));
 END $$;
+
+-- Trigger: a schedule of the cleanup has rules that can be applied, when it is written and not when it first runs.
+CREATE FUNCTION rota.check_cleanup() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload) THEN
+        RETURN NEW;
+    ELSIF jsonb_typeof(NEW.payload -> 'rules') IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'schedule "%": cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', NEW.name,
+            left(NEW.payload::text, 200) USING ERRCODE = 'RO002', HINT = 'rota cleanup add writes the rules for you.';
+    END IF;
+    PERFORM rota.check_rule(r.n::integer, r.said)
+    FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER a_cleanup BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
+    WHEN (NEW.job = 'rota' || '.cleanup' AND NEW.payload IS NOT NULL) EXECUTE FUNCTION rota.check_cleanup();
