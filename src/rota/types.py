@@ -11,6 +11,13 @@ from rota.model.audit import AuditEntry
 from rota.model.bulk import BulkItem, BulkResult
 from rota.model.bulk_action import BulkAction
 from rota.model.child_run import ChildRun
+from rota.model.cleanup import (
+    CleanupCount,
+    CleanupInfo,
+    CleanupRule,
+    CleanupTable,
+    RecipeInfo,
+)
 from rota.model.details import Handled, RunDetails
 from rota.model.documents import RunDocuments, ScheduleDocuments
 from rota.model.drift import Drift
@@ -95,6 +102,10 @@ __all__ = [
     "CapFigure",
     "Changes",
     "ChildRun",
+    "CleanupCount",
+    "CleanupInfo",
+    "CleanupRule",
+    "CleanupTable",
     "ComingSchedule",
     "Count",
     "Curve",
@@ -144,6 +155,7 @@ __all__ = [
     "QueueRate",
     "Reason",
     "Received",
+    "RecipeInfo",
     "Refusal",
     "Replayed",
     "Report",

@@ -115,6 +115,12 @@ SAME = {
     "audit list": "list_audit",
     "audit show": "get_audit_entry",
     "retention run": "plan_retention run_retention",
+    "cleanup list": "list_cleanups",
+    "cleanup show": "get_cleanup",
+    "cleanup add": "add_cleanup use_cleanup_recipe list_cleanup_tables",
+    "cleanup recipes": "list_cleanup_recipes",
+    "cleanup remove": "remove_cleanup",
+    "cleanup run": "plan_cleanup run_cleanup",
     "config list": "get_config",
     "config get": "get_config",
 }
@@ -147,7 +153,9 @@ WORDS = {
     "--group": {"error_group"}, "--payload-field": {"payload_field", "payload_fields"},
     "--unhandled": {"handled"},
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},
-    "--for": {"seconds"}, "--now": {"at_once"}, "--dry-run": {"dry_run", "plan_retention"},
+    "--for": {"seconds"}, "--now": {"at_once"},
+    "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
+    "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
     "--reset": {"reset", "remove_tenant", "reset_queue"}, "--add": {"name"}, "--remove": {"name"},
     "--per": {"period_seconds"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
 }  # fmt: skip

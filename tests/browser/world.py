@@ -131,10 +131,14 @@ async def _parts(app: rota.App, words: Words) -> dict[str, str]:
         await conn.execute(f"DROP TRIGGER rota_watch_{watch.id}_insert ON public.{table}".encode())
     rule: dict[str, Any] = {"jobs": ["nightly_report"], "cap": 1, "key": "{customer}"}
     await app.limits.set(words.schedule, reason=words.error, **rule)
+    async with app.database.connection() as conn:
+        await conn.execute("CREATE TABLE IF NOT EXISTS public.sessions (expires_at timestamptz)")
+    await app.cleanup.add("sessions", column="expires_at", older_than=0, name=words.key[:100])
     return {
         "event": str(event.event_id), "watch": str(watch.id),
         "line": str(line.key), "edit": str(edit.id), "bulk": str(bulk.id), "view": words.key[:60],
         "group": group.id, "calendar": words.queue, "limit": words.schedule,
+        "cleanup": words.key[:100], "recipe": "stale_session_cleanup",
     }  # fmt: skip
 
 

@@ -118,6 +118,9 @@ def test_illegal_rows(engine: Engine, table: str, rest: str) -> None:
         columns = "id, seq, created_at, enqueued_at, run_at, max_attempts, priority, state, queue"
         columns += ", job, payload"
         rest = f"({columns}) SELECT {columns} FROM rota.open_runs"
+    # Where triggers say it in words, the constraint is what holds without them.
+    if table in ("jobs", "queues"):
+        engine.conn.execute(f"ALTER TABLE rota.{table} DISABLE TRIGGER USER".encode())
     with pytest.raises(psycopg.IntegrityError):
         engine.conn.execute(f"INSERT INTO rota.{table} {rest}".encode())
 

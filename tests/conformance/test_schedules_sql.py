@@ -319,21 +319,21 @@ def test_a_new_schedule_of_the_same_name_has_its_own_ledger(schedules: Ticked) -
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"interval_seconds": 0.5}, "schedules_interval_seconds_check"),
-        ({"interval_seconds": -1}, "schedules_interval_seconds_check"),
-        ({"cron": "* * * * *", "interval_seconds": 60}, "schedules_timing"),
-        ({"cron": None}, "schedules_timing"),
+        ({"interval_seconds": 0.5}, "interval_seconds must be at least 1"),
+        ({"interval_seconds": -1}, "interval_seconds must be at least 1"),
+        ({"cron": "* * * * *", "interval_seconds": 60}, "exactly one of cron"),
+        ({"cron": None}, "exactly one of cron"),
         ({"cron": "* * * *"}, "does not have 5 fields"),
         ({"cron": "* * * * * *"}, "does not have 5 fields"),
         ({"cron": "* * * * *", "timezone": "Europe/Nowhere"}, "unknown time zone"),
         ({"cron": "* * * * *", "timezone": "EST+3"}, "unknown time zone"),
         ({"cron": "* * * * *", "calendar": "none"}, "no calendar"),
-        ({"cron": "* * * * *", "every_from": "end"}, "schedules_every_from"),
+        ({"cron": "* * * * *", "every_from": "end"}, "every_from 'end' needs"),
         ({"cron": "* * * * *", "max_runs": 0}, "max_runs"),
         ({"cron": "* * * * *", "overlap": "maybe"}, "overlap"),
         ({"cron": "* * * * *", "priority": 10}, "priority"),
         ({"cron": "* * * * *", "payload": "[]"}, "payload"),
-        ({"cron": "* * * * *", "start_at": START, "end_at": START}, "schedules_bounds"),
+        ({"cron": "* * * * *", "start_at": START, "end_at": START}, "is not after start_at"),
     ],
 )
 def test_a_wrong_schedule_is_refused(schedules: Ticked, columns: dict[str, Any], told: str) -> None:

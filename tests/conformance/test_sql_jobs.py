@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import errors, sql
+from psycopg import sql
 
 import rota
 from rota.testing import Clock, eventually
@@ -26,6 +26,9 @@ def functions(engine: Engine) -> Engine:
         "many() RETURNS SETOF jsonb",
         "two(a jsonb, b jsonb) RETURNS jsonb",
         "number(n integer) RETURNS jsonb",
+        "defaulted(payload jsonb, is_dry boolean DEFAULT false) RETURNS jsonb",
+        "all_defaulted(n integer DEFAULT 1, word text DEFAULT 'x') RETURNS jsonb",
+        "half_defaulted(payload jsonb, n integer, word text DEFAULT 'x') RETURNS jsonb",
     ):
         engine.conn.execute(f"CREATE FUNCTION public.{signature} {BODY}".encode())
     engine.conn.execute("CREATE FUNCTION public.words() RETURNS text LANGUAGE sql AS 'SELECT 1'")
@@ -48,6 +51,9 @@ def register(engine: Engine, function: str | None, **columns: Any) -> str:
         (" public.nothing ", "public.nothing"),
         ("public.good(jsonb)", "public.good(jsonb)"),
         ('public."Odd; name"', 'public."Odd; name"'),
+        ("defaulted", "public.defaulted"),
+        ("public.defaulted(jsonb, boolean)", "public.defaulted(jsonb, boolean)"),
+        ("public.all_defaulted", "public.all_defaulted"),
     ],
 )
 def test_a_name_is_resolved_and_stored_with_its_schema(
@@ -62,8 +68,9 @@ def test_a_name_is_resolved_and_stored_with_its_schema(
     [
         (None, "needs a function_name"),
         ("public.missing", 'there is no function "public.missing" that takes nothing or one'),
-        ("public.two", "takes nothing or one jsonb"),
-        ("public.number", "takes nothing or one jsonb"),
+        ("public.two", "must take nothing or one jsonb, but needs: b jsonb"),
+        ("public.number", "must take nothing or one jsonb, but needs: n integer"),
+        ("public.half_defaulted", "must take nothing or one jsonb, but needs: n integer"),
         ("public.number(integer)", "must take nothing or one jsonb"),
         ("public.many", "returns a set of jsonb, not jsonb"),
         ("public.words", "returns text, not jsonb"),
@@ -95,8 +102,25 @@ def test_transaction_none_takes_procedures_only(functions: Engine) -> None:
     ],
 )
 def test_constraints_hold_the_kinds_apart(functions: Engine, columns: dict[str, Any]) -> None:
-    with pytest.raises(errors.CheckViolation):
+    with pytest.raises(psycopg.Error, match="kind") as caught:
         functions.job("job", **columns)
+    assert caught.value.sqlstate == "RO002"
+
+
+@pytest.mark.parametrize("function", ["defaulted", "all_defaulted"])
+async def test_defaulted_arguments_are_left_to_their_defaults(
+    app: rota.App, functions: Engine, function: str
+) -> None:
+    register(functions, function)
+    functions.conn.execute("SELECT rota.allow_run_as(current_user)")
+    first = functions.enqueue("job")
+    async with app.worker():
+        assert (await app.runs.wait(first, timeout=30)).state == "succeeded"
+        functions.conn.execute("UPDATE rota.jobs SET run_as = current_user WHERE name = 'job'")
+        again = functions.enqueue("job")
+        assert (await app.runs.wait(again, timeout=30)).state == "succeeded"
+        shown = await app.jobs.function("job")
+        assert function in str(shown and shown.definition)
 
 
 def test_an_update_is_checked_too(functions: Engine) -> None:
@@ -172,7 +196,7 @@ def test_an_unknown_role_is_an_error(engine: Engine) -> None:
 
 def test_run_as_and_own_commits_exclude_each_other(functions: Engine, role: str) -> None:
     functions.conn.execute("SELECT rota.allow_run_as(%s)", [role])
-    with pytest.raises(errors.CheckViolation, match="jobs_run_as"):
+    with pytest.raises(psycopg.Error, match="run_as and transaction_mode"):
         register(functions, "public.steps", run_as=role, transaction_mode="none")
 
 

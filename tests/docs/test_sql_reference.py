@@ -10,26 +10,6 @@ import psycopg
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
-PUBLIC = {
-    "enqueue", "enqueue_run", "enqueue_many", "enqueue_batch", "cancel_run", "retry_run",
-    "drain_worker", "resume_worker", "grant_worker",
-    "delete_run", "act_on_runs", "start_bulk_action", "pause_bulk_action", "resume_bulk_action",
-    "stop_bulk_action", "throttle_bulk_action", "save_run_view", "delete_run_view",
-    "handle_run", "reopen_run", "handle_error", "reopen_error",
-    "pause_queue", "resume_queue", "set_job_enabled", "now", "set_clock", "pause_schedule",
-    "resume_schedule", "enable_schedule", "disable_schedule", "set_schedule_enabled",
-    "trigger_schedule", "reschedule", "delete_schedule",
-    "set_limit", "remove_limit", "unblock_limit", "admit_runs",
-    "set_queue", "put_queue", "reset_queue",
-    "set_tenant", "pause_tenant", "resume_tenant", "remove_tenant", "check_cap", "check_quota",
-    "cleanup", "allow_run_as", "delete_job", "emit", "emit_many", "fits", "replay_events",
-    "watch_table", "unwatch_table", "watches", "expect_version", "why",
-}  # fmt: skip
-RELATIONS = [
-    "runs", "attempts", "jobs", "queues", "workers", "schedules", "occurrences", "calendars",
-    "schedule_templates", "schedule_status", "job_status", "logs", "dead_letters", "reasons",
-    "errors", "events", "limits", "tenants",
-]  # fmt: skip
 
 
 def section(title: str) -> str:
@@ -38,60 +18,87 @@ def section(title: str) -> str:
     return found[1]
 
 
-def functions(conn: psycopg.Connection[Any]) -> dict[str, list[str]]:
-    """Names of all functions in the schema, with their arguments."""
-    query = """
-        SELECT proname, coalesce(proargnames[1:pronargs], '{}') FROM pg_proc
-        WHERE pronamespace = 'rota'::regnamespace AND prorettype <> 'trigger'::regtype
-    """
-    return dict(conn.execute(query).fetchall())
+_FUNCTIONS = """
+SELECT p.proname, pg_get_function_result(p.oid), ARRAY(
+    SELECT jsonb_build_array(p.proargnames[n], format_type(p.proargtypes[n - 1], NULL),
+                             pg_get_function_arg_default(p.oid, n))
+    FROM generate_series(1, p.pronargs) n)
+FROM pg_proc p WHERE p.pronamespace = 'rota'::regnamespace AND p.prorettype <> 'trigger'::regtype
+"""
+_RELATIONS = """
+SELECT c.relname, CASE c.relkind WHEN 'v' THEN 'View' ELSE 'Table' END FROM pg_class c
+WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
+"""
+_COLUMNS = """
+SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
+WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
 
 
-def test_every_public_function_has_an_entry_and_every_entry_a_function(
-    conn: psycopg.Connection[Any],
+def functions(conn: psycopg.Connection[Any]) -> dict[str, tuple[str, str]]:
+    """All functions of the schema: their arguments, and what they return, as the page writes it."""
+    return {
+        name: (", ".join(_argument(*one) for one in arguments), _short(result))
+        for name, result, arguments in conn.execute(_FUNCTIONS).fetchall()
+    }
+
+
+def _argument(name: str, type_: str, default: str | None) -> str:
+    """A default that is NULL is not written: it is what an argument is without one."""
+    text = re.sub(r"::[\w ]+(\[\])?$", "", default or "NULL").replace(
+        "CURRENT_USER", "current_user"
+    )
+    return f"{name} {_short(type_)}" + ("" if text == "NULL" else f" = {text}")
+
+
+def _short(type_: str) -> str:
+    return type_.replace("timestamp with time zone", "timestamptz").replace("TABLE(", "TABLE (")
+
+
+def entries() -> dict[str, str]:
+    """The functions that the page tells users about, each with its text."""
+    parts = re.split(r"^### `rota\.(\w+)`\n", section("Functions"), flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def relations() -> dict[str, str]:
+    """The relations that have a section, with their kind."""
+    found = re.findall(r"^## (Table|View) `rota\.(\w+)`$", PAGE, re.MULTILINE)
+    return {name: kind for kind, name in found}
+
+
+def test_every_function_is_told_or_listed_as_internal(conn: psycopg.Connection[Any]) -> None:
+    internal = re.findall(r"`(\w+)`", section("Internal functions"))
+    assert sorted([*entries(), *internal]) == sorted(functions(conn))
+
+
+@pytest.mark.parametrize("name", entries())
+def test_entries_show_arguments_defaults_and_result(
+    conn: psycopg.Connection[Any], name: str
 ) -> None:
-    entries = re.findall(r"^### `rota\.(\w+)`", section("Functions"), re.MULTILINE)
-    assert sorted(entries) == sorted(PUBLIC)
-    assert set(functions(conn)) >= PUBLIC
+    shown = re.search(
+        rf"rota\.{name}\((.*?)\) RETURNS (.*?)(?:`|\n```)", entries()[name], re.DOTALL
+    )
+    assert shown, f"the entry of {name} shows no signature"
+    told = tuple(re.sub(r"\s+", " ", part.strip()) for part in shown.groups())
+    assert told == functions(conn)[name]
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC - {"enqueue_run"}))
-def test_entries_show_all_arguments(conn: psycopg.Connection[Any], name: str) -> None:
-    shown = re.search(rf"rota\.{name}\((.*?)\) RETURNS", section("Functions"), re.DOTALL)
-    assert shown
-    names = [part.split()[0] for part in re.split(r",\s*", shown[1].strip()) if part]
-    assert names == functions(conn)[name]
+def test_every_relation_is_told_or_listed_as_internal(conn: psycopg.Connection[Any]) -> None:
+    actual = dict(conn.execute(_RELATIONS).fetchall())
+    internal = re.findall(r"`(\w+)`", section("Internal relations"))
+    assert sorted([*relations(), *internal]) == sorted(actual)
+    assert relations() == {name: actual[name] for name in relations()}
 
 
-def test_every_other_function_is_listed_as_internal(conn: psycopg.Connection[Any]) -> None:
-    listed = re.findall(r"`(\w+)`", section("Internal functions"))
-    assert sorted(listed) == sorted(set(functions(conn)) - PUBLIC)
-
-
-@pytest.mark.parametrize("name", RELATIONS)
+@pytest.mark.parametrize("name", relations())
 def test_every_column_has_an_entry_and_every_entry_a_column(
     conn: psycopg.Connection[Any], name: str
 ) -> None:
-    query = """
-        SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
-        WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
-    """
-    is_view = name in (
-        "runs",
-        "attempts",
-        "occurrences",
-        "dead_letters",
-        "errors",
-    ) or name.endswith("_status")
-    kind = "View" if is_view else "Table"
-    rows = re.findall(
-        r"^\| `(\w+)` \| ([\w\[\] ]+) \|", section(f"{kind} `rota.{name}`"), re.MULTILINE
-    )
-    actual = [
-        (column, type_.replace("timestamp with time zone", "timestamptz"))
-        for column, type_ in conn.execute(query, [f"rota.{name}"]).fetchall()
-    ]
-    assert rows == actual
+    text = section(f"{relations()[name]} `rota.{name}`")
+    rows = re.findall(r"^\| `(\w+)` \| ([\w\[\] ]+) \|", text, re.MULTILINE)
+    columns = conn.execute(_COLUMNS, [f"rota.{name}"]).fetchall()
+    assert rows == [(column, _short(type_)) for column, type_ in columns]
 
 
 def test_every_error_code_is_explained(conn: psycopg.Connection[Any]) -> None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rota.admin.cleanup import Cleanup
     from rota.admin.clock import Clock
     from rota.admin.events import Events
     from rota.admin.jobs import Jobs
@@ -114,6 +115,12 @@ class CommandSets:
         from rota.admin.schedules.calendars import Calendars
 
         return Calendars(self.database)
+
+    @cached_property
+    def cleanup(self) -> Cleanup:
+        from rota.admin.cleanup import Cleanup
+
+        return Cleanup(self.database)
 
     @cached_property
     def audit(self) -> Audit:

@@ -17,6 +17,7 @@ from rota.api.slots import Archive, Slots
 from rota.api.stream import MOST_LISTENERS, Hub
 
 if TYPE_CHECKING:
+    from rota.admin.cleanup import Cleanup
     from rota.admin.clock import Clock
     from rota.admin.events import Events
     from rota.admin.jobs import Jobs
@@ -166,6 +167,10 @@ class RequestScope:
     @property
     def retention(self) -> RetentionPasses:
         return self.ask(self.app.retention)
+
+    @property
+    def cleanup(self) -> Cleanup:
+        return self.ask(self.app.cleanup)
 
     @property
     def audit(self) -> Audit:

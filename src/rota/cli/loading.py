@@ -27,7 +27,8 @@ HOW = "name it as module:attribute, or as file.py:attribute"
 
 class Loaded(NamedTuple):
     app: App
-    reference: str  # module:attribute, as a child of the process executor can import it
+    # module:attribute, as a child of the process executor can import it; None: nobody named one
+    reference: str | None
 
 
 class Place(NamedTuple):

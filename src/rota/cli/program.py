@@ -55,6 +55,7 @@ _NOUNS = {
     "errors": "runs.errors",
     "audit": "reports.audit",
     "retention": "database.retention",
+    "cleanup": "database.cleanup",
     "config": "config",
 }
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}

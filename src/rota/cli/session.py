@@ -62,19 +62,30 @@ class Session:
         """The application, for commands that need one. `given` is what the command was told."""
         return load_app(self.place(given))
 
+    def load_or_bare(self, given: str | None = None) -> Loaded:
+        """The application that was named; without one, an App that declares nothing, whose worker
+        runs the SQL jobs of the database."""
+        found = self.find(given)
+        if found is not None:
+            return found
+        from rota.app import App
+
+        return Loaded(App(config=_config(), name="sql"), None)
+
     def find(self, given: str | None = None) -> Loaded | None:
         """The application, if anybody has named one."""
-        place = self._place(given)
+        place = self.named(given)
         return None if place is None else load_app(place)
 
     def place(self, given: str | None = None) -> Place:
         """Where the application is, unloaded."""
-        found = self._place(given)
+        found = self.named(given)
         if found is None:
             raise Failure("no application is named", hint=APP_HINT, code=2)
         return found
 
-    def _place(self, given: str | None) -> Place | None:
+    def named(self, given: str | None) -> Place | None:
+        """The same, or None if nobody has named one."""
         if given or self.app:
             return Place(given or self.app or "", Path.cwd())
         config = _config()
@@ -115,7 +126,7 @@ def _open(ctx: typer.Context) -> App:
     from rota.app import App
 
     config = session(ctx).config()
-    _refuse_empty(config)
+    refuse_empty(config)
     return App(config=config)
 
 
@@ -139,7 +150,7 @@ def _config() -> Config:
     return Config.load()
 
 
-def _refuse_empty(config: Config) -> None:
+def refuse_empty(config: Config) -> None:
     """Do not make a database in order to say that there is nothing in it: somebody who asks has
     one elsewhere, and forgot to say where."""
     from rota.embedded import default_data_dir

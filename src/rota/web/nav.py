@@ -25,6 +25,7 @@ SECTIONS: tuple[tuple[str, str, str, str] | None, ...] = (
     ("tenants", "Tenants", "/tenants", "user"),
     ("workers", "Workers", "/workers", "workers"),
     None,
+    ("cleanup", "Cleanup", "/cleanup", "trash"),
     ("audit", "Audit", "/audit", "audit"),
     ("health", "Health", "/doctor", "health"),
     ("settings", "Settings", "/settings", "settings"),

@@ -173,3 +173,20 @@ def test_what_is_watched(tmp_path: Path) -> None:
         "a.py",
         "sub/b.py",
     }
+
+
+def test_without_an_application_it_serves_sql_jobs(
+    cli: Cli, dev: Callable[..., Dev], conn: Connection
+) -> None:
+    conn.execute(
+        "CREATE FUNCTION public.hello() RETURNS jsonb LANGUAGE sql AS"
+        ' $$ SELECT \'{"success": true, "message": "hello"}\'::jsonb $$'
+    )
+    conn.execute(
+        "INSERT INTO rota.jobs (name, kind, function_name) VALUES ('hello', 'sql', 'public.hello')"
+    )
+    program = dev()
+    program.wait_for("worker started")
+    assert "application  none: SQL jobs only" in program.output
+    result = cli.done("runs", "enqueue", "hello", "--wait", "--timeout", "20s", "--json")
+    assert '"succeeded"' in result.out

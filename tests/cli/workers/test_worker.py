@@ -146,3 +146,24 @@ def test_a_database_that_was_not_migrated(
         assert worker.wait(30) == 1
         assert worker.stdout is not None
         assert "hint: run `rota migrate`" in worker.stdout.read()
+
+
+def test_without_an_application_it_runs_sql_jobs(start: Start, cli: Cli, conn: Connection) -> None:
+    conn.execute(
+        "CREATE FUNCTION public.hello() RETURNS jsonb LANGUAGE sql AS"
+        ' $$ SELECT \'{"success": true, "message": "hello"}\'::jsonb $$'
+    )
+    conn.execute(
+        "INSERT INTO rota.jobs (name, kind, function_name) VALUES ('hello', 'sql', 'public.hello')"
+    )
+    worker = start("worker", "--concurrency", "2")
+    result = cli.done("runs", "enqueue", "hello", "--wait", "--timeout", "20s", "--json")
+    assert '"succeeded"' in result.out
+    worker.terminate()
+    out, _ = worker.communicate(timeout=60)
+    assert out.startswith("no application is named: this worker runs SQL jobs only")
+
+
+def test_without_an_application_and_a_database_it_says_so(bare_cli: Cli) -> None:
+    result = bare_cli("worker")
+    assert (result.code, "no database is configured" in result.err) == (2, True)

@@ -146,7 +146,8 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("backoff", compact(job.backoff) if job.backoff else "default"),
         ("executor", job.executor),
         ("function", job.function_name),
-        ("runs as", job.run_as),
+        ("runs as", (job.run_as or "the workers' role") if job.function_name else ""),
+        ("transaction", _transaction(job)),
         ("tags", listed(job.tags)),
         ("metadata", compact(job.metadata) if job.metadata else ""),
         ("default payload", compact(job.default_payload) if job.default_payload else ""),
@@ -160,6 +161,16 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("changed", times.both(job.updated_at, now) if job.updated_at != job.created_at else ""),
         ("version", job.version),
     ]
+
+
+def _transaction(job: JobInfo) -> str:
+    """Of a SQL job: how its function and the end of its run go together."""
+    if not job.function_name:
+        return ""
+    return {
+        "whole": "whole: one transaction with the end of the run",
+        "none": "none: the procedure commits by itself",
+    }.get(job.transaction_mode or "", job.transaction_mode or "")
 
 
 def _edits(job: JobInfo, now: datetime) -> list[str]:

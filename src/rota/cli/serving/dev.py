@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.database.psql import conninfo
-from rota.cli.loading import Loaded, load_app, source_roots
+from rota.cli.loading import Loaded, source_roots
 from rota.cli.serving import reload
 from rota.cli.session import closing, session
 from rota.cli.terminal.output import remark
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.store.migrate import Migration
 
+NO_APPLICATION = "none: SQL jobs only; `rota dev FILE.py` adds Python jobs"
+
 
 def dev(
     ctx: typer.Context,
@@ -31,15 +33,16 @@ def dev(
     ] = True,
 ) -> int:
     """Run an application for development: a migrated database (embedded, if none is configured), a
-    worker and the API, restarted when the code changes.
+    worker and the API, restarted when the code changes. Without an application: the same for the
+    SQL jobs of the database.
     """
     given = target or app or session(ctx).app
-    place = session(ctx).place(given)
-    roots = source_roots(place)
-    if is_reloading:
+    place = session(ctx).named(given)
+    roots = source_roots(place) if place else []
+    if is_reloading and place:
         command = [sys.executable, "-P", "-m", "rota", "dev", "--no-reload"]
         return reload.Reloader([*command, *([given] if given else [])], roots).run()
-    _run(load_app(place), roots)
+    _run(session(ctx).load_or_bare(given), roots)
     return 0
 
 
@@ -86,9 +89,10 @@ def _print_banner(
         return
     worker = app.config.worker
     watched = ", ".join(map(str, roots)) if supervisor else ""
+    named = f"{found.reference}, {jobs}" if found.reference else NO_APPLICATION
     lines = {
         "dashboard": api,
-        "application": f"{found.reference}, {jobs}",
+        "application": named,
         "database": _database(app, applied),
         "psql": _psql(app),
         "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",

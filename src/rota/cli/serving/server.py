@@ -20,6 +20,8 @@ TOKEN_HINT = (
     "and give --token-file"
 )
 
+NO_APPLICATION = ", without an application: payloads of Python jobs are checked when they run"
+
 
 def server(
     ctx: typer.Context,
@@ -52,7 +54,7 @@ def server(
         used.config = used.config.override(
             {key: value for key, value in given.items() if value is not None}
         )
-        _serve(used)
+        _serve(used, "" if found else NO_APPLICATION)
     return 0
 
 
@@ -65,7 +67,7 @@ def _token(file: Path | None) -> str | None:
         raise Failure(f"cannot read the token from {file}: {error}", code=2) from None
 
 
-def _serve(app: App) -> None:
+def _serve(app: App, note: str) -> None:
     if app.config.server.token is None:
         raise Failure(
             "there is no admin token, and the API answers nobody without one",
@@ -79,7 +81,7 @@ def _serve(app: App) -> None:
 
     configure(app.config.log_level)
     bound = listen(app.config.server.host, app.config.server.port)
-    remark(f"rota server on {address(bound)}")
+    remark(f"rota server on {address(bound)}{note}")
     run(_until_signal(app, ApiServer(create_site(app), bound)))
 
 

@@ -48,3 +48,4 @@ subject_names = _complete(
 tenant_names = _complete(lambda app: [it.name for it in app.tenants.sync.page(limit=1000).items])
 limit_names = _complete(lambda app: [it.name for it in app.limits.sync.list()])
 calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])
+cleanup_names = _complete(lambda app: [it.name for it in app.cleanup.sync.list()])

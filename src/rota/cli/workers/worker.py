@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rota.cli.session import closing, session
+from rota.cli.session import closing, refuse_empty, session
 from rota.cli.terminal import values
 from rota.cli.terminal.output import remark
 
@@ -71,8 +71,9 @@ def worker(
     sleep_at_most: SleepAtMost = None,
     no_scheduler: NoScheduler = False,
 ) -> int:
-    """Run jobs. SIGTERM or Ctrl-C: finish running attempts, then stop; a second signal: stop
-    without waiting. SIGUSR1: wake up and look for work.
+    """Run jobs. Without an application: the SQL jobs of the database. SIGTERM or Ctrl-C: finish
+    running attempts, then stop; a second signal: stop without waiting. SIGUSR1: wake up and look
+    for work.
     """
     overrides = {
         "worker.queues": values.names(queues),
@@ -85,13 +86,16 @@ def worker(
         "worker.sleep_at_most_seconds": values.seconds(sleep_at_most, "--sleep-at-most"),
         "scheduler.enabled": False if no_scheduler else None,
     }
-    found = session(ctx).load(app)
+    found = session(ctx).load_or_bare(app)
     config = found.app.config.override(overrides)
     from rota.telemetry.logging import configure
 
     configure(config.log_level)
-    if not found.app.registry:
-        remark(f"hint: {found.reference} declares no jobs, so there is nothing that it could run")
+    if found.reference is None:
+        refuse_empty(config)
+        remark("no application is named: this worker runs SQL jobs only; --app adds Python jobs")
+    elif not found.app.registry:
+        remark(f"hint: {found.reference} declares no jobs: this worker runs SQL jobs only")
     with closing(found.app):
         if config.worker.processes > 1:
             return run_processes(found.app, config, app or session(ctx).app, overrides)
@@ -101,7 +105,7 @@ def worker(
 def run_worker(
     app: App,
     config: Config,
-    reference: str,
+    reference: str | None,
     beside: AbstractAsyncContextManager[object] | None = None,
 ) -> int:
     """`beside` is what else the program does for as long as the worker runs. Answers the exit

@@ -1,6 +1,32 @@
 -- Jobs whose body is a function of the database. `find_job_function` says what can be one, `sql_job_call` what a
 -- worker executes; `allow_run_as` lets jobs run as another role. The second half is one such job, `cleanup`, which
--- removes expired rows of users' tables by rules.
+-- removes expired rows of users' tables by rules; `plan_cleanup` counts them.
+
+-- The function that a job means by a name: one with these types of arguments, if the name lists them, else the one of
+-- that name that can be called with a payload, or with nothing; else any of that name. Arguments with a default need
+-- not be given. NULL: there is none.
+-- Called by: find_job_function, sql/jobs/function.sql.
+CREATE FUNCTION rota.job_function(given text) RETURNS oid LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT CASE WHEN given ~ '\)$' THEN to_regprocedure(given)::oid ELSE (
+        SELECT p.oid FROM parse_ident(given) AS i (parts)
+        JOIN pg_proc p ON p.proname = i.parts[cardinality(i.parts)]
+        JOIN pg_namespace n ON n.oid = p.pronamespace
+        WHERE CASE cardinality(i.parts) WHEN 1 THEN pg_function_is_visible(p.oid) ELSE n.nspname = i.parts[1] END
+        ORDER BY p.pronargs - p.pronargdefaults <= 1 AND coalesce(p.proargtypes[0] = 'jsonb'::regtype, false) DESC,
+            p.pronargs = p.pronargdefaults DESC, p.pronargs, p.oid LIMIT 1) END
+$$;
+
+-- What a function asks for that a job does not give, which is one jsonb or nothing; NULL: nothing.
+-- Called by: find_job_function.
+CREATE FUNCTION rota.unmet_arguments(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT string_agg(trim(format('%s %s', coalesce(p.proargnames[coalesce(a.place, i.n)], 'number ' || i.n),
+        format_type(i.type, NULL))), ', ' ORDER BY i.n)
+    FROM pg_proc p CROSS JOIN LATERAL unnest(p.proargtypes::oid[]) WITH ORDINALITY AS i (type, n)
+    -- With arguments that only come out, names are counted over all.
+    LEFT JOIN LATERAL (SELECT m.place, row_number() OVER (ORDER BY m.place) AS n
+        FROM unnest(p.proargmodes) WITH ORDINALITY AS m (mode, place) WHERE m.mode IN ('i', 'b', 'v')) a ON a.n = i.n
+    WHERE p.oid = function AND i.n <= p.pronargs - p.pronargdefaults AND (i.n > 1 OR i.type <> 'jsonb'::regtype)
+$$;
 
 -- The function behind a job, looked up in the catalogue; the name itself never becomes SQL. full_name is qualified, so
 -- that a worker with another search_path finds the same one. is_answering: it returns what it did.
@@ -14,10 +40,10 @@ DECLARE
     wanted "char" := CASE transaction_mode WHEN 'none' THEN 'p' ELSE 'f' END;
     kind   text := CASE transaction_mode WHEN 'none' THEN 'procedure' ELSE 'function' END;
     found  record;
+    unmet  text;
 BEGIN
     BEGIN
-        id := CASE WHEN given ~ '\)$' THEN to_regprocedure(given)
-                   ELSE coalesce(to_regprocedure(given || '(jsonb)'), to_regprocedure(given || '()')) END;
+        id := rota.job_function(given);
     EXCEPTION WHEN OTHERS THEN
         PERFORM rota.bad_job(job, format('"%s" is not the name of a function: %s', given, SQLERRM));
     END;
@@ -27,11 +53,13 @@ BEGIN
     END IF;
     SELECT n.nspname, p.*, format_type(p.prorettype, NULL) AS returns INTO found
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = id;
+    unmet := rota.unmet_arguments(id);
     IF found.prokind <> wanted THEN
         PERFORM rota.bad_job(job, format('"%s" is not a %s', given, kind),
             'A function runs in one transaction with the end of the run; a procedure that commits by itself needs transaction_mode ''none''.');
-    ELSIF found.pronargs > 1 OR (found.pronargs = 1 AND found.proargtypes[0] <> 'jsonb'::regtype) THEN
-        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb', kind, given));
+    ELSIF unmet IS NOT NULL THEN
+        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb, but needs: %s', kind, given, unmet),
+            'A job gives one argument, its payload, as jsonb: give the others a default, or read them from the payload.');
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
         PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
             CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
@@ -39,7 +67,7 @@ BEGIN
     END IF;
     full_name := format('%I.%I', found.nspname, found.proname) || coalesce(substring(given FROM '\(.*\)$'), '');
     call := format('%s %I.%I(%s)', CASE wanted WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, found.nspname, found.proname,
-                   CASE found.pronargs WHEN 1 THEN '$1::jsonb' ELSE '' END);
+                   CASE WHEN found.proargtypes[0] = 'jsonb'::regtype THEN '$1::jsonb' ELSE '' END);
     is_answering := wanted = 'f' OR coalesce('b' = ANY (found.proargmodes), false);
 END $$;
 
@@ -110,7 +138,7 @@ BEGIN
                     USING ERRCODE = 'RO002', HINT = 'Drop it, ask who changed it, and call allow_run_as again.';
             END IF;
             IF function IS NOT NULL THEN
-                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.pronargs OPERATOR(pg_catalog.>) 0 THEN '$1' ELSE '' END)
+                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
                 INTO call FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
                 WHERE p.oid OPERATOR(pg_catalog.=) function::pg_catalog.oid;
                 EXECUTE call INTO answer USING payload;
@@ -192,10 +220,32 @@ END $$;
 
 -- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
 -- from a fixed grammar: a rule is data and cannot say anything else.
--- Called by: apply_rule, rule_age, rule_column, rule_condition, rule_filter.
-CREATE FUNCTION rota.bad_rule(rule integer, what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+-- Called by: check_rule, rule_age, rule_column, rule_condition, rule_filter, rule_table.
+CREATE FUNCTION rota.bad_rule(rule integer, what text, hint text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
-    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+    IF hint IS NULL THEN
+        RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+    END IF;
+    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- The table that a rule of cleanup is about: an ordinary or a partitioned one, and none of Rota's.
+-- Called by: apply_rule, check_rule, plan_cleanup.
+CREATE FUNCTION rota.rule_table(rule integer, said jsonb) RETURNS regclass LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    relation regclass := rota.table_of(said ->> 'table');
+BEGIN
+    IF relation IS NULL THEN
+        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'),
+            'Name it with its schema, quoted as in SQL: public.sessions.');
+    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
+                  AND (c.relkind NOT IN ('r', 'p')
+                       OR c.relnamespace IN (own.relnamespace, 'pg_catalog'::regnamespace))) THEN
+        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation),
+            'Rows can be removed from tables and partitioned tables, and not from Rota''s own.');
+    END IF;
+    RETURN relation;
 END $$;
 
 -- The column that a rule of cleanup names; refuses one that the table has not.
@@ -208,27 +258,45 @@ BEGIN
     SELECT a.* INTO found FROM pg_attribute a
     WHERE a.attrelid = relation AND a.attname = rule_column.name AND a.attnum > 0 AND NOT a.attisdropped;
     IF found.attname IS NULL THEN
-        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name));
+        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name),
+            (SELECT format('It has %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
+             WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped));
     END IF;
     RETURN found;
 END $$;
 
--- A condition of a rule, {"column", "op", "value"}, as SQL.
+-- A condition of a rule, {"column", "op", "value"}, as SQL. A value is tried as the column's type, so that a rule that
+-- cannot work is refused when it is written.
 -- Called by: rule_filter.
 CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     found pg_attribute := rota.rule_column(rule, relation, condition ->> 'column');
+    kind  text := format_type(found.atttypid, found.atttypmod);
     op    text := lower(condition ->> 'op');
+    value text;
 BEGIN
     IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
         RETURN format('%I %s', found.attname, upper(op));
-    ELSIF op IN ('=', '<>', '<', '>') AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
-        RETURN format('%I %s %L::%s', found.attname, op, condition ->> 'value',
-            format_type(found.atttypid, found.atttypmod));
+    ELSIF op IN ('=', '<>', '<', '<=', '>', '>=')
+        AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
+        value := format('%L::%s', condition ->> 'value', kind);
+    ELSIF op = 'in' AND jsonb_typeof(condition -> 'value') = 'array' AND NOT EXISTS (
+        SELECT FROM jsonb_array_elements(condition -> 'value') v
+        WHERE jsonb_typeof(v) NOT IN ('string', 'number', 'boolean')) THEN
+        op := '=';
+        value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), kind);
+    ELSE
+        PERFORM rota.bad_rule(rule, format('condition %s cannot be read', condition),
+            'op is one of =, <>, <, <=, >, >= with a value, in with a list of values, or is null, is not null without one.');
     END IF;
-    PERFORM rota.bad_rule(rule,
-        format('condition %s: op is one of =, <>, <, > with a value, or is null, is not null without', condition));
+    BEGIN
+        EXECUTE format('SELECT NULL::%s %s %s', kind, op, value);
+    EXCEPTION WHEN OTHERS THEN
+        PERFORM rota.bad_rule(rule, format('condition %s does not fit column "%s", which is %s', condition,
+            found.attname, kind), SQLERRM);
+    END;
+    RETURN format('%I %s %s', found.attname, op, value);
 END $$;
 
 -- The age that a rule of cleanup names, as an interval; refuses what is none.
@@ -251,7 +319,7 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
 END $$;
 
 -- The rows of the table that one rule is about, as SQL.
--- Called by: apply_rule.
+-- Called by: apply_rule, check_rule, plan_cleanup.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
@@ -277,28 +345,41 @@ BEGIN
         FROM jsonb_array_elements(wheres) w), ' AND ');
 END $$;
 
+-- Refuses a rule that cannot be applied, without applying it.
+-- Called by: apply_rule, check_cleanup, plan_cleanup.
+CREATE FUNCTION rota.check_rule(rule integer, said jsonb) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one     text;
+BEGIN
+    IF jsonb_typeof(said) IS DISTINCT FROM 'object' THEN
+        PERFORM rota.bad_rule(rule, format('it must be an object with table, column and older_than, not %s', said));
+    END IF;
+    FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
+        IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
+            PERFORM rota.bad_rule(rule, format('%s must be a whole number, at least 1, not %s', one, said -> one));
+        END IF;
+    END LOOP;
+    PERFORM rota.rule_filter(rule, rota.rule_table(rule, said), said);
+END $$;
+
 -- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
 -- it removed, and whether it stopped at its limit.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    relation regclass := to_regclass(said ->> 'table');
-    size     integer := coalesce((said ->> 'batch_size')::integer, 1000);
-    batches  integer := coalesce((said ->> 'max_batches')::integer, 100);
+    relation regclass;
+    size     integer;
+    batches  integer;
     filter   text;
     leaf     regclass;
     gone     integer;
     removed  bigint := 0;
 BEGIN
-    IF relation IS NULL THEN
-        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'));
-    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
-                  AND (c.relkind NOT IN ('r', 'p') OR c.relnamespace = own.relnamespace)) THEN
-        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation));
-    ELSIF size < 1 OR batches < 1 THEN
-        PERFORM rota.bad_rule(rule, 'batch_size and max_batches are at least 1');
-    END IF;
+    PERFORM rota.check_rule(rule, said);
+    relation := rota.rule_table(rule, said);
+    size := coalesce((said ->> 'batch_size')::integer, 1000);
+    batches := coalesce((said ->> 'max_batches')::integer, 100);
     filter := rota.rule_filter(rule, relation, said);
     -- Leaf by leaf, because a place in a table is unique in that table only.
     FOR leaf IN SELECT relation WHERE NOT EXISTS (SELECT FROM pg_partition_tree(relation) t WHERE NOT t.isleaf)
@@ -315,6 +396,25 @@ BEGIN
         END LOOP;
     END LOOP;
     RETURN jsonb_build_object('table', relation::text, 'removed', removed, 'has_more', batches = 0);
+END $$;
+
+-- How many rows each rule of a payload would remove now. Changes nothing.
+-- Called by: sql/cleanup/plan.sql, users.
+CREATE FUNCTION rota.plan_cleanup(payload jsonb) RETURNS TABLE (rule integer, table_name text, matching bigint)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one record;
+    relation regclass;
+BEGIN
+    FOR one IN SELECT r.n, r.said FROM jsonb_array_elements(payload -> 'rules') WITH ORDINALITY AS r (said, n) LOOP
+        PERFORM rota.check_rule(one.n::integer, one.said);
+        relation := rota.rule_table(one.n::integer, one.said);
+        rule := one.n;
+        table_name := relation::text;
+        EXECUTE format('SELECT count(*) FROM %s WHERE %s', relation, rota.rule_filter(rule, relation, one.said))
+        INTO matching;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 
 -- The SQL job `rota.cleanup`: applies each rule of its payload once, and says how many rows went.
@@ -335,3 +435,19 @@ BEGIN
     RETURN jsonb_build_object('success', true, 'message', format('%s expired rows removed', total), 'details',
         jsonb_build_object('rules', done));
 END $$;
+
+-- Trigger: a schedule of the cleanup has rules that can be applied, when it is written and not when it first runs.
+CREATE FUNCTION rota.check_cleanup() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload) THEN
+        RETURN NEW;
+    ELSIF jsonb_typeof(NEW.payload -> 'rules') IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'schedule "%": cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', NEW.name,
+            left(NEW.payload::text, 200) USING ERRCODE = 'RO002', HINT = 'rota cleanup add writes the rules for you.';
+    END IF;
+    PERFORM rota.check_rule(r.n::integer, r.said)
+    FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER a_cleanup BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
+    WHEN (NEW.job = 'rota' || '.cleanup' AND NEW.payload IS NOT NULL) EXECUTE FUNCTION rota.check_cleanup();

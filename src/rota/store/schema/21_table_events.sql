@@ -39,7 +39,7 @@ END $$;
 
 -- The table that a text names; NULL for a text that names none, or is no name. Rota's sessions have no search_path:
 -- a name alone is one of public.
--- Called by: find_table, unwatch_table.
+-- Called by: find_table, rule_table, sql/cleanup/table.sql, unwatch_table.
 CREATE FUNCTION rota.table_of(table_name text) RETURNS oid LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
     RETURN coalesce(to_regclass(table_name), to_regclass('public.' || table_name));

@@ -285,7 +285,7 @@ $$;
 
 -- Puts facts into a sentence in one pass: what stands in a fact is not looked at again. In a command every fact is a
 -- word of a shell, save {of} and {of_tenant}, which are options; a name that begins with a dash is none.
--- Called by: why.
+-- Called by: constraint_words, why.
 CREATE FUNCTION rota.fill_words(template text, facts jsonb, is_command boolean DEFAULT false) RETURNS text
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT string_agg(CASE

@@ -1,6 +1,6 @@
--- What plain INSERT and UPDATE may write, by the kinds of columns. `guard_values` makes a constraint for each column
--- and, where people write, a trigger that says in words what a constraint can only refuse. A migration that adds a
--- column to one of these tables calls it again. It stands here because its rules look at tables of all other files.
+-- What plain INSERT and UPDATE may write. `guard_values` makes a constraint for each column by its kind and, where
+-- people write, triggers that say in words what a constraint can only refuse. A migration that adds a column or a
+-- constraint to one of these tables calls it again. It stands here because its rules look at tables of all other files.
 
 -- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
 -- it is so in every time zone.
@@ -83,8 +83,152 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Makes the rules of a table's columns: a constraint for each, and, where people write (is_told), a trigger that
--- names the column. Called again after a column was added.
+-- What a row breaks, in words: the sentence and what to do about it. Some constraints have both in their comment, where
+-- {column} stands for its value; the usual shapes of the others speak for themselves.
+-- Called by: refuse_row.
+CREATE FUNCTION rota.constraint_words(rule oid, given jsonb) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    said    text := obj_description(rule, 'pg_constraint');
+    expr    text;
+    short   text;
+    part    text[];
+BEGIN
+    SELECT pg_get_expr(c.conbin, c.conrelid), c.conname INTO expr, short FROM pg_constraint c WHERE c.oid = rule;
+    IF said IS NOT NULL THEN
+        RETURN string_to_array(rota.fill_words(said, given), E'\n');
+    END IF;
+    part := regexp_match(expr, '^\((\w+) = ANY \(ARRAY\[(.*)\]\)\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be one of %s, not %s', part[1], (SELECT string_agg(m[1], ', ')
+            FROM regexp_matches(part[2], '''([^'']*)''::text', 'g') m), given -> part[1])];
+    END IF;
+    part := regexp_match(expr, '^\(jsonb_typeof\((\w+)\) = ''(\w+)''::text\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be a JSON %s, not %s', part[1], part[2], left((given -> part[1])::text, 40))];
+    END IF;
+    part := regexp_match(expr, '^\(\((\w+) >= \W*([\d.]+)\W.* AND \(\w+ <= \W*([\d.]+)\W');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be from %s to %s, not %s', part[1], part[2], part[3], given ->> part[1])];
+    END IF;
+    part := regexp_match(expr, '^\((\w+) (>=|>) \(?([\d.]+)\)?(?:::double precision)?\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be %s %s, not %s', part[1], CASE part[2] WHEN '>' THEN 'more than' ELSE 'at least' END,
+            part[3], given ->> part[1])];
+    END IF;
+    part := regexp_match(expr, '^\(+(\w+) <> ''''::text\)(?: AND \(length\(\w+\) <= (\d+)\)\))?$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must have %s characters, not %s', part[1], coalesce('1 to ' || part[2], 'some'),
+            length(given ->> part[1]))];
+    END IF;
+    part := regexp_match(expr, '^\(length\((\w+)\) <= (\d+)\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must have at most %s characters, not %s', part[1], part[2], length(given ->> part[1]))];
+    END IF;
+    RETURN ARRAY[format('it breaks the constraint %s: %s', short, expr)];
+END $$;
+
+-- The columns of a table that cannot be left empty, with their defaults as text.
+-- Called by: guard_values, refuse_row.
+CREATE FUNCTION rota.needed_columns(relation regclass) RETURNS TABLE (name text, default_text text)
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT a.attname::text, pg_get_expr(d.adbin, d.adrelid)
+    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND a.attgenerated = ''
+    ORDER BY a.attnum
+$$;
+
+-- The constraints of a table that its rows are told about in words, each as text about the columns of NEW. Those that
+-- value_rules made have a trigger of their own.
+-- Called by: guard_values, refuse_row.
+CREATE FUNCTION rota.row_rules(relation regclass) RETURNS TABLE (id oid, name text, expr text, about_new text)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one text;
+BEGIN
+    FOR id, name, expr IN
+        SELECT c.oid, c.conname, pg_get_expr(c.conbin, c.conrelid) FROM pg_constraint c
+        WHERE c.conrelid = relation AND c.contype = 'c' AND c.conname NOT LIKE '%\_value' ORDER BY c.conname
+    LOOP
+        about_new := expr;
+        FOR one IN SELECT a.attname FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid
+            AND a.attnum = ANY (c.conkey) WHERE c.oid = id LOOP
+            -- A name between quotes is a value.
+            about_new := regexp_replace(about_new, format('(?<![''.])\m%s\M(?![''(])', one), 'NEW.' || one, 'g');
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Trigger: says in words which column of a row is missing, or which constraint the row would break. The constraint
+-- itself would name only itself, and print the whole row.
+CREATE FUNCTION rota.refuse_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    who   text := rtrim(TG_TABLE_NAME, 's') || coalesce(format(' "%s"', NEW.name), '');
+    one   record;
+    is_ok boolean;
+    words text[];
+BEGIN
+    FOR one IN SELECT * FROM rota.needed_columns(TG_RELID) LOOP
+        EXECUTE format('SELECT ($1).%I IS NOT NULL', one.name) INTO is_ok USING NEW;
+        IF NOT is_ok THEN
+            RAISE EXCEPTION '%: % is missing', who, one.name USING ERRCODE = 'RO002', COLUMN = one.name,
+                HINT = coalesce(format('Leave the column out of the statement for its default, %s.', one.default_text),
+                    format('Give a value for %s.', one.name));
+        END IF;
+    END LOOP;
+    FOR one IN SELECT * FROM rota.row_rules(TG_RELID) LOOP
+        EXECUTE format('SELECT %s FROM (SELECT ($1).*) r', one.expr) INTO is_ok USING NEW;
+        IF NOT is_ok THEN
+            words := rota.constraint_words(one.id, to_jsonb(NEW));
+            RAISE EXCEPTION '%: %', who, words[1] USING ERRCODE = 'RO002', CONSTRAINT = one.name,
+                HINT = coalesce(words[2], 'Correct the value, or leave the column out for its default.');
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END $$;
+
+-- The name of a time zone as the zone data spells it; NULL: there is none. Unlike AT TIME ZONE, the setting takes no
+-- abbreviations, and it tells the spelling; it is put back when the function ends.
+-- Called by: check_zone.
+CREATE FUNCTION rota.zone_spelling(zone text) RETURNS text LANGUAGE plpgsql VOLATILE SET timezone = 'UTC'
+SET jit = off AS $$
+BEGIN
+    PERFORM set_config('timezone', zone, true);
+    RETURN current_setting('timezone');
+EXCEPTION WHEN invalid_parameter_value THEN
+    RETURN NULL;
+END $$;
+
+-- Trigger: refuses the abbreviation of a zone (PST), and a zone in other letters (america/new_york). Postgres knows
+-- both and Python does not: the schedule would be parked at its first tick.
+CREATE FUNCTION rota.check_zone() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    given    jsonb := to_jsonb(NEW);
+    zone     text := coalesce(given ->> 'timezone', given -> 'definition' ->> 'timezone');
+    spelling text;
+BEGIN
+    -- What does not look like a zone at all, others refuse.
+    IF zone = 'UTC' OR zone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' OR (TG_OP = 'UPDATE'
+        AND zone = coalesce(to_jsonb(OLD) ->> 'timezone', to_jsonb(OLD) -> 'definition' ->> 'timezone')) THEN
+        RETURN NEW;
+    END IF;
+    spelling := rota.zone_spelling(zone);
+    IF spelling IS DISTINCT FROM zone THEN
+        RAISE EXCEPTION '% "%": unknown time zone "%"', rtrim(TG_TABLE_NAME, 's'), NEW.name, zone
+            USING ERRCODE = 'RO002', HINT = CASE WHEN spelling IS NOT NULL THEN format('Did you mean %s?', spelling)
+                WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris; abbreviations are none.'
+                ELSE 'Use an IANA name such as Europe/Paris.' END;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER a_zone BEFORE INSERT OR UPDATE OF timezone ON rota.schedules FOR EACH ROW
+    WHEN (NEW.timezone <> 'UTC') EXECUTE FUNCTION rota.check_zone();
+CREATE TRIGGER a_zone BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
+    WHEN (jsonb_typeof(NEW.definition -> 'timezone') = 'string') EXECUTE FUNCTION rota.check_zone();
+
+-- Makes the rules of a table's columns: a constraint for each, and, where people write (is_told), triggers that say
+-- in words what is missing (first) and what a constraint would refuse (last, as other triggers may say it better).
+-- Called again after a column or a constraint was added.
 CREATE FUNCTION rota.guard_values(relation regclass, is_told boolean) RETURNS void LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
@@ -102,8 +246,36 @@ BEGIN
             'CREATE TRIGGER a_values BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_values()',
             relation, (SELECT string_agg(format(r.rule, format('NEW.%I', r.name)), ' AND ')
                 FROM rota.value_rules(relation) r));
+        EXECUTE format('DROP TRIGGER IF EXISTS a_missing ON %s', relation);
+        EXECUTE format(
+            'CREATE TRIGGER a_missing BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION rota.refuse_row()',
+            relation, (SELECT string_agg(format('NEW.%I IS NULL', n.name), ' OR ') FROM rota.needed_columns(relation) n));
+        EXECUTE format('DROP TRIGGER IF EXISTS z_rules ON %s', relation);
+        EXECUTE format(
+            'CREATE TRIGGER z_rules BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_row()',
+            relation, (SELECT string_agg(format('%s', r.about_new), ' AND ') FROM rota.row_rules(relation) r));
     END IF;
 END $$;
+COMMENT ON CONSTRAINT jobs_function ON rota.jobs IS
+    E'only a job of kind sql has a function_name\nGive kind ''sql'' too, or leave function_name out.';
+COMMENT ON CONSTRAINT jobs_run_as ON rota.jobs IS
+    E'run_as and transaction_mode ''none'' exclude each other\nA function that runs as another role cannot commit: leave one of the two out.';
+COMMENT ON CONSTRAINT jobs_sql_only ON rota.jobs IS
+    E'only a job of kind sql has a run_as or another transaction_mode than ''whole''\nGive kind ''sql'' and a function_name, or leave both out.';
+COMMENT ON CONSTRAINT queues_check ON rota.queues IS
+    E'is_paused and paused_at are set together\nCall pause_queue() or resume_queue().';
+COMMENT ON CONSTRAINT schedules_bounds ON rota.schedules IS
+    E'end_at {end_at} is not after start_at {start_at}\nGive a later end_at, or none.';
+COMMENT ON CONSTRAINT schedules_every_from ON rota.schedules IS
+    E'every_from ''end'' needs interval_seconds\nOnly an interval can count from the end of the last run.';
+COMMENT ON CONSTRAINT schedules_pause ON rota.schedules IS
+    E'paused_until and pause_reason need paused_at\nCall pause_schedule() or resume_schedule().';
+COMMENT ON CONSTRAINT schedules_timing ON rota.schedules IS
+    E'it needs exactly one of cron, interval_seconds, run_at and init\nSet one of them, and leave the other three NULL.';
+COMMENT ON CONSTRAINT tenants_name ON rota.tenants IS
+    E'a name has 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
+COMMENT ON CONSTRAINT tenants_pause ON rota.tenants IS
+    E'paused_at, paused_by, pause_reason and paused_until need is_paused\nCall pause_tenant() or resume_tenant().';
 SELECT rota.guard_values('rota.settings', false);
 SELECT rota.guard_values('rota.jobs', true);
 SELECT rota.guard_values('rota.queues', true);

@@ -1,0 +1,115 @@
+"""Cleanups for tables that many applications have. They are offered where the tables exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rota.model.cleanup import RecipeInfo, rule_of
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A rule about a table by its usual name; `where` is a condition as it is stored."""
+
+    table: str
+    column: str
+    older_than: int = 0
+    where: dict[str, Any] | None = None
+
+    @property
+    def columns(self) -> set[str]:
+        return {self.column} | ({self.where["column"]} if self.where else set())
+
+    def rule(self, table: str) -> dict[str, Any]:
+        found = {"table": table, "column": self.column, "older_than": self.older_than}
+        return found | ({"where": self.where} if self.where else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    name: str
+    description: str
+    cron: str
+    parts: tuple[Part, ...]
+
+
+RECIPES = (
+    Recipe(
+        "stale_session_cleanup",
+        "Expired sessions, every hour",
+        "0 * * * *",
+        (Part("sessions", "expires_at"),),
+    ),
+    Recipe(
+        "webhook_delivery_prune",
+        "Webhook deliveries older than 168 hours that are not pending, daily at 03:00",
+        "0 3 * * *",
+        (
+            Part(
+                "webhook_deliveries",
+                "created_at",
+                7 * _DAY,
+                {"column": "status", "op": "<>", "value": "pending"},
+            ),
+        ),
+    ),
+    Recipe(
+        "expired_oauth_cleanup",
+        "OAuth tokens and codes, expired, revoked or used for a day, daily at 04:00",
+        "0 4 * * *",
+        (
+            Part("oauth_tokens", "expires_at", _DAY),
+            Part("oauth_tokens", "revoked_at", _DAY),
+            Part("oauth_authorization_codes", "expires_at"),
+            Part("oauth_authorization_codes", "used_at", _DAY),
+        ),
+    ),
+    Recipe(
+        "expired_auth_cleanup",
+        "Expired magic links and password resets, daily at 05:00",
+        "0 5 * * *",
+        (Part("magic_links", "expires_at"), Part("password_resets", "expires_at")),
+    ),
+)
+TABLES = sorted({part.table for recipe in RECIPES for part in recipe.parts})
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A recipe for the tables of one prefix, with its rules as they would be stored."""
+
+    recipe: Recipe
+    prefix: str
+    rules: tuple[dict[str, Any], ...]
+
+    def info(self, used: Iterable[str]) -> RecipeInfo:
+        recipe = self.recipe
+        return RecipeInfo(
+            recipe.name, recipe.description, recipe.cron, self.prefix,
+            [rule_of(one) for one in self.rules], recipe.name in set(used),
+        )  # fmt: skip
+
+
+def offers(tables: Iterable[Mapping[str, Any]]) -> list[Offer]:
+    """For each recipe and prefix, the rules whose tables and columns are there."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    known = list(tables)
+    for recipe in RECIPES:
+        for part in recipe.parts:
+            for table in known:
+                if _fits(part, table):
+                    prefix = f"{table['schema']}.{table['name'].removesuffix(part.table)}"
+                    rule = part.rule(table["full_name"])
+                    found.setdefault((recipe.name, prefix), []).append(rule)
+    by_name = {recipe.name: recipe for recipe in RECIPES}
+    return [Offer(by_name[name], prefix, tuple(rules)) for (name, prefix), rules in found.items()]
+
+
+def _fits(part: Part, table: Mapping[str, Any]) -> bool:
+    name = str(table["name"])
+    is_named = name == part.table or name.endswith(f"_{part.table}")
+    return is_named and part.column in table["times"] and part.columns <= set(table["columns"])

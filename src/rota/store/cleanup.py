@@ -1,0 +1,83 @@
+"""Cleanups: schedules of the job `rota.cleanup`, read as rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from rota.errors import PayloadError, ScheduleNotFound
+from rota.model.cleanup import JOB, CleanupCount, CleanupInfo, CleanupTable, rule_of
+from rota.model.schedule_info import ScheduleInfo
+from rota.store.plans import Ask, Plan, Rows
+from rota.store.schedules.lists import list_schedules, named
+
+MOST_TABLES = 1000
+
+
+def list_cleanups() -> Plan[list[ScheduleInfo]]:
+    """By name; Rota's own one only if somebody gave it rules."""
+    found = yield from list_schedules(job=JOB, system=True)
+    return [one for one in found if not one.tenant and (rules_of(one) or not one.is_system)]
+
+
+def find_cleanup(name: str) -> Plan[ScheduleInfo]:
+    found = yield from named(name, "")
+    if found is not None and found.job == JOB:
+        return found
+    known = yield from list_cleanups()
+    near = get_close_matches(name, [one.name for one in known], 1)
+    hint = f"did you mean {near[0]}?" if near else "`rota cleanup list` shows those that are"
+    raise ScheduleNotFound(f'no cleanup is named "{name}"', hint=hint)
+
+
+def rules_of(stored: ScheduleInfo) -> list[Mapping[str, Any]]:
+    rules = (stored.payload or {}).get("rules")
+    return [one for one in rules if isinstance(one, dict)] if isinstance(rules, list) else []
+
+
+def info_of(stored: ScheduleInfo) -> CleanupInfo:
+    return CleanupInfo(
+        name=stored.name,
+        description=stored.description,
+        rules=[rule_of(one) for one in rules_of(stored)],
+        timing=stored.timing,
+        timezone=stored.timezone,
+        state=stored.state,
+        next_run_at=stored.next_run_at,
+        last_run_at=stored.last_run_at,
+        last_run_success=stored.last_run_success,
+    )
+
+
+def plan_cleanup(stored: ScheduleInfo) -> Plan[list[CleanupCount]]:
+    """How many rows each of its rules would remove now."""
+    rules = rules_of(stored)
+    rows = yield Ask("cleanup/plan", {"payload": json.dumps({"rules": rules})})
+    return [
+        CleanupCount(stored.name, row["table_name"], str(rule.get("column")), row["matching"])
+        for row, rule in zip(rows, rules, strict=True)
+    ]
+
+
+def known_tables(names: list[str] | None = None) -> Plan[Rows]:
+    """Tables that rows can be removed from, or those of them that are called so."""
+    rows = yield Ask("cleanup/known_tables", {"names": names, "most": MOST_TABLES})
+    return rows
+
+
+def list_tables() -> Plan[list[CleanupTable]]:
+    rows = yield from known_tables()
+    return [CleanupTable(row["full_name"], row["times"]) for row in rows if row["times"]]
+
+
+def resolve_table(name: str) -> Plan[str]:
+    """Its name with its schema; PayloadError if there is none."""
+    rows = yield Ask("cleanup/table", {"name": name})
+    if rows:
+        return str(rows[0]["name"])
+    known = [one.name for one in (yield from list_tables())]
+    near = get_close_matches(name, known + [one.partition(".")[2] for one in known], 1)
+    hint = f"did you mean {near[0]}?" if near else "name it with its schema: public.sessions"
+    raise PayloadError(f'there is no table "{name}"', hint=hint)

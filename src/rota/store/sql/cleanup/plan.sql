@@ -1,0 +1,1 @@
+SELECT p.rule, p.table_name, p.matching FROM rota.plan_cleanup(%(payload)s::text::jsonb) p

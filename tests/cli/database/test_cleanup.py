@@ -1,0 +1,78 @@
+"""`rota cleanup`"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Cli
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+ADD = ("cleanup", "add", "public.sessions", "--column", "expires_at", "--older-than", "2d")
+
+
+@pytest.fixture
+def sessions(conn: Connection) -> Connection:
+    conn.execute("CREATE TABLE public.sessions (expires_at timestamptz, note text)")
+    conn.execute(
+        "INSERT INTO public.sessions SELECT rota.now() - n * interval '1 day', 'x'"
+        " FROM generate_series(0, 4) n"
+    )
+    return conn
+
+
+def test_added_listed_shown_counted_run_and_removed(cli: Cli, sessions: Connection) -> None:
+    assert "no cleanups" in cli.done("cleanup", "list").err
+    out = cli.done(*ADD, "--where", "note is not null", "--cron", "0 4 * * *").out
+    assert 'cleanup "cleanup_sessions" added' in out
+    listed = cli.done("cleanup", "list").out
+    assert "public.sessions.expires_at older than 2 days where note is not null" in listed
+    (shown,) = cli.done("cleanup", "show", "cleanup_sessions", "--json").json["rules"]
+    assert (shown["older_than"], shown["where"]) == ("2 days", "note is not null")
+    assert "note is not null" in cli.done("cleanup", "show", "cleanup_sessions").out
+    assert "would delete 3 rows" in cli.done("cleanup", "run", "--dry-run").out
+    (count,) = cli.done("cleanup", "run", "cleanup_sessions", "--dry-run", "--json").json
+    assert count["matching"] == 3
+    assert "enqueued" in cli.done("cleanup", "run", "cleanup_sessions").out
+    (done,) = cli.done("cleanup", "run", "--json", "--reason", "now").json
+    row = sessions.execute(
+        "SELECT job, schedule, triggered_by ->> 'actor' FROM rota.runs WHERE id = %s",
+        [done["run_id"]],
+    ).fetchone()
+    assert row == ("rota.cleanup", "cleanup_sessions", "cli:alice")
+    told = cli.done("cleanup", "remove", "cleanup_sessions", "--json").json
+    assert told == {"cleanup": "cleanup_sessions", "action": "removed"}
+    assert "no active cleanups" in cli.done("cleanup", "run").err
+    assert sessions.execute("SELECT count(*) FROM public.sessions").fetchone() == (5,)
+
+
+def test_recipes(cli: Cli, sessions: Connection) -> None:
+    listed = cli.done("cleanup", "recipes").out
+    assert "stale_session_cleanup" in listed
+    assert "expired_auth_cleanup" not in listed
+    cli.done("cleanup", "add", "--recipe", "stale_session_cleanup", "--reason", "wanted")
+    (one,) = cli.done("cleanup", "recipes", "--json").json
+    assert one["is_used"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("add", "public.sessions"), 2, "give TABLE, --column and --older-than"),
+        (("add", "public.sessions", "--recipe", "x"), 2, "a recipe says table"),
+        ((*ADD[1:], "--where", "note like 'a'"), 2, "cannot be read"),
+        (("add", "nowhere", "--column", "a", "--older-than", "1d"), 2, "there is no table"),
+        (("add", "public.sessions", "--column", "a", "--older-than", "soon"), 2, "is no duration"),
+        (("add", "--recipe", "expired_auth_cleanup"), 1, "needs tables"),
+        (("show", "nothing"), 1, "no cleanup is named"),
+        (("remove", "nothing"), 1, "no cleanup is named"),
+        (("run", "nothing"), 1, "no cleanup is named"),
+    ],
+)
+def test_refusals(
+    cli: Cli, sessions: Connection, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    result = cli("cleanup", *arguments)
+    assert (result.code, words in result.err) == (code, True), result
