@@ -160,6 +160,6 @@ def _refuse_while_loading() -> None:
     module = loading()
     if module is not None:
         raise RotaError(
-            "a worker starts while its own child loads the program: it would start for ever",
+            "a child process started a worker while it loaded the program, which would never end",
             hint="put the start of the worker under `if __name__ == '__main__':`",
         )

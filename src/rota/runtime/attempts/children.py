@@ -18,7 +18,7 @@ class NoChild(Exception):
     """No process of its own could be started for a run: its body was not called."""
 
     def __init__(self, cause: Exception) -> None:
-        super().__init__(f"no process of its own could be started: {cause}")
+        super().__init__(f"a separate process could not be started: {cause}")
 
 
 class Children:
