@@ -432,7 +432,7 @@ class TestTemplate:
 
     def test_overwrites_nothing(self, project: Path) -> None:
         path = write(project / "rota.toml", "schema = 'mine'")
-        with pytest.raises(ConfigError, match="exists already"):
+        with pytest.raises(ConfigError, match="already exists"):
             edit.write_template(path)
         assert path.read_text() == "schema = 'mine'"
 

@@ -157,7 +157,7 @@ class App(CommandSets):
         again and again is an upsert. `tenants`: one for each of them. To await it:
         `await app.schedules.put(…)`."""
         if tenant and tenants is not None:
-            raise TimingError("a schedule is of one tenant, or of each of tenants, not of both")
+            raise TimingError("give tenant or tenants, not both")
         if self.database.is_open and self.registry.has_new:
             with self.database.connection_sync() as conn:
                 self._store_jobs(conn)
@@ -260,7 +260,7 @@ class App(CommandSets):
             return self.config.database_url
         if not self.config.embedded:
             raise ConfigError(
-                "no database is configured, and the embedded Postgres is switched off",
+                "no database is configured, and the embedded Postgres is disabled",
                 hint="set database_url in rota.toml, ROTA_DATABASE_URL, or App(database_url=…)",
             )
         if self._server is None:

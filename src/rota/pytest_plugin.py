@@ -34,7 +34,7 @@ def rota_application(pytestconfig: pytest.Config) -> App:
     name = str(pytestconfig.getini("rota_app")).strip()
     module, _, attribute = name.partition(":")
     if not module or not attribute:
-        raise pytest.UsageError(f"which application? {_HOW} rota_application")
+        raise pytest.UsageError(f"no application is configured: {_HOW} rota_application")
     return _find(module, attribute)
 
 

@@ -60,7 +60,7 @@ async def test_what_there_is_not(app: rota.App, engine: Engine) -> None:
         await app.limits.remove("nothing")
     with pytest.raises(LimitError, match="cap -1 is not between"):
         await app.limits.set("mail", cap=-1)
-    with pytest.raises(LimitError, match="a limit has no colour"):
+    with pytest.raises(LimitError, match="unknown limit setting 'colour'"):
         await app.limits.set("mail", colour="red")  # type: ignore[call-arg]
     with pytest.raises(WrongState, match="nothing of limit"):
         await app.limits.unblock("mail")
@@ -135,7 +135,7 @@ async def test_jobs_that_name_one_limit_share_it(make_app: MakeApp, engine: Engi
     ("make", "match"),
     [
         (lambda: rota.concurrency(-1), "cap must be a whole number"),
-        (lambda: rota.concurrency(1, key="a{"), "is no template"),
+        (lambda: rota.concurrency(1, key="a{"), "is not a template"),
         (lambda: rota.rate(5, per=0), "per must be seconds"),
         (lambda: rota.rate(5, per=1, burst=6), "burst must be a whole number from 1 to 5"),
         (lambda: rota.rate(5, per=1, on_full="cancel_running"), "on_full must be one of"),
@@ -154,7 +154,7 @@ def test_a_job_says_each_limit_once(make_app: MakeApp) -> None:
         @app.job(limits=[rota.concurrency(1), rota.concurrency(2)])
         async def send() -> None: ...
 
-    with pytest.raises(JobError, match="are made with rota"):
+    with pytest.raises(JobError, match="must be made with rota"):
 
         @app.job(limits=[5])  # type: ignore[list-item]
         async def send() -> None: ...

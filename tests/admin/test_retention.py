@@ -277,7 +277,7 @@ def _portions(app: rota.App, *, hurry: bool) -> list[object]:
 async def test_one_pass_at_a_time(app: rota.App, past: Past, conn: Connection) -> None:
     with conn.transaction():
         conn.execute("LOCK TABLE rota.pruning_runs IN EXCLUSIVE MODE")
-        with pytest.raises(rota.WrongState, match="at work"):
+        with pytest.raises(rota.WrongState, match="already running"):
             await app.retention.run()
     await app.retention.run()
 

@@ -87,7 +87,7 @@ async def test_a_full_disk(small_disk: str, caplog: pytest.LogCaptureFixture) ->
             assert refused.value.sqlstate == "53100"
             conn.execute("DROP TABLE public.filler")
             await eventually(lambda: engine.one("SELECT count(*) FROM rota.open_runs") == 0, 60)
-            await eventually(lambda: said("the database can be written again") > 0, 60)
+            await eventually(lambda: said("the database is writable again") > 0, 60)
             assert worker.id == identity
         ended = "SELECT count(*) FROM rota.runs WHERE state = 'succeeded' AND attempt = 1"
         assert engine.one(ended) == RUNS

@@ -197,6 +197,6 @@ async def test_a_fail_over(pair: Pair, caplog: pytest.LogCaptureFixture) -> None
                 await eventually(lambda: engine.one(left) == 0, 90)
                 states = engine.rows("SELECT state, attempt FROM rota.runs WHERE job LIKE 'hold%%'")
         assert states == [{"state": "succeeded", "attempt": 1}] * len(runs)
-        await eventually(lambda: said("the database can be written again") > 0, 90)
+        await eventually(lambda: said("the database is writable again") > 0, 90)
         assert (first.id, second.id) == identities
     assert said("the database is read-only") == 1

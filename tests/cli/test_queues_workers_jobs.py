@@ -165,14 +165,12 @@ def test_workers(cli: Cli, conn: Connection) -> None:
 
 def test_workers_that_do_not_get_their_work_done(cli: Cli, conn: Connection) -> None:
     conn.execute("SELECT rota.register_worker('w', 'box', 7, '', '{}', '{}', 4, 30)")
-    conn.execute(
-        "SELECT rota.beat(id, false, 60, 90, 7, 'feeder: it stands still') FROM rota.workers"
-    )
+    conn.execute("SELECT rota.beat(id, false, 60, 90, 7, 'feeder: it is stuck') FROM rota.workers")
     _, line = cli.done("workers", "list", "--state", "failing").out.splitlines()
     assert line.split()[1] == "failing"
-    assert line.rstrip().endswith("live but failing: feeder: it stands still")
+    assert line.rstrip().endswith("live but failing: feeder: it is stuck")
     (found,) = cli.done("workers", "list", "--json").json
-    assert (found["errors"], found["trouble"]) == (7, "feeder: it stands still")
+    assert (found["errors"], found["trouble"]) == (7, "feeder: it is stuck")
     assert found["finished_at"] < found["claimed_at"] < found["heartbeat_at"]
     shown = cli.done("workers", "show", str(found["id"])).out
     assert "errors in a row  7" in shown

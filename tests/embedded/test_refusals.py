@@ -33,7 +33,7 @@ def test_another_major_version(place: Path) -> None:
 
 def test_a_data_directory_of_somebody_else(place: Path) -> None:
     (place / "PG_VERSION").write_text("9\n")
-    refuse(EmbeddedPostgres(place), "is a PostgreSQL 9 data directory that Rota did not make")
+    refuse(EmbeddedPostgres(place), "is a PostgreSQL 9 data directory that Rota did not create")
 
 
 def test_a_directory_with_other_files_is_left_alone(place: Path) -> None:

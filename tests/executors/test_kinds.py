@@ -138,7 +138,7 @@ async def test_without_a_process_an_isolated_one_is_not_begun(
     assert isinstance(executor, IsolatedExecutor)
     assert executor.may_start
     found = await kinds.call("isolated", handlers.nothing)
-    assert found == NotBegun("no process of its own could be started: no room")
+    assert found == NotBegun("a separate process could not be started: no room")
     assert not executor.may_start
 
 

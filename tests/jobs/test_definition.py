@@ -101,7 +101,7 @@ def test_only_a_function_is_a_job(function: Any, problem: str) -> None:
         ({"metadata": 5}, "metadata must be a mapping"),
         ({"executor": "fork"}, "executor must be one of async, thread, process"),
         ({"executor": "async"}, 'executor "async" needs an async def'),
-        ({"retries": 5}, "a job has no option retries; it has name, queue"),
+        ({"retries": 5}, "unknown job option retries; choose from name, queue"),
     ],
 )
 def test_a_bad_argument_names_the_function_and_the_option(arguments: Any, problem: str) -> None:

@@ -80,7 +80,7 @@ def test_refusals(app: rota.App) -> None:
     @app.job
     async def fetch() -> None: ...
 
-    with pytest.raises(rota.TimingError, match="not of both"):
+    with pytest.raises(rota.TimingError, match="give tenant or tenants, not both"):
         app.schedule("sync", fetch, every=300, tenant="a", tenants=["b"])
-    with pytest.raises(rota.PayloadError, match="holds no slash"):
+    with pytest.raises(rota.PayloadError, match="must not contain a slash"):
         app.schedule("sync", fetch, every=300, tenants=["a/b"])

@@ -70,13 +70,13 @@ def test_a_kind_of_backoff_takes_its_numbers_from_the_job() -> None:
         ({"run_at": datetime(2026, 1, 2)}, "run_at .* has no time zone"),  # noqa: DTZ001
         ({"run_at": 5}, "run_at must be a datetime"),
         ({"expires_at": 60}, "expires_at must be a datetime"),
-        ({"run_at": NOON, "delay": 1}, "run_at and delay exclude each other"),
+        ({"run_at": NOON, "delay": 1}, "give run_at or delay, not both"),
         ({"key": ""}, "key must have 1 to 400 characters"),
         ({"key": "x" * 401}, "key"),
-        ({"key": "a\0"}, "key holds a NUL"),
+        ({"key": "a\0"}, "key contains a NUL"),
         ({"key": "\ud800"}, "key .* is not valid Unicode"),
-        ({"key_keep": 5}, "there is no key"),
-        ({"on_conflict": "raise"}, "there is no key"),
+        ({"key_keep": 5}, "key_keep needs a key"),
+        ({"on_conflict": "raise"}, "on_conflict needs a key"),
         ({"key": "k", "on_conflict": "skip"}, "on_conflict must be one of return, raise, replace"),
         ({"key": "k", "key_keep": "always"}, "key_keep"),
         ({"key": "k", "on_conflict": "debounce"}, "debounce needs a delay"),
@@ -100,6 +100,6 @@ def test_metadata_that_json_cannot_say_is_refused() -> None:
 
 
 def test_an_unknown_option_suggests_the_near_one() -> None:
-    with pytest.raises(UnknownOption, match="no option prioriti") as caught:
+    with pytest.raises(UnknownOption, match="unknown enqueue option prioriti") as caught:
         options(prioriti=1)
     assert caught.value.hint == "did you mean priority?"

@@ -109,10 +109,10 @@ def test_arguments_by_position_and_by_name_are_one_payload() -> None:
     [
         ((), {}, "argument n is missing"),
         (("five",), {}, "argument n: .* not 'five'"),
-        ((1,), {"txet": "a"}, "no argument txet; it takes n, text, flag"),
+        ((1,), {"txet": "a"}, "unknown argument txet; the job takes n, text, flag"),
         ((1, "a", True), {}, "takes 2 positional arguments, not 3"),
         ((1,), {"n": 2}, "got argument n twice"),
-        ((1,), {"text": "a\0b"}, "argument text holds a NUL"),
+        ((1,), {"text": "a\0b"}, "argument text contains a NUL"),
         ((1,), {"text": "\ud800"}, "argument text"),
         ((1,), {"text": "y" * 2000}, r"has 20\d\d bytes; the limit is 1000 \(runs.payload_bytes\)"),
     ],
@@ -185,7 +185,7 @@ def test_what_was_not_validated_is_checked_before_the_call() -> None:
     schema = schema_of(plain)
     for raw, problem in {
         b'{"n": "x"}': "argument n",
-        b'{"n": 1, "gone": 2}': "no argument gone",
+        b'{"n": 1, "gone": 2}': "unknown argument gone",
         b"[1]": "not an object",
         b"{}": "argument n is missing",
     }.items():
@@ -337,8 +337,8 @@ def test_a_result_is_stored_as_json(value: Any, expected: bytes | None) -> None:
     ("value", "problem"),
     [
         (object(), "the result cannot be stored as JSON"),
-        ([math.inf], "JSON has no Infinity"),
-        ("a\0", "the result holds a NUL"),
+        ([math.inf], "Infinity is not valid JSON"),
+        ("a\0", "the result contains a NUL"),
         ("x" * 2000, "the result has 2002 bytes; the limit is 1000"),
     ],
 )

@@ -104,11 +104,11 @@ async def test_schedules_audit_and_bulk_actions_are_its_own(jobs: rota.App) -> N
 
 async def test_it_speaks_for_nobody_else(jobs: rota.App) -> None:
     acme, send = jobs.tenant("acme"), send_of(jobs)
-    with pytest.raises(rota.FilterError, match="handle of tenant 'acme', not of 'blue'"):
+    with pytest.raises(rota.FilterError, match="handle of tenant 'acme', not 'blue'"):
         await acme.runs.list(tenant="blue")
-    with pytest.raises(rota.PayloadError, match="handle of tenant 'acme', not of 'blue'"):
+    with pytest.raises(rota.PayloadError, match="handle of tenant 'acme', not 'blue'"):
         await acme.enqueue(send.options(tenant="blue"))
-    with pytest.raises(rota.FilterError, match="page is not of one tenant"):
+    with pytest.raises(rota.FilterError, match="page is not available per tenant"):
         await acme.bulk.page()
     assert await acme.runs.list(tenant="acme") == []
 

@@ -107,13 +107,13 @@ def test_users_write_a_backoff_a_kind_or_a_mapping() -> None:
     ("value", "message"),
     [
         ("quadratic", "one of exponential, linear, fixed, not 'quadratic'"),
-        ({"base": -1}, "backoff base must be a number from 0 up, not -1"),
-        ({"factor": 0.5}, "backoff factor must be a number from 1 up, not 0.5"),
+        ({"base": -1}, "backoff base must be a number of at least 0, not -1"),
+        ({"factor": 0.5}, "backoff factor must be a number of at least 1, not 0.5"),
         ({"cap": float("nan")}, "backoff cap must be a number"),
         ({"cap": float("inf")}, "backoff cap must be a number"),
         ({"jitter": True}, "backoff jitter must be a number"),
         ({"base": "5"}, "backoff base must be a number"),
-        ({"bass": 5}, "backoff has no bass; it has kind, base"),
+        ({"bass": 5}, "unknown backoff option bass; choose from kind, base"),
         (7, "must be a Backoff, one of"),
     ],
 )
@@ -123,5 +123,7 @@ def test_bad_input_is_named(value: Any, message: str) -> None:
 
 
 def test_the_stored_form_refuses_names_it_does_not_have() -> None:
-    with pytest.raises(ValueError, match="backoff has no base; it has kind, base_seconds"):
+    with pytest.raises(
+        ValueError, match="unknown backoff option base; choose from kind, base_seconds"
+    ):
         Backoff.from_json({"base": 5})

@@ -121,12 +121,12 @@ def test_an_outage_is_one_line(worker_process: Start, engine: Engine, proxy: Pro
     before = len(worker.output.splitlines())
     proxy.refuse()
     proxy.reset()
-    eventually_sync(lambda: "the database is away" in worker.output)
+    eventually_sync(lambda: "the database is unavailable" in worker.output)
     eventually_sync(
         lambda: engine.one("SELECT bool_or(lease_expires_at < clock_timestamp()) FROM rota.workers")
     )
     proxy.heal()
-    eventually_sync(lambda: "the database is back" in worker.output)
+    eventually_sync(lambda: "the database is available again" in worker.output)
     run = engine.enqueue("add", {"a": 1, "b": 2})
     eventually_sync(lambda: engine.state(run) == "succeeded", 60)
     said = worker.output.splitlines()[before:]

@@ -90,7 +90,7 @@ def test_a_worker_that_cannot_do_its_own_work_ends_the_process(
         (take_away if how == "fails" else stand_still)(conn, function)
     engine.enqueue("add", {"a": 1, "b": 2})
     assert worker.wait(120) == 70
-    assert "live but failing: giving up this identity" in worker.output
+    assert "the worker is failing: registering again" in worker.output
     assert worker.output.count("a new identity did not help: stopping") == 1
     assert worker.id > first
     assert engine.one("SELECT state FROM rota.workers WHERE id = %s", first) == "lost"

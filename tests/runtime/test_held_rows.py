@@ -209,12 +209,12 @@ async def test_a_held_row_of_a_worker_is_no_outage(
         await eventually(lambda: _is_running(app, run))
         holder.execute("SELECT FROM rota.workers WHERE id = %s FOR UPDATE", [worker.id])
         pid = holder.info.backend_pid
-        await eventually(lambda: len(said("an open transaction holds the worker's row")) > 0)
+        await eventually(lambda: len(said("an open transaction has locked the worker's row")) > 0)
         holder.rollback()
-        await eventually(lambda: len(said("the lease could be renewed again")) > 0)
+        await eventually(lambda: len(said("the lease is being renewed again")) > 0)
         is_over.set()
         await run.wait(timeout=20)
-    (line,) = said("an open transaction holds the worker's row")
+    (line,) = said("an open transaction has locked the worker's row")
     assert f"pid={pid}" in line
     assert "FOR UPDATE" in line
     assert not said("the database is")
@@ -241,7 +241,7 @@ async def test_a_held_row_costs_no_other_worker_of_a_supervisor_its_lease(
         await eventually(lambda: pages[0].renewed_at > 0)
     finally:
         lease.stop(10)
-    assert any("an open transaction holds the worker's row" in one for one in caplog.messages)
+    assert any("an open transaction has locked the worker's row" in one for one in caplog.messages)
     assert not any("the database is" in one for one in caplog.messages)
 
 
@@ -332,7 +332,9 @@ async def test_a_row_that_is_held_longer_than_its_lease(
         await eventually(lambda: engine.one(lost, first) == "lost", timeout=30)
         await (await work.enqueue()).wait(timeout=30)
     assert engine.attempt_states(run.id) == ["succeeded"]
-    (line,) = [one for one in caplog.messages if "an open transaction holds the worker's" in one]
+    (line,) = [
+        one for one in caplog.messages if "an open transaction has locked the worker's" in one
+    ]
     assert f"pid={holder.info.backend_pid}" in line
     assert len([one for one in caplog.messages if "going on under another number" in one]) == 1
     assert not [one for one in caplog.messages if "the database is" in one]

@@ -65,11 +65,11 @@ def test_it_waits_for_a_server_that_is_away(
 ) -> None:
     proxy.refuse()
     worker = start(proxy.url, **{"worker.processes": processes})
-    eventually_sync(lambda: said(worker, "the database is away") == 1, 60)
+    eventually_sync(lambda: said(worker, "the database is unavailable") == 1, 60)
     proxy.heal()
     live = "SELECT count(*) FROM rota.workers WHERE state = 'live'"
     eventually_sync(lambda: engine.one(live) == processes, 60)
-    assert said(worker, "the database is away") == 1
+    assert said(worker, "the database is unavailable") == 1
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -77,7 +77,7 @@ def test_it_waits_for_a_server_that_is_full(
     processes: int, role: Callable[[int], str], start: Start, engine: Engine
 ) -> None:
     worker = start(role(0), **{"worker.processes": processes})
-    eventually_sync(lambda: said(worker, "the server has no connection left") == 1, 60)
+    eventually_sync(lambda: said(worker, "the server has no connections left") == 1, 60)
     role(50)
     live = "SELECT count(*) FROM rota.workers WHERE state = 'live'"
     eventually_sync(lambda: engine.one(live) == processes, 60)
@@ -107,7 +107,7 @@ def test_it_waits_for_a_server_that_is_read_only(
 def test_a_signal_ends_it_while_it_waits(proxy: Proxy, start: Start) -> None:
     proxy.refuse()
     worker = start(proxy.url)
-    eventually_sync(lambda: said(worker, "the database is away") == 1, 60)
+    eventually_sync(lambda: said(worker, "the database is unavailable") == 1, 60)
     worker.terminate()
     assert worker.wait() in (-signal.SIGTERM, 0)
 

@@ -62,7 +62,7 @@ def test_a_project_without_rota_notices_nothing(tmp_path: Path) -> None:
 def test_without_an_application_it_says_how_to_name_one(project: Path) -> None:
     done = run_pytest(project)
     assert done.returncode == 1
-    assert 'which application? set rota_app = "package.module:app"' in done.stdout
+    assert 'no application is configured: set rota_app = "package.module:app"' in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -170,10 +170,10 @@ def test_what_the_stored_form_leaves_out_has_its_default() -> None:
         ({"name": 5}, "a calendar needs a name"),
         (
             {"name": "c", "holiday": []},
-            "a calendar has no holiday; it has name, timezone, holidays",
+            "unknown key holiday; choose from name, timezone, holidays",
         ),
         ({"name": "c", "timezone": "Mars/Base"}, "unknown time zone 'Mars/Base'"),
-        ({"name": "c", "timezone": 5}, "timezone must be a text"),
+        ({"name": "c", "timezone": 5}, "timezone must be a string"),
         ({"name": "c", "holidays": "2026-01-01"}, "holidays must be a list"),
         ({"name": "c", "holidays": ["2026-02-30"]}, "'2026-02-30' is not a date"),
         ({"name": "c", "holidays": [5]}, "calendar 'c': 5 is not a date"),
@@ -188,7 +188,7 @@ def test_what_the_stored_form_leaves_out_has_its_default() -> None:
         ),
         (
             {"name": "c", "windows": [{"start": "22:00Z", "end": "02:00"}]},
-            "give no offset",
+            "omit the offset",
         ),
         (
             {"name": "c", "windows": [{"from": "2026-01-01T00:00:00", "to": "2026-01-02"}]},
@@ -200,7 +200,7 @@ def test_what_the_stored_form_leaves_out_has_its_default() -> None:
         ),
         (
             {"name": "c", "windows": [{"from": "2026-01-02T00:00Z", "until": "2026"}]},
-            "a window has no until; it has from, to",
+            "a window: unknown key until; choose from from, to",
         ),
     ],
 )

@@ -60,7 +60,7 @@ async def test_a_filter(
 
 async def test_a_filter_that_is_none(web: Browser, deeds: rota.App) -> None:
     await web.get("/audit?q=colour:red", 422)
-    assert "the audit has no filter colour" in web.text
+    assert "unknown filter colour" in web.text
     await web.get("/audit?since=soon", 422)
     assert "'soon' is no time" in web.text
     await web.get("/audit?noun=nothing")

@@ -20,7 +20,7 @@ async def test_what_is_so_what_it_costs_and_what_to_do(web: Browser) -> None:
     await web.get("/doctor")
 
     assert "No worker is live" in web.text
-    assert "Nothing is run, no schedule is followed, nothing is cleaned up." in web.text
+    assert "No runs are executed, no schedules are processed, nothing is cleaned up." in web.text
     assert "Do: start one. rota worker" in web.text
     assert 'data-copy="rota worker"' in web.page
     assert "The schema fits this release" in web.text

@@ -70,7 +70,7 @@ async def test_one(web: Browser, events: rota.App) -> None:
     assert "send 1 started" in web.text
     assert 'href="/runs/1"' in web.page
     await web.get("/events/2")
-    assert "its filter did not fit" in web.text
+    assert "its filter did not match" in web.text
     await web.get("/events/4")
     assert 'href="/events/3"' in web.page
     assert SCRIPT not in web.page
@@ -87,7 +87,7 @@ async def test_bursts(web: Browser, shop: rota.App) -> None:
     await web.get("/events/2")
     assert "send 1 throttled until " in web.text
     await web.get("/jobs/send")
-    assert "throttled: the first in 1 h, for each user:{user_id}" in web.text
+    assert "throttled: only the first in 1 h, for each user:{user_id}" in web.text
     await web.get("/jobs/send/edit")
     await web.post("/jobs/send/edit", event_delivery='{"debounce_seconds": 5}')
     found = await shop.jobs.get("send")

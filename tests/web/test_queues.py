@@ -100,7 +100,7 @@ async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: An
     await web.post("/queues/mail/cap", 422, max_waiting="1", when_full="refuse", reason=" ")
     assert "Say why" in web.text
     await web.post("/queues/mail/cap", 422, max_waiting="<b>", when_full="refuse", reason="x")
-    assert "how many may wait is a whole number, not '<b>'" in web.text
+    assert "the cap must be a whole number, not '<b>'" in web.text
     await web.post("/queues/mail/cap", 422, max_waiting="-1", when_full="refuse", reason="x")
     assert "must be a whole number from 0" in web.text
     await web.post("/queues/mail/cap", max_waiting="1", when_full="refuse", reason="slow")

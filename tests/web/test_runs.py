@@ -56,7 +56,7 @@ async def test_what_somebody_types(web: Browser, shop: rota.App) -> None:
     await web.get("/runs?tenant=a&q=send state:failed")
     assert web.response.url.query == b"tenant=a&job=send&state=failed"
     await web.get("/runs?q=colour:red", 422)
-    assert "runs have no filter colour" in web.text
+    assert "unknown filter colour" in web.text
 
 
 @pytest.mark.parametrize(

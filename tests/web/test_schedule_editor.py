@@ -110,7 +110,7 @@ async def test_once_is_by_the_clocks_of_its_zone(web: Browser, shop: rota.App) -
         ("jitter", "soon", "write 90s"),
         ("priority", "11", "from 0 to 9"),
         ("max_attempts", "many", "whole number"),
-        ("payload", "[1]", "A payload is an object"),
+        ("payload", "[1]", "The payload must be an object"),
         ("payload", '{"user_id": "x"}', "user_id"),
         ("run_metadata", "{", "This is not JSON"),
         ("end_at", "soon", "a date and a time"),
@@ -133,7 +133,7 @@ async def test_a_name_that_is_taken(web: Browser, digest: rota.App) -> None:
     await web.get("/schedules/digest/duplicate")
     assert fields(web.page)["name"] == "digest-copy"
     await send(web, "/schedules/new", 422, name="digest")
-    assert "exists already" in web.text
+    assert "already exists" in web.text
     await send(web, "/schedules/new", name="digest-copy")
     copy = await digest.schedules.get("digest-copy")
     assert (copy.cron, copy.payload) == ("30 8 * * 1-5", {"user_id": 7})

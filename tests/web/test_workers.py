@@ -42,7 +42,7 @@ async def test_a_list_of_one_state(web: Browser, worker: int) -> None:
     await web.get("/workers?status=live&host=host")
     assert f'data-id="{worker}"' in web.page
     await web.get("/workers?status=dreaming", 422)
-    assert "'dreaming' is no state" in web.text
+    assert "unknown state 'dreaming'" in web.text
 
 
 async def test_no_workers(web: Browser) -> None:

@@ -119,7 +119,7 @@ class JobCommands(Commands):
         given = [_COLUMNS.get(one, one) for one in reset]
         unknown = sorted(set(given) - set(_COLUMNS.values()))
         if unknown:
-            raise JobError(f"a job has no {unknown[0]} to reset; it has {', '.join(_COLUMNS)}")
+            raise JobError(f"unknown job setting {unknown[0]!r}; choose from {', '.join(_COLUMNS)}")
         return jobs.update_job(
             name, columns, reset=given, version=version, reason=reason, actor=self.actor
         )
@@ -219,7 +219,7 @@ def _columns(name: str, changes: Mapping[str, Any], config: Config) -> dict[str,
         return {_COLUMNS[key]: _check(key, value, config) for key, value in changes.items()}
     except KeyError as error:
         raise JobError(
-            f"a job has no {error.args[0]} to change; it has {', '.join(_COLUMNS)}"
+            f"unknown job setting {error.args[0]!r}; choose from {', '.join(_COLUMNS)}"
         ) from None
     except ValueError as error:
         raise JobError(f'job "{name}": {error}') from None

@@ -75,7 +75,9 @@ class LimitCommands(Commands):
         known = LimitChanges.__annotations__
         odd: list[Any] = [field for field in changes if field not in known]
         if odd:
-            raise LimitError(f"a limit has no {odd[0]}", hint=f"it has {', '.join(known)}")
+            raise LimitError(
+                f"unknown limit setting {odd[0]!r}", hint=f"choose from {', '.join(known)}"
+            )
         return limits.set_limit(name, changes, tenant=tenant, reason=reason, actor=self.actor)
 
     @command

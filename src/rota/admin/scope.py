@@ -45,7 +45,7 @@ class Scope:
             return _of_run(plan, face, args, kwargs)
         else:
             raise FilterError(
-                f"{name} is not of one tenant", hint="ask the application itself, not a handle"
+                f"{name} is not available per tenant", hint="call it on the application itself"
             )
         return made  # type: ignore[no-any-return]
 
@@ -53,7 +53,7 @@ class Scope:
 def _with(tenant: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     given = kwargs.get("tenant", tenant)
     if given not in (tenant, None, ""):
-        raise FilterError(f"this is the handle of tenant {tenant!r}, not of {given!r}")
+        raise FilterError(f"this is the handle of tenant {tenant!r}, not {given!r}")
     return {**kwargs, "tenant": tenant}
 
 

@@ -142,7 +142,7 @@ def _token_check(app: App) -> TokenCheck:
     token = app.config.server.token
     if token is None:
         raise ConfigError(
-            "the API has no token, and nothing may answer without one",
-            hint="`rota server --new-token` makes one; set it as ROTA_SERVER_TOKEN",
+            "the API needs a token, and none is configured",
+            hint="`rota server --new-token` creates one; set it as ROTA_SERVER_TOKEN",
         )
     return TokenCheck(token)

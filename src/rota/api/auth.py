@@ -98,11 +98,11 @@ class Access:
     def _stranger(self) -> ProblemError:
         """Whoever authenticates in another way knows best what is missing."""
         asks_for_token = isinstance(self._authenticate, TokenCheck)
-        detail = "this needs a token: send Authorization: Bearer …"
+        detail = "authentication required: send Authorization: Bearer …"
         return ProblemError(
             401,
             "unauthorized",
-            detail if asks_for_token else "this application does not know who asks",
+            detail if asks_for_token else "this application did not authenticate the request",
             headers={"WWW-Authenticate": 'Bearer realm="rota"'},
         )
 
@@ -121,11 +121,11 @@ class LocalOnly:
 
     def _check(self, request: Request) -> None:
         if _LOOPBACK.fullmatch(request.headers.get("host", "")) is None:
-            raise ProblemError(403, "wrong_host", "ask for localhost: this API is open to it only")
+            raise ProblemError(403, "wrong_host", "this API accepts requests to localhost only")
         origin = request.headers.get("origin")
         is_foreign = origin is not None and origin != f"http://{request.headers['host']}"
         if is_foreign or request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise ProblemError(403, "cross_site", "requests of other sites are refused")
+            raise ProblemError(403, "cross_site", "requests from other sites are refused")
 
 
 def path_of(scope: Scope) -> str:

@@ -75,12 +75,12 @@ _DATABASE: tuple[tuple[str, int, str, bool], ...] = (
     ("23", 422, "refused_by_database", False),
 )
 _TEXTS = {
-    "database_timeout": "the database did not answer in time",
-    "database_busy": "the database is busy with the same rows: try again",
+    "database_timeout": "the database did not respond in time",
+    "database_busy": "the same rows are locked by another transaction: try again",
     "database_full": "the database's disk is full",
     "database_read_only": "the database is read-only, as during a fail-over: try again",
     "database_unavailable": "the database cannot be reached",
-    "refused_by_database": "the database refuses this; the server's log says by which rule",
+    "refused_by_database": "the database rejected this; see the server's log",
 }
 _log = get_logger("api")
 _QUIET_SECONDS = 30.0
@@ -153,7 +153,7 @@ def as_problem(error: errors.RotaError) -> ProblemError:
     headers = {"Retry-After": "5"} if status == 503 else None
     if status == 503:
         # Where the database is, and what is wrong with it, is not for callers.
-        _log.error("not available", error=str(error))
+        _log.error("the database is unavailable", error=str(error))
         detail = (kind.__doc__ or "").strip() or "not available"
         return ProblemError(status, code_of(type(error)), detail, headers=headers)
     return ProblemError(status, code_of(type(error)), str(error), hint=error.hint)
@@ -176,7 +176,7 @@ def _of_database(error: errors.DatabaseError) -> ProblemError:
 def internal(error: BaseException) -> ProblemError:
     """What nobody foresaw: the log says what, the caller only that."""
     _log.error("request failed", exc_info=error)
-    return ProblemError(500, "internal", "something went wrong here; the server's log says what")
+    return ProblemError(500, "internal", "internal error; see the server's log")
 
 
 def of_any(error: Exception) -> ProblemError:
@@ -242,7 +242,7 @@ def _of_http(request: Request, error: AnyHTTPException) -> ProblemError:
         return ProblemError(404, "no_such_path", "there is nothing at this path")
     if error.status_code == 405:
         allowed = ", ".join(sorted(_methods(request)))
-        detail = f"{request.method} is not for this path; there is {allowed}"
+        detail = f"{request.method} is not allowed here; use {allowed}"
         return ProblemError(405, "method_not_allowed", detail, headers={"Allow": allowed})
     return of_any(error)
 

@@ -36,7 +36,10 @@ def _wanted(
     found = _TAG.fullmatch(if_match.strip())
     if found is None:
         raise ProblemError(
-            412, "version_conflict", "If-Match names no version that ever was", field="If-Match"
+            412,
+            "version_conflict",
+            "If-Match names a version that does not exist",
+            field="If-Match",
         )
     return int(found[1])
 

@@ -44,7 +44,7 @@ _ANSWERS = {
     "bad_signature": (401, "unauthorized", _UNSIGNED),
     "stale": (401, "unauthorized", _UNSIGNED),
     "too_large": (413, "body_too_large", "the body is too large"),
-    "not_json": (422, "invalid", "the body is not JSON that can be kept"),
+    "not_json": (422, "invalid", "the body is not JSON that can be stored"),
 }
 
 
@@ -65,7 +65,7 @@ class Hooks:
             return
         if scope["method"] != "POST":
             raise ProblemError(
-                405, "method_not_allowed", "a webhook takes POST", headers={"Allow": "POST"}
+                405, "method_not_allowed", "webhooks accept only POST", headers={"Allow": "POST"}
             )
         answer = await self._take(scope, receive)
         await JSONResponse(answer)(scope, receive, send)
@@ -123,7 +123,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise ProblemError(400, "malformed", "the body did not come whole")
+                    raise ProblemError(400, "malformed", "the body is incomplete")
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
@@ -145,14 +145,14 @@ def _parse(body: bytes) -> Any:
         check_bounds(body)
         found = json.loads(body, parse_constant=_no_constant)
     except RecursionError:
-        raise ValueError("too deep") from None
+        raise ValueError("nested too deeply") from None
     if "\\u0000" in json.dumps(found):
-        raise ValueError("a text holds a NUL character")
+        raise ValueError("a string contains a NUL character")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"JSON has no {name}")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def said_of(said: Any, *path: str) -> str | None:

@@ -49,7 +49,7 @@ class Idempotency:
             raise ProblemError(
                 422,
                 "invalid",
-                f"{HEADER} has 1 to 255 visible ASCII characters",
+                f"{HEADER} must have 1 to 255 visible ASCII characters",
                 field=HEADER,
             )
         key_hash, request_hash = _hashes(key, scope)
@@ -124,15 +124,15 @@ def _replay(found: Answer, request_hash: bytes) -> Response:
         raise ProblemError(
             422,
             "idempotency_key_reused",
-            "this key was used with another request",
+            "this key was used for a different request",
             field=HEADER,
-            hint="a new request needs a new key",
+            hint="use a new key for a new request",
         )
     if found.status is None:
         raise ProblemError(
             409,
             "request_under_way",
-            "a request with this key is being carried out",
+            "a request with this key is still in progress",
             headers={"Retry-After": "1"},
         )
     return Response(found.body, found.status, headers=found.headers | {REPLAYED: "true"})

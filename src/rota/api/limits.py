@@ -55,7 +55,7 @@ class RateLimit:
         raise ProblemError(
             429,
             "too_many_requests",
-            f"more than {self._rate:g} failed requests a second from this address",
+            f"more than {self._rate:g} failed requests per second from this address",
             headers={"Retry-After": str(seconds)},
         )
 
@@ -121,7 +121,9 @@ def _check_announced(headers: Headers, most: int) -> None:
 
 
 def _refuse_body(most: int) -> None:
-    raise ProblemError(413, "body_too_large", f"a body has at most {most} bytes", headers=_CLOSE)
+    raise ProblemError(
+        413, "body_too_large", f"the body must have at most {most} bytes", headers=_CLOSE
+    )
 
 
 # What is left of the body is not read, so the connection cannot be used again.
@@ -134,7 +136,9 @@ def _check_json(given: str) -> None:
         kind.startswith("application/") and kind.endswith("+json")
     ):
         raise ProblemError(
-            415, "unsupported_media_type", f"a body is application/json, not {kind or 'untyped'!r}"
+            415,
+            "unsupported_media_type",
+            f"the body must be application/json, not {kind or 'untyped'!r}",
         )
 
 

@@ -48,14 +48,14 @@ def _refuse(detail: str) -> NoReturn:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"JSON has no {name}")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _check_texts(value: Any) -> None:
     match value:
         case str():
             if "\0" in value:
-                raise ValueError("a text holds a NUL character, which Postgres cannot store")
+                raise ValueError("a string contains a NUL character, which Postgres cannot store")
             value.encode()
         case list():
             for one in value:
@@ -76,9 +76,9 @@ class StrictRoute(APIRoute):
         async def strict(request: Request) -> Response:
             for name in request.query_params:
                 if name not in known:
-                    there = f"there is {', '.join(sorted(known))}" if known else "it takes none"
+                    there = f"choose from {', '.join(sorted(known))}" if known else "there are none"
                     raise ProblemError(
-                        422, "unknown_parameter", f"no parameter {name!r}: {there}", field=name
+                        422, "unknown_parameter", f"unknown parameter {name!r}; {there}", field=name
                     )
             request.path_params.update(
                 {
@@ -142,9 +142,9 @@ def whole_names(scope: Scope) -> Scope:
     _check_address(raw.partition(b"?")[0])
     _check_address(scope.get("query_string", b""))
     if "\0" in scope["path"]:
-        _refuse("an address cannot hold a NUL character")
+        _refuse("a URL cannot contain a NUL character")
     if not scope["path"].startswith("/"):
-        _refuse("an address is a path that begins with a slash")
+        _refuse("a URL path must start with a slash")
     _check_headers(scope["headers"])
     if b"%2f" in raw.lower():
         parts = raw.partition(b"?")[0].decode("latin-1").split("/")
@@ -155,11 +155,13 @@ def whole_names(scope: Scope) -> Scope:
 
 def _check_headers(headers: Sequence[tuple[bytes, bytes]]) -> None:
     if sum(len(name) + len(value) + 4 for name, value in headers) > _HEADER_BYTES:
-        raise ProblemError(431, "headers_too_large", f"headers have at most {_HEADER_BYTES} bytes")
+        raise ProblemError(
+            431, "headers_too_large", f"headers must have at most {_HEADER_BYTES} bytes"
+        )
     if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
         # A proxy may see another end of this request than we do, and another next one.
         raise ProblemError(
-            400, "malformed", "a body has one kind of length", headers={"Connection": "close"}
+            400, "malformed", "the body's length is given twice", headers={"Connection": "close"}
         )
 
 
@@ -168,10 +170,10 @@ def _check_address(raw: bytes) -> None:
     if b"%" not in raw:
         return
     if _NO_BYTE.search(raw):
-        _refuse("an address has a % that no two hexadecimal digits follow")
+        _refuse("a % in a URL must be followed by two hexadecimal digits")
     try:
         text = unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
-        _refuse("an address is UTF-8")
+        _refuse("a URL must be UTF-8")
     if "\0" in text:
-        _refuse("an address cannot hold a NUL character")
+        _refuse("a URL cannot contain a NUL character")

@@ -64,10 +64,12 @@ class ApiState:
     # strangers may ask, too.
     figures: Shared[Figures] = field(default_factory=lambda: Shared(seconds=1.0))
     readiness: Shared[None] = field(default_factory=Shared)
-    listeners: Slots = field(default_factory=lambda: Slots(MOST_LISTENERS, "are listening"))
+    listeners: Slots = field(
+        default_factory=lambda: Slots(MOST_LISTENERS, "listeners are connected")
+    )
     tails: Slots = field(default_factory=lambda: Slots(MOST_TAILS, "tails are open"))
-    exports: Slots = field(default_factory=lambda: Slots(MOST_EXPORTS, "exports are under way"))
-    waits: Slots = field(default_factory=lambda: Slots(MOST_WAITS, "wait for runs"))
+    exports: Slots = field(default_factory=lambda: Slots(MOST_EXPORTS, "exports are in progress"))
+    waits: Slots = field(default_factory=lambda: Slots(MOST_WAITS, "requests are waiting for runs"))
 
     def __post_init__(self) -> None:
         stats = self.app.stats.within(self.app.config.server.statement_seconds)

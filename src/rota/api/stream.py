@@ -163,7 +163,9 @@ class Hub:
                     self._tell(before, now)
                 before, pause, self._has_looked = now, self._seconds, True
             except (RotaError, OSError) as error:
-                _log.warning("the stream could not be read, trying again", error=str(error))
+                _log.warning(
+                    "the changes for the live stream could not be read, retrying", error=str(error)
+                )
                 pause = min(pause * 2, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
             idle = 0 if self._listeners else idle + 1

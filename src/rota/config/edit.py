@@ -32,7 +32,7 @@ def write_template(path: str | Path) -> None:
     """Write a rota.toml with every key, its default and its range as comments."""
     target = Path(path)
     if target.exists():
-        raise ConfigError(f"{target} exists already", hint="remove it, or choose another path")
+        raise ConfigError(f"{target} already exists", hint="remove it, or choose another path")
     _write(target, template())
 
 
@@ -88,7 +88,7 @@ def _tables(path: Path, setting: Setting) -> Iterator[str]:
 def _mapping(item: Any, name: str, path: Path) -> MutableMapping[str, Any]:
     if isinstance(item, MutableMapping):
         return item
-    raise ConfigError(f"{name} in {path} is not a table", hint=f"it has to be [{name}]")
+    raise ConfigError(f"{name} in {path} is not a table", hint=f"write it as [{name}]")
 
 
 def _below_its_comment(before: str, after: str, path: Path, setting: Setting, line: str) -> str:

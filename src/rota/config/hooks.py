@@ -50,14 +50,14 @@ class Hook:
 def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Hook]:
     """ConfigError names the hook and what is wrong with it, never a secret."""
     if not isinstance(data, Mapping):
-        raise ConfigError(f"hooks is a section of webhooks: write [hooks.NAME] ({where})")
+        raise ConfigError(f"hooks must contain one table per webhook: write [hooks.NAME] ({where})")
     found = {name: _read(name, table, env, where) for name, table in data.items()}
     known = {variable_of(name) for name in found}
     for variable in env:
         if variable.startswith(PREFIX) and variable not in known and env[variable].strip():
             raise UnknownOption(
-                f"the environment variable {variable} belongs to no webhook",
-                hint=f"[hooks.NAME] declares one; there are {', '.join(found) or 'none'}",
+                f"the environment variable {variable} does not belong to a webhook",
+                hint=f"declare it as [hooks.NAME]; declared: {', '.join(found) or 'none'}",
             )
     return found
 
@@ -70,13 +70,17 @@ def variable_of(name: str) -> str:
 def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Hook:
     place = f"[hooks.{name}] ({where})"
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{place}: a name has a-z, 0-9, - and _, and begins with none of these")
+        raise ConfigError(
+            f"{place}: a name consists of a-z, 0-9, - and _, and starts with a letter or digit"
+        )
     if not isinstance(table, Mapping):
-        raise ConfigError(f"{place} is a table: scheme, secret, event …")
+        raise ConfigError(f"{place} must be a table with scheme, secret, event …")
     known = [one.name for one in fields(Hook) if one.name != "name"]
     for key in table:
         if key not in known:
-            raise UnknownOption(f"{place} has no {key}", hint=f"it has {', '.join(known)}")
+            raise UnknownOption(
+                f"{place}: unknown key {key}", hint=f"choose from {', '.join(known)}"
+            )
     given = dict(table) | {"name": name, "secret": _secrets(table.get("secret"), env, name, place)}
     given["event"] = table.get("event") or f"{name}.{{type}}"
     try:
@@ -84,9 +88,7 @@ def _read(name: str, table: Any, env: Mapping[str, str], where: str) -> Hook:
     except ValidationError as error:
         field_name = str(error.errors()[0]["loc"][0])
         hint = f"schemes are {', '.join(_SCHEMES)}" if field_name == "scheme" else None
-        raise ConfigError(
-            f"{place}: {field_name} is missing or not what it must be", hint=hint
-        ) from None
+        raise ConfigError(f"{place}: {field_name} is missing or invalid", hint=hint) from None
     _check(hook, place)
     return hook
 
@@ -99,15 +101,15 @@ def _secrets(given: Any, env: Mapping[str, str], name: str, place: str) -> tuple
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
         raise ConfigError(f"{place} has no secret", hint=f"set {variable}, or secret in the file")
     if not listed or any(len(one) < 8 for one in listed):
-        raise ConfigError(f"{place}: a secret has at least 8 characters")
+        raise ConfigError(f"{place}: a secret must have at least 8 characters")
     return tuple(listed)
 
 
 def _check(hook: Hook, place: str) -> None:
     if not _EVENT.fullmatch(hook.event.replace("{type}", "type")):
-        raise ConfigError(f"{place}: event has 1 to 150 characters, no spaces and no *")
+        raise ConfigError(f"{place}: event must have 1 to 150 characters, without spaces and *")
     if len(hook.tenant) > 200:
-        raise ConfigError(f"{place}: tenant has at most 200 characters")
+        raise ConfigError(f"{place}: tenant must have at most 200 characters")
     for name, least, most in (
         ("tolerance_seconds", 1, DAY), ("key_seconds", 1, 3_153_600_000),
         ("body_bytes", 1024, 64 * 1024 * 1024),

@@ -159,7 +159,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         elif variable.startswith(prefixes):
             near = nearest(variable.removeprefix("ROTA_").lower().replace("_", ".", 1))
             hint = f"did you mean {near.env}?" if near else LIST_HINT
-            raise UnknownOption(f"no setting has the {where}", hint=hint)
+            raise UnknownOption(f"no setting belongs to the {where}", hint=hint)
     return values
 
 
@@ -180,7 +180,7 @@ def _flatten(data: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
             hint = f"did you mean {near[0]}?" if near else f"sections: {', '.join(SECTIONS)}"
             raise UnknownOption(f"unknown section {name} ({where})", hint=hint)
         if name in SECTIONS and not is_table and value is not None:
-            raise ConfigError(f"{name} is a section of settings, not one value ({where})")
+            raise ConfigError(f"{name} is a section, not a single value ({where})")
         if is_table:
             yield from ((f"{name}.{key}", inner) for key, inner in value.items())
         else:

@@ -23,7 +23,7 @@ def database_url(text: str) -> str:
         if authority.count("@") > 1 or "@" in path:
             raise ValueError("an @ that is not percent-encoded")
     if not all(_is_port(part) for part in (found.get(b"port") or b"").split(b",")):
-        raise ValueError("a port that is no number")
+        raise ValueError("a port that is not a number")
     return text
 
 
@@ -34,5 +34,5 @@ def _is_port(part: bytes) -> bool:
 def token(text: str) -> str:
     """What an Authorization header can carry: elsewhere spaces at the ends are taken off."""
     if text != text.strip() or not text.isprintable():
-        raise ValueError("not one line of visible characters")
+        raise ValueError("not a single line of visible characters")
     return text

@@ -26,7 +26,7 @@ from rota.config.sections.worker import WorkerSettings
 
 def _not_reserved(name: str) -> str:
     if name.startswith("pg_"):
-        raise ValueError("Postgres keeps names that start with pg_ for itself")
+        raise ValueError("names that start with pg_ are reserved by Postgres")
     return name
 
 

@@ -41,14 +41,14 @@ def _check_version(home: Home, binaries: Binaries) -> None:
     except OSError as error:
         raise EmbeddedError(
             f"{home.cluster} is damaged: its PG_VERSION cannot be read: {error.strerror}",
-            hint=f"restore it from a backup, or delete {home.path} to begin anew",
+            hint=f"restore it from a backup, or delete {home.path} to start over",
         ) from error
     if major != str(binaries.major):
         raise EmbeddedError(
             f"{home.path} was made by PostgreSQL {major},"
             f" but {binaries.directory} is PostgreSQL {binaries.major}",
             hint=f"install PostgreSQL {major} and name its bin directory in ROTA_EMBEDDED_BIN_DIR"
-            f" (then pg_dump to keep the data), or delete {home.path} to begin anew",
+            f" (then pg_dump to keep the data), or delete {home.path} to start over",
         )
 
 
@@ -73,7 +73,7 @@ def _initialise(home: Home, binaries: Binaries, running: FileLock) -> None:
     )
     if answer.returncode != 0:
         said = (answer.stderr or answer.stdout).strip()
-        raise EmbeddedError(f"initdb could not make {home.cluster}:\n{said}")
+        raise EmbeddedError(f"initdb could not create {home.cluster}:\n{said}")
     home.create(".gitignore", "*\n")
     unfinished.rename(home.cluster)
 

@@ -109,7 +109,7 @@ def start_watchdog(
     finally:
         os.close(log)
     if process.returncode != 0:
-        raise log_error(home, f"got no watchdog (status {process.returncode})")
+        raise log_error(home, f"could not start its watchdog (status {process.returncode})")
 
 
 def _clear_stale_pid(home: Home) -> None:

@@ -89,7 +89,7 @@ def open_home(data_dir: Path) -> Home:
     except OSError as error:
         raise EmbeddedError(
             f"cannot use the data directory {data_dir}: {error.strerror or error}",
-            hint="name a directory that can be written to, or configure a database URL",
+            hint="choose a writable directory, or configure a database URL",
         ) from error
     return Home(path, account)
 
@@ -99,11 +99,11 @@ def _refuse_foreign(directory: Path) -> None:
     names = set(os.listdir(directory))
     if not names or names & _OURS:
         return
-    what = "is not empty and is no data directory of Rota"
+    what = "is not empty and is not a data directory of Rota"
     if "PG_VERSION" in names:
         major = (directory / "PG_VERSION").read_text().strip()
-        what = f"is a PostgreSQL {major} data directory that Rota did not make"
-    raise EmbeddedError(f"{directory} {what}", hint="name a new or empty directory")
+        what = f"is a PostgreSQL {major} data directory that Rota did not create"
+    raise EmbeddedError(f"{directory} {what}", hint="choose a new or empty directory")
 
 
 def _substitute(requested: Path) -> Path:
@@ -131,7 +131,7 @@ def own_directory(path: Path, account: Account) -> None:
     elif info.st_uid != account.uid:
         raise EmbeddedError(
             f"{path} belongs to user id {info.st_uid}, but the server runs as {account.name}",
-            hint="run as the owner of the directory, or name another one",
+            hint="run as the owner of the directory, or choose another one",
         )
     if stat.S_IMODE(info.st_mode) != 0o700:
         path.chmod(0o700)
@@ -152,7 +152,7 @@ def make_socket_dir(home: Home) -> Path:
             # Of a server that crashed: its pid may belong to somebody else by now.
             leftover.unlink()
     except OSError as error:
-        raise EmbeddedError(f"cannot make the socket directory {path}: {error}") from error
+        raise EmbeddedError(f"cannot create the socket directory {path}: {error}") from error
     return path
 
 

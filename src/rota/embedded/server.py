@@ -66,7 +66,9 @@ class EmbeddedPostgres:
     def home(self) -> Path:
         """Where the data is: `data_dir`, or its substitute when root may not use that one."""
         if self._home is None:
-            raise EmbeddedError("the embedded Postgres has no home yet: call start() first")
+            raise EmbeddedError(
+                "the embedded Postgres has no data directory yet: call start() first"
+            )
         return self._home.path
 
     def start(self) -> None:

@@ -52,7 +52,7 @@ def write(statements: Statements, end: Statement, claim: Claim, seconds: float) 
                 raise
         else:
             if not rows or rows[0][0] != 1:
-                raise LeaseLost(f"run {claim.id} belongs to another worker by now")
+                raise LeaseLost(f"run {claim.id} now belongs to another worker")
             return
         yield statements.get("session/back_to_mark"), {}
         yield _LOCKED_PAUSE if is_locked else (statements.get("upkeep/partitions"), {})

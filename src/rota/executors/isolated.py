@@ -25,7 +25,7 @@ class IsolatedExecutor(Executor):
                 await pool.prepare()
             except (OSError, RotaError) as error:
                 self.may_start = False
-                return NotBegun(f"no process of its own could be started: {error}")
+                return NotBegun(f"a separate process could not be started: {error}")
             return outcome_of(await pool.call(child_call(attempt, self._means)))
         except ChildDied as error:
             # What has killed it is this run: nothing else was in it.

@@ -37,7 +37,7 @@ def locate(function: Callable[..., Any]) -> Location:
     name, qualname = function.__module__, function.__qualname__
     if "<" in qualname:
         raise JobError(
-            f"{name}.{qualname} cannot run in a process of its own: it is no name of a module",
+            f"{name}.{qualname} cannot run in a separate process: it is nested",
             hint="declare the job at the top level of a module, or use executor='thread'",
         )
     module = sys.modules.get(name)
@@ -47,8 +47,8 @@ def locate(function: Callable[..., Any]) -> Location:
         name = spec.name if spec else MAIN
         if file is None:
             raise JobError(
-                f"{qualname} cannot run in a process of its own: its program has no file",
-                hint="put the job into a module; a prompt or `python -c` leaves nothing to load",
+                f"{qualname} cannot run in a separate process: its program has no file",
+                hint="put the job into a module; code from `python -c` cannot be reloaded",
             )
     return Location(name, qualname, os.path.abspath(file) if file else None)
 
@@ -120,7 +120,7 @@ def _leads_to(name: str, file: str) -> bool:
 def _load_file(name: str, file: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise JobError(f"{file} is no Python file, so its jobs cannot be loaded")
+        raise JobError(f"{file} is not a Python file, so its jobs cannot be loaded")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if name == MAIN:

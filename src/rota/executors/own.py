@@ -184,7 +184,7 @@ def check_open(handle: PGconn) -> None:
     if status != _OPENED:
         raise JobError(
             f"the transaction of this attempt cannot be committed, it is {status.name}: "
-            "the handler has ended it, left an error in it, or a statement under way"
+            "the handler ended it, left an error in it, or left a statement running"
         )
 
 
@@ -192,9 +192,9 @@ def check_same(begun: Any, now: Any) -> None:
     """What a handler commits by itself is without the fence, and without the completion."""
     if begun != now:
         raise JobError(
-            "the handler has ended the transaction of this attempt by itself, so what it wrote "
-            "may have been committed without its completion",
-            hint="leave COMMIT and ROLLBACK to Rota: return, or raise",
+            "the handler ended the transaction of this attempt, so its writes may have been "
+            "committed without its completion",
+            hint="do not issue COMMIT or ROLLBACK: return to commit, raise to roll back",
         )
 
 

@@ -35,7 +35,7 @@ async def settle(
         after, has_cursor = await _mark(conn, mark)
         if after == before + 1 and not has_cursor:
             return
-    message = f"deferred constraints do not settle: {_PASSES} times over, they wrote something"
+    message = f"deferred constraints still write after being checked {_PASSES} times"
     raise SqlFailure("NotSettled", message, message)
 
 

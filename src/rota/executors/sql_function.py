@@ -197,7 +197,7 @@ class NeedsSession(SqlFailure):
 
     def __init__(self) -> None:
         text = (
-            "a procedure that commits needs a session of its own, and the pooler lends sessions for"
+            "a procedure that commits needs its own session, and the pooler provides sessions for"
             " a transaction only: set database.direct_url to the address of the server itself"
         )
         super().__init__("NeedsSession", text, text)

@@ -142,7 +142,7 @@ class AttemptTransaction:
             raise JobError(f"this attempt already uses {name}; use one of the two")
         if way is not None and source is not self._source:
             raise JobError(
-                "this attempt already has a transaction elsewhere: one attempt has one transaction"
+                "this attempt already has a transaction elsewhere: an attempt can have only one"
             )
 
     async def complete(self, duration_ms: float, result: str | None) -> None:
@@ -160,7 +160,7 @@ class AttemptTransaction:
         way = self._sync_way
         if way is None:
             raise JobError(
-                "transaction() was used where no event loop completes it: use transaction_sync()"
+                "transaction() needs an event loop, and there is none: use transaction_sync()"
             )
         way.settle()
         ending.carry_out_sync(self._steps(duration_ms, result), way.fetch)

@@ -216,7 +216,7 @@ def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -
 def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
     check = _CHECKS.get(name)
     if check is None:
-        raise JobError(f"{place}: a job has no option {name}; it has {', '.join(_CHECKS)}")
+        raise JobError(f"{place}: unknown job option {name}; choose from {', '.join(_CHECKS)}")
     try:
         return check(name, value, config)
     except ValueError as error:
@@ -264,7 +264,9 @@ def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSch
     given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
     for one in given:
         if not isinstance(one, DeclaredSchedule):
-            raise ValueError(f"{name} are made with rota.cron, every, once or init, not {one!r}")
+            raise ValueError(
+                f"{name} must be made with rota.cron, every, once or init, not {one!r}"
+            )
     return given
 
 
@@ -272,7 +274,9 @@ def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit,
     given = (value,) if isinstance(value, DeclaredLimit) else tuple(value)
     for one in given:
         if not isinstance(one, DeclaredLimit):
-            raise ValueError(f"{name} are made with rota.concurrency, rate or sequence: {one!r}")
+            raise ValueError(
+                f"{name} must be made with rota.concurrency, rate or sequence: {one!r}"
+            )
     return given
 
 

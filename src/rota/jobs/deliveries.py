@@ -70,11 +70,11 @@ def check_event_delivery(name: str, value: Any) -> dict[str, Any] | None:
 def read_delivery(given: Mapping[str, Any]) -> DeclaredDelivery:
     """ValueError says what is wrong with it."""
     if odd := [str(name) for name in given if name not in _FIELDS]:
-        raise ValueError(f"there is no {odd[0]}; there are {', '.join(_FIELDS)}")
+        raise ValueError(f"unknown field {odd[0]}; choose from {', '.join(_FIELDS)}")
     if ("debounce_seconds" in given) == ("throttle_seconds" in given):
-        raise ValueError("it has either debounce_seconds or throttle_seconds")
+        raise ValueError("give either debounce_seconds or throttle_seconds")
     if "longest_seconds" in given and "debounce_seconds" not in given:
-        raise ValueError("longest_seconds belongs to debounce_seconds")
+        raise ValueError("longest_seconds needs debounce_seconds")
     seconds = {
         name: check_duration(name, given[name], least=SHORTEST, most=YEAR)
         for name in _FIELDS[:3]
@@ -89,5 +89,5 @@ def _key(value: Any) -> str | None:
     if value is None:
         return None
     if not is_template(check_text("key", value, most=200)):
-        raise ValueError(f'key {value!r} is no template; it is one like "order:{{order_id}}"')
+        raise ValueError(f'key {value!r} is not a template, such as "order:{{order_id}}"')
     return str(value)

@@ -118,7 +118,7 @@ def event_parameters(
 def _check_name(event: Any) -> str:
     name = check_event("event", event)
     if "*" in name:
-        raise ValueError(f"event {name!r} has a *, which is for what jobs are bound to")
+        raise ValueError(f"event {name!r} contains *, which only bindings may use")
     return name
 
 
@@ -126,10 +126,10 @@ def _period(value: float | timedelta | None, key: str | None, key_keep: KeyKeep)
     if value is None:
         return None
     if key is None:
-        raise ValueError("key_period says what becomes of a key, but there is no key")
+        raise ValueError("key_period needs a key")
     if key_keep is not None:
         raise ValueError(
-            "key_period and key_keep exclude each other: one counts from the event, the other from"
+            "give key_period or key_keep, not both: one counts from the event, the other from"
             " the end of each run"
         )
     return check_duration("key_period", value, most=MAX_DELAY)

@@ -48,7 +48,7 @@ def encode_value(value: Any, what: str) -> bytes:
     except (ValueError, RecursionError, OverflowError) as error:
         raise PayloadError(f"{what} cannot be stored as JSON: {error}") from error
     if has_nul(raw):
-        raise PayloadError(f"{what} holds a NUL character, which jsonb cannot store")
+        raise PayloadError(f"{what} contains a NUL character, which jsonb cannot store")
     return raw
 
 
@@ -68,4 +68,4 @@ def encode_result(value: Any, limit: int) -> bytes | None:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"JSON has no {name}")
+    raise ValueError(f"{name} is not valid JSON")

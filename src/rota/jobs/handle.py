@@ -97,7 +97,9 @@ class Run(Generic[R]):
     @property
     def _through(self) -> RunReader:
         if self._reader is None:
-            raise RotaError(f"run {self.id} was enqueued without an application to ask about it")
+            raise RotaError(
+                f"run {self.id} was enqueued without an application, so it cannot be queried"
+            )
         return self._reader
 
     def __eq__(self, other: object) -> bool:

@@ -81,7 +81,9 @@ def sequence(
     """One after the other, in the order of their enqueues; with a key, for each of its values. The
     next one starts after the `end` of the one before, or only after its `success`."""
     if after not in get_args(NextAfter):
-        raise JobError(f"limit: after must be one of {', '.join(get_args(NextAfter))}: {after!r}")
+        raise JobError(
+            f"limit: after must be one of {', '.join(get_args(NextAfter))}, not {after!r}"
+        )
     return replace(_declare("sequence", 1, key, on_full, name), next_after=after)
 
 
@@ -97,7 +99,7 @@ def _declare(kind: Any, cap: int, key: str | None, on_full: Any, name: str | Non
         if name is not None:
             check_text("name", name, most=200)
         if key is not None and not is_template(check_text("key", key, most=200)):
-            raise ValueError(f'key {key!r} is no template; it is one like "customer:{{id}}"')
+            raise ValueError(f'key {key!r} is not a template, such as "customer:{{id}}"')
         if on_full not in choices:
             raise ValueError(f"on_full must be one of {', '.join(choices)}, not {on_full!r}")
     except ValueError as error:

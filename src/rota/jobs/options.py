@@ -82,16 +82,16 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.run_at is not None and self.delay is not None:
-            raise PayloadError("run_at and delay exclude each other: both say when")
+            raise PayloadError("give run_at or delay, not both")
         for name in ("key_keep", "on_conflict"):
             if getattr(self, name) is not None and self.key is None:
-                raise PayloadError(f"{name} says what becomes of a key, but there is no key")
+                raise PayloadError(f"{name} needs a key")
         if self.on_conflict == "debounce" and self.delay is None:
-            raise PayloadError(
-                "debounce needs a delay: the quiet time after which the last one runs"
-            )
+            raise PayloadError("debounce needs a delay: how long to wait after the last call")
         if self.on_conflict == "throttle" and self.key_keep is None:
-            raise PayloadError("throttle needs key_keep: the period of which the first one runs")
+            raise PayloadError(
+                "throttle needs key_keep: the period in which only the first call runs"
+            )
 
     def merge(
         self, given: RunOptions | OptionArguments, default_backoff: Backoff | None = None
@@ -142,8 +142,8 @@ _NAMES = tuple(field.name for field in fields(Options))
 def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
     if name not in _NAMES:
         near = get_close_matches(name, _NAMES, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_NAMES)}"
-        raise UnknownOption(f"an enqueue has no option {name}", hint=hint)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_NAMES)}"
+        raise UnknownOption(f"unknown enqueue option {name}", hint=hint)
     try:
         if name == "backoff":
             return check_backoff(value, default_backoff)

@@ -155,7 +155,7 @@ class PayloadSchema:
         if is_argument and detail["type"] == "missing":
             return f"argument {name} is missing"
         if is_argument and detail["type"] == "extra_forbidden":
-            return f"there is no argument {name}; it takes {', '.join(self.names) or 'none'}"
+            return f"unknown argument {name}; the job takes {', '.join(self.names) or 'none'}"
         shown = repr(detail["input"])
         if len(shown) > _SHOWN_CHARACTERS:
             shown = shown[:_SHOWN_CHARACTERS] + "…"
@@ -177,7 +177,7 @@ class PayloadSchema:
             except (ValueError, TypeError, RecursionError, OverflowError) as error:
                 raise PayloadError(f"{start} cannot be stored as JSON: {error}") from error
             if has_nul(raw):
-                raise PayloadError(f"{start} holds a NUL character, which jsonb cannot store")
+                raise PayloadError(f"{start} contains a NUL character, which jsonb cannot store")
         raise PayloadError(f'job "{self.job}": the payload cannot be stored as JSON')
 
 

@@ -72,7 +72,7 @@ def columns(arguments: ScheduleArguments) -> dict[str, Any]:
     for name, value in arguments.items():
         if name not in _READ:
             known = ", ".join(_READ)
-            raise TimingError(f"a schedule has no {name}", hint=f"it has {known}")
+            raise TimingError(f"unknown schedule option {name}", hint=f"choose from {known}")
         column, default, read = _READ[name]
         given[column] = default if value is None else read(name, value)
     return _without_every(given)
@@ -91,7 +91,7 @@ def check_timing(stored: Mapping[str, Any]) -> None:
         said = " and ".join(_SHORT[name] for name in found) or "none"
         raise TimingError(f"a schedule needs exactly one of cron, every, at and init, found {said}")
     if stored.get("every_from") == "end" and "interval_seconds" not in found:
-        raise TimingError("every_from = end belongs to every: it counts from the end of a run")
+        raise TimingError("every_from = end needs every: it counts from the end of a run")
     if found != ["init"]:
         from rota.timing.timing import Timing
 
@@ -123,7 +123,7 @@ def _without_every(given: dict[str, Any]) -> dict[str, Any]:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise TimingError(f"{name} must be a text, not {value!r}")
+        raise TimingError(f"{name} must be a string, not {value!r}")
     return " ".join(value.split()) if name == "cron" else value
 
 
@@ -198,7 +198,7 @@ def _mapping(name: str, value: Any) -> Any:
 def _words(name: str, value: Any) -> list[str]:
     listed = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
     if listed is None or not all(isinstance(one, str) and one for one in listed):
-        raise TimingError(f"{name} must be a list of texts, not {value!r}")
+        raise TimingError(f"{name} must be a list of strings, not {value!r}")
     return listed
 
 

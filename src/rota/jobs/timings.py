@@ -116,7 +116,7 @@ def name_schedules(job: str, declared: Iterable[DeclaredSchedule]) -> list[dict[
     names = [str(one["name"]) for one in named]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise JobError(f'job "{job}": two of its schedules are named {", ".join(twice)}')
+        raise JobError(f'job "{job}": two of its schedules have the same name: {", ".join(twice)}')
     return named
 
 
@@ -129,5 +129,5 @@ def _declare(when: Mapping[str, Any], policies: Mapping[str, Any]) -> DeclaredSc
         if name is not None:
             check_text("name", name, most=200)
     except (ValueError, TimingError) as error:
-        raise JobError(f"a schedule is declared wrongly: {error}") from None
+        raise JobError(f"invalid schedule: {error}") from None
     return DeclaredSchedule(name, columns)

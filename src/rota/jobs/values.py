@@ -28,7 +28,7 @@ def check_text(name: str, value: Any, most: int, least: int = 1) -> str:
     if not least <= len(value) <= most:
         raise ValueError(f"{name} must have {least} to {most} characters, not {len(value)}")
     if "\0" in value:
-        raise ValueError(f"{name} holds a NUL character, which Postgres cannot store")
+        raise ValueError(f"{name} contains a NUL character, which Postgres cannot store")
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -105,11 +105,13 @@ def _number(name: str, value: Any, least: float) -> float:
         value = value.total_seconds()
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < least:
-        raise ValueError(f"backoff {name} must be a number from {least} up, not {value!r}")
+        raise ValueError(f"backoff {name} must be a number of at least {least}, not {value!r}")
     return float(value)
 
 
 def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any] | list[str]) -> None:
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise ValueError(f"backoff has no {', '.join(unknown)}; it has {', '.join(known)}")
+        raise ValueError(
+            f"unknown backoff option {', '.join(unknown)}; choose from {', '.join(known)}"
+        )

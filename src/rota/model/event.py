@@ -88,16 +88,16 @@ class Delivery:
 
 def _word(given: Mapping[str, Any], run: int | None) -> str:
     if run is None:
-        return "its filter did not fit" if given.get("skipped") == "filter" else "skipped"
+        return "its filter did not match" if given.get("skipped") == "filter" else "skipped"
     if given.get("debounced"):
         return _replayed(f"debounced into run {run}", given)
     if until := given.get("throttled_until"):
-        return _replayed(f"throttled until {_time(until)}: run {run} has the period", given)
+        return _replayed(f"throttled until {_time(until)}: run {run} has this period", given)
     if given.get("is_duplicate"):
-        return "was there already: the key was held"
+        return "already existed: the key was taken"
     if by := given.get("replayed_by"):
         return f"replayed by {by}"
-    return "waits: the job was disabled" if given.get("is_disabled") else "started"
+    return "waiting: the job was disabled" if given.get("is_disabled") else "started"
 
 
 def _time(text: Any) -> str:
@@ -120,7 +120,7 @@ def delivery_words(rule: Any) -> str:
         return ""
     each = f", for each {rule['key']}" if rule.get("key") else ""
     if (period := rule.get("throttle_seconds")) is not None:
-        return f"throttled: the first in {_span(period)}{each}"
+        return f"throttled: only the first in {_span(period)}{each}"
     most = rule.get("longest_seconds")
     latest = "" if most is None else f", at the latest {_span(most)} after the first"
     return f"debounced: the last after {_span(rule.get('debounce_seconds'))} of quiet{latest}{each}"

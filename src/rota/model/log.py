@@ -52,7 +52,7 @@ class LogKey(NamedTuple):
             micros, run_id, attempt, seq = map(int, text.split("."))
             at = _EPOCH + timedelta(microseconds=micros)
         except (ValueError, OverflowError):
-            raise SearchError(f"{text!r} is no cursor of a search") from None
+            raise SearchError(f"{text!r} is not a cursor of a search") from None
         return cls(at, run_id, attempt, seq)
 
 
@@ -73,7 +73,7 @@ def levels_from(least: str | None, levels: Sequence[str] | None) -> list[str] | 
     """The levels that a search is about; None: all."""
     for one in [*([least] if least else []), *(levels or ())]:
         if one not in LEVELS:
-            raise SearchError(f"{one!r} is no level; there are {', '.join(LEVELS)}")
+            raise SearchError(f"unknown level {one!r}; choose from {', '.join(LEVELS)}")
     chosen = [
         one
         for one in LEVELS

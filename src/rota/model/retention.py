@@ -33,7 +33,9 @@ class Retention:
             most = MOST_DAYS if one.name.endswith("days") else MOST_COUNT
             is_number = isinstance(value, int) and not isinstance(value, bool)
             if value is not None and not (is_number and 1 <= value <= most):
-                raise ValueError(f"{one.name} must be a whole number from 1 to {most}: {value!r}")
+                raise ValueError(
+                    f"{one.name} must be a whole number from 1 to {most}, not {value!r}"
+                )
 
     @classmethod
     def parse(cls, given: Retention | Mapping[str, Any]) -> Retention:
@@ -45,7 +47,7 @@ class Retention:
         known = [one.name for one in fields(cls)]
         for name in given:
             if name not in known:
-                raise ValueError(f"retention has no {name}; it has {', '.join(known)}")
+                raise ValueError(f"unknown retention option {name}; choose from {', '.join(known)}")
         return cls(**given)
 
     @classmethod

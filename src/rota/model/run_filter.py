@@ -76,7 +76,7 @@ class RunFilter:
         values: dict[str, Any] = {key: it for key, it in given.items() if it is not None}
         for name in values:
             if name not in cls.__dataclass_fields__:
-                raise FilterError(f"runs have no filter {name}", hint=f"there are {cls._names()}")
+                raise FilterError(f"unknown filter {name}", hint=f"choose from {cls._names()}")
         if "states" in values:
             values["states"] = _check_states(values["states"])
         if "payload_fields" in values:
@@ -168,14 +168,14 @@ def _check_states(given: Sequence[str]) -> tuple[str, ...]:
     states = (given,) if isinstance(given, str) else tuple(given)
     for state in states:
         if state not in STATES:
-            raise FilterError(f"{state!r} is no state", hint=f"there are {', '.join(STATES)}")
+            raise FilterError(f"unknown state {state!r}", hint=f"choose from {', '.join(STATES)}")
     return states
 
 
 def _check_fields(given: Any) -> dict[str, Any] | None:
     if not isinstance(given, Mapping) or any(not isinstance(it, str) or not it for it in given):
         raise FilterError(
-            "payload_fields names fields with their values", hint='as {"customer.id": 7}'
+            "payload_fields must map fields to values", hint='for example {"customer.id": 7}'
         )
     return dict(given) or None
 

@@ -15,12 +15,12 @@ _CONTROLS = frozenset(map(chr, [*range(32), 127]))
 def tenant_fault(name: str) -> str | None:
     """What is wrong with the name of a tenant, in words; the database's `rota.tenant_fault`."""
     if not 1 <= len(name) <= LONGEST_NAME:
-        return f"has 1 to {LONGEST_NAME} characters"
+        return f"must have 1 to {LONGEST_NAME} characters"
     if not _CONTROLS.isdisjoint(name):
-        return "holds no control characters"
+        return "must not contain control characters"
     if "/" in name:
-        return "holds no slash"
-    return "neither begins nor ends with a space" if name != name.strip(" ") else None
+        return "must not contain a slash"
+    return "must not start or end with a space" if name != name.strip(" ") else None
 
 
 def split_name(name: str) -> tuple[str | None, str]:

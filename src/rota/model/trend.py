@@ -92,7 +92,7 @@ def steps_of(span: timedelta, now: datetime) -> Steps:
     seconds = STEPS.get(round(span.total_seconds()))
     if seconds is None:
         raise PayloadError(
-            f"a trend over {span.total_seconds():g} s", hint="ask for 1 h, 6 h, 24 h or 7 d"
+            f"a trend cannot cover {span.total_seconds():g} s", hint="choose 1 h, 6 h, 24 h or 7 d"
         )
     begun = int(now.timestamp()) // seconds * seconds
     until = datetime.fromtimestamp(begun + seconds, UTC)

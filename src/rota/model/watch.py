@@ -47,15 +47,15 @@ def read_operations(text: str) -> tuple[list[str], list[str] | None]:
     while place < len(text):
         part = _PART.match(text, place)
         if part is None or part[1] not in OPERATIONS or part[1] in found:
-            raise ValueError(f"{text!r} is not made of insert, update, update[columns] and delete")
+            raise ValueError(f"{text!r} must consist of insert, update, update[columns] and delete")
         if part[2] is not None:
             if part[1] != "update":
-                raise ValueError(f"{part[1]} has no columns to compare; only update has")
+                raise ValueError(f"{part[1]} takes no columns; only update does")
             columns = [one.strip() for one in part[2].split(",") if one.strip()]
         found.append(part[1])
         place = part.end()
     if not found:
-        raise ValueError("say which: insert, update, update[columns], delete")
+        raise ValueError("name at least one of insert, update, update[columns], delete")
     return found, columns
 
 

@@ -56,11 +56,11 @@ def stepped(range_: Window, step: int | None) -> tuple[Window, int]:
     if step is None:
         step = next((one for one in _STEPS if length / one <= _USUAL_STEPS), _STEPS[-1])
     if step < 60 or step % 60:
-        raise PayloadError(f"a step of {step} s: it must be whole minutes, as they are counted")
+        raise PayloadError(f"a step must be whole minutes, not {step} s")
     if length / step > MOST_STEPS:
         raise PayloadError(
             f"{int(length / step)} steps of {step} s are more than {MOST_STEPS}",
-            hint="ask for longer steps, or for a shorter time",
+            hint="choose longer steps or a shorter range",
         )
     unit: Unit = "day" if step % 86_400 == 0 else "hour" if step % 3600 == 0 else "minute"
     return _window(range_.since, range_.until, unit), step
@@ -75,9 +75,9 @@ def bounds(
     if start.utcoffset() is None or end.utcoffset() is None:
         raise PayloadError("since and until need a time zone")
     if start >= end:
-        raise PayloadError("since must lie before until, and not in the future")
+        raise PayloadError("since must be before until, and not in the future")
     if end - start > LONGEST:
-        raise PayloadError(f"roll-ups are kept for {LONGEST.days} days; ask for less")
+        raise PayloadError(f"statistics are kept for {LONGEST.days} days; choose a shorter range")
     return start.astimezone(UTC), end.astimezone(UTC)
 
 

@@ -162,4 +162,4 @@ class Background:
                 async with asyncio.timeout(_LAST_SECONDS):
                     await writer.run_once()
             except Exception as error:
-                self._log.warning("the last words could not be stored", error=error)
+                self._log.warning("the last logs or counters could not be stored", error=error)

@@ -219,14 +219,16 @@ class Identity:
                 await self._write("workers/set_state", state="stopping")
                 handed_back = await self.feeder.hand_back()
         except Exception as error:
-            self._log.warning("could not hand back at the shutdown", error=error)
+            self._log.warning("could not return unstarted runs at shutdown", error=error)
             handed_back = 0
         running = len(self.runner.running)
         self._log.info("worker stopping", handed_back=handed_back, running=running)
         drained = asyncio.create_task(self.slots.drained())
         done, _ = await asyncio.wait([drained], timeout=self._config.shutdown_seconds)
         if not done:
-            self._log.warning("cutting off what still runs", runs=list(self.runner.running))
+            self._log.warning(
+                "stopping runs that have not finished", runs=list(self.runner.running)
+            )
             self.runner.stop_all(Stop("shutdown"))
             await asyncio.wait([drained], timeout=_CUT_OFF_SECONDS)
         drained.cancel()
@@ -273,7 +275,7 @@ class Identity:
                 with suppress(errors.LockNotAvailable):
                     answer = await self.feed.run(statement, **words)
         except Exception as error:
-            self._log.warning("could not sign off", error=error)
+            self._log.warning("could not mark the worker as gone", error=error)
         self.lease.stop()
         await self.slots.stop()
         await self.runner.close()

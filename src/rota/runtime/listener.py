@@ -67,7 +67,7 @@ class Listener:
                 return
             self._has_said_polling = True
             self._log.warning(
-                "polling for work: the pooler lends sessions for a transaction only",
+                "polling for work: the pooler is in transaction mode, which has no LISTEN",
                 hint="set database.direct_url to the address of the server itself",
             )
             return
@@ -110,7 +110,7 @@ class Listener:
                 pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
                 tries += 1
                 if self._turns.failed(error):
-                    self._log.warning("listening broke off, polling meanwhile", error=error)
+                    self._log.warning("the LISTEN connection broke, polling meanwhile", error=error)
                 await asyncio.sleep(pause)
             finally:
                 self._set(False)
@@ -152,4 +152,4 @@ class Listener:
         async for call in conn.notifies(timeout=_PROBE_WAIT, stop_after=1):
             self._hear(call.payload, call.channel)
             return
-        raise psycopg.OperationalError("the connection does not hear its own call")
+        raise psycopg.OperationalError("the connection does not receive its own notification")

@@ -100,7 +100,7 @@ class Loop(ABC):
 
     def _say(self, error: Exception) -> None:
         if self._count(error):
-            self._log.warning(f"{self.name} failed, trying again", error=error)
+            self._log.warning(f"{self.name} failed, retrying", error=error)
 
     def _count(self, error: Exception | None) -> bool:
         """For whoever counts the turns, and judges them. Answers whether to speak of an error."""

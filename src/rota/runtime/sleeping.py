@@ -76,7 +76,7 @@ class Sleeper:
                 await self._worker.get_up()
         except Exception as error:
             # Awake is what it is then; the loops speak of a database that is away.
-            self._log.warning("could not fall asleep", error=error)
+            self._log.warning("could not go to sleep", error=error)
         finally:
             self._awake_since = time.monotonic()
             self._task = None

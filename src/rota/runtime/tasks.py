@@ -25,7 +25,7 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
     deadline = time.monotonic() + _LONGEST
     while not task.done():
         if time.monotonic() > deadline:
-            get_logger("worker").error("a task does not end: left behind", task=task.get_name())
+            get_logger("worker").error("a task did not end and was abandoned", task=task.get_name())
             abandon(task)
             return
         task.cancel()

@@ -115,7 +115,7 @@ class Worker:
     async def start(self) -> None:
         if self._state != "new":
             raise RotaError(
-                f"this worker is {self._state}: it can be started once",
+                f"a worker can be started only once, and this one is {self._state}",
                 hint="call app.worker() again for another one",
             )
         self._state = "running"
@@ -331,7 +331,7 @@ class Worker:
                 break
             except Exception as error:
                 if not self._database.outage.note(error):
-                    self._log.warning("could not register again, trying on", error=error)
+                    self._log.warning("could not register again, retrying", error=error)
                 await asyncio.sleep(1)
 
     # Calls and clocks.
@@ -423,7 +423,7 @@ class Worker:
             and identity.is_weak
             and identity.holds_nothing
         ):
-            text = "the worker's row is still held: going on under another number"
+            text = "the worker's row is still locked: registering under a new id"
             self._log.warning(text, worker=identity.worker)
             self._lost(identity)
 

@@ -88,7 +88,7 @@ def _wanted(filters: EventFilters) -> dict[str, Any]:
         found["pattern"] = found.pop("name")
     if found.get("outcome") not in (None, *get_args(Outcome)):
         there = ", ".join(get_args(Outcome))
-        raise FilterError(f"{found['outcome']!r} is no outcome", hint=f"there are {there}")
+        raise FilterError(f"unknown outcome {found['outcome']!r}", hint=f"choose from {there}")
     if "text" in found:
         found["text"] = like(found["text"])
     return found
@@ -130,7 +130,7 @@ def list_watches() -> Plan[list[WatchInfo]]:
 def find_watch(watch: int) -> Plan[WatchInfo]:
     rows = yield Ask("events/watches", {"id": watch})
     if not rows:
-        hint = "`rota events watches` lists what is watched"
+        hint = "see `rota events watches`"
         raise WatchNotFound(f"there is no watch {watch}", hint=hint)
     return WatchInfo(**rows[0])
 

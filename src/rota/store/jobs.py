@@ -48,7 +48,7 @@ def find_job(name: str) -> Plan[JobInfo]:
     if not found:
         known = yield Ask("jobs/names", {})
         near = get_close_matches(name, [row["name"] for row in known], 1)
-        hint = f"did you mean {near[0]}?" if near else "`rota jobs list` shows those that are known"
+        hint = f"did you mean {near[0]}?" if near else "see `rota jobs list`"
         raise UnknownJob(f'no job is named "{name}"', hint=hint)
     return found[0]
 

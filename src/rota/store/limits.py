@@ -38,7 +38,7 @@ def find_limit(name: str, tenant: str = "") -> Plan[LimitInfo]:
     if not found:
         known = [limit.name for limit in (yield from list_limits(tenant=tenant))]
         near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else "`rota limits list` shows those there are"
+        hint = f"did you mean {near[0]}?" if near else "see `rota limits list`"
         of = f' of tenant "{tenant}"' if tenant else ""
         raise LimitNotFound(f'there is no limit "{name}"{of}', hint=hint)
     return found[0]

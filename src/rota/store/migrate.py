@@ -118,8 +118,8 @@ def check(found: Installed | None, schema: str) -> None:
         )
     if found.oldest_code > latest():
         raise SchemaError(
-            f"schema {schema!r} is at migration {found.version} and serves releases from migration "
-            f"{found.oldest_code} on; this release knows {latest()}",
+            f"schema {schema!r} is at migration {found.version} and supports releases from "
+            f"migration {found.oldest_code} on; this release is at migration {latest()}",
             hint="upgrade Rota in this environment",
         )
 
@@ -127,8 +127,8 @@ def check(found: Installed | None, schema: str) -> None:
 def _refuse_other(found: Installed, schema: str) -> None:
     if found.is_other:
         raise SchemaError(
-            f"schema {schema!r} was made by a version from before 0.1.0, which no release upgrades",
-            hint=f'drop it with all it holds (DROP SCHEMA "{schema}" CASCADE), or set `schema` to'
+            f"schema {schema!r} was created by a version before 0.1.0, which cannot be upgraded",
+            hint=f'drop it with all its data (DROP SCHEMA "{schema}" CASCADE), or set `schema` to'
             " another name, then run `rota migrate`",
         )
 
@@ -154,8 +154,7 @@ def migrate(url: str, schema: str, *, upto: int | None = None) -> list[Migration
 def _check_encoding(conn: psycopg.Connection[tuple[object, ...]]) -> None:
     if conn.info.parameter_status("server_encoding") == "SQL_ASCII":
         raise SchemaError(
-            "the database's encoding is SQL_ASCII, in which the server does not know what a"
-            " character is: Rota needs one that does",
+            "the database's encoding is SQL_ASCII, which Rota does not support",
             hint="CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8'",
         )
 

@@ -29,7 +29,7 @@ def read_page(
 ) -> Plan[Page[T]]:
     """One row more than wanted is read, to know whether there is another page."""
     if limit < 1:
-        raise FilterError(f"limit {limit} is less than 1")
+        raise FilterError(f"limit must be at least 1, not {limit}")
     after = None if cursor is None else json.dumps(list(cursor))
     yield Ask("session/plan_by_values", {"is_local": True})
     asked = dict(params) | {"order": order, "after": after, "limit": limit + 1}
@@ -52,7 +52,7 @@ def read_all(
 def check_order(order: str, orders: Any) -> str:
     if order not in get_args(orders):
         there = ", ".join(get_args(orders))
-        raise FilterError(f"{order!r} is no order", hint=f"there are {there}")
+        raise FilterError(f"unknown order {order!r}", hint=f"choose from {there}")
     return order
 
 
@@ -61,7 +61,7 @@ def check_filters(given: Mapping[str, Any], filters: Any, what: str) -> None:
     for name in given:
         if name not in filters.__annotations__:
             there = ", ".join(filters.__annotations__)
-            raise FilterError(f"{what} have no filter {name}", hint=f"there are {there}")
+            raise FilterError(f"{what}: unknown filter {name}", hint=f"choose from {there}")
 
 
 def wanted_metadata(given: Mapping[str, Any] | None) -> str | None:

@@ -36,7 +36,9 @@ def find_queue(name: str) -> Plan[QueueDetails]:
         known = [queue.name for queue in (yield from list_queues())]
         near = get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]}?" if near else None
-        raise QueueNotFound(f'no job, run or operator has named a queue "{name}"', hint=hint)
+        raise QueueNotFound(
+            f'there is no queue "{name}": no job, run or setting names it', hint=hint
+        )
     jobs = yield Ask("queues/jobs", {"name": name})
     return QueueDetails(found[0], [JobDepth(**row) for row in jobs])
 

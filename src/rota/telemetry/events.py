@@ -18,36 +18,36 @@ EVENTS: dict[str, tuple[str, str]] = {
     "run.succeeded": ("runs", "Runs of a job succeeded: `job`, `queue`, `count`."),
     "run.failed": ("runs", "Runs of a job failed for good: `job`, `queue`, `count`."),
     "run.cancelled": ("runs", "Runs of a job were cancelled: `job`, `queue`, `count`."),
-    "attempt.failed": ("runs", "Attempts failed, the last ones too: `job`, `queue`, `count`."),
-    "attempt.timed_out": ("runs", "Attempts took too long: `job`, `queue`, `count`."),
-    "attempt.lost": ("runs", "Attempts ended with their worker: `job`, `queue`, `count`."),
-    "attempt.snoozed": ("runs", "Attempts put their run off: `job`, `queue`, `count`."),
+    "attempt.failed": ("runs", "Attempts failed, including final ones: `job`, `queue`, `count`."),
+    "attempt.timed_out": ("runs", "Attempts timed out: `job`, `queue`, `count`."),
+    "attempt.lost": ("runs", "Attempts were lost with their worker: `job`, `queue`, `count`."),
+    "attempt.snoozed": ("runs", "Attempts were snoozed: `job`, `queue`, `count`."),
     "attempt.cancelled": ("runs", "Attempts were cancelled: `job`, `queue`, `count`."),
     "occurrence.decided": (
         "schedules",
-        "Nominal times got their decision: `decision`, `reason` (or null), `count`.",
+        "Scheduling decisions were made: `decision`, `reason` (or null), `count`.",
     ),
     "queue.changed": (
         "queues",
-        "Another count: `queue`, `queued`, `held`, `running`, `scheduled`, `blocked`, "
-        "`oldest_seconds`.",
+        "The counts of a queue changed: `queue`, `queued`, `held`, `running`, `scheduled`, "
+        "`blocked`, `oldest_seconds`.",
     ),
-    "worker.live": ("workers", "A worker started, or goes on: `worker`, `name`."),
-    "worker.stuck": ("workers", "Its event loop stands still: `worker`, `name`."),
-    "worker.failing": ("workers", "It is live, but does not get its work done: `worker`, `name`."),
-    "worker.stopping": ("workers", "It ends what it runs: `worker`, `name`."),
-    "worker.gone": ("workers", "It left in order: `worker`, `name`."),
+    "worker.live": ("workers", "A worker started, or resumed: `worker`, `name`."),
+    "worker.stuck": ("workers", "Its event loop is blocked: `worker`, `name`."),
+    "worker.failing": ("workers", "It is live, but failing: `worker`, `name`."),
+    "worker.stopping": ("workers", "It is shutting down: `worker`, `name`."),
+    "worker.gone": ("workers", "It shut down cleanly: `worker`, `name`."),
     "worker.lost": ("workers", "It lost its lease: `worker`, `name`."),
-    "log.stored": ("logs", "Lines were stored: `count`."),
-    "log.dropped": ("logs", "Lines were dropped by full buffers: `count`."),
+    "log.stored": ("logs", "Log lines were stored: `count`."),
+    "log.dropped": ("logs", "Log lines were dropped because a buffer was full: `count`."),
     "stats.changed": (
         "stats",
-        "Sums over all queues, and attempts since the poll before: `queued`, `held`, `running`, "
+        "Totals of all queues, and attempts since the previous event: `queued`, `held`, `running`, "
         "`scheduled`, `blocked`, `attempts`.",
     ),
     "audit.recorded": (
         "audit",
-        "Somebody did something: `id`, `at`, `actor`, `action` (such as `run.cancelled`), "
+        "An operator action: `id`, `at`, `actor`, `action` (such as `run.cancelled`), "
         "`object_type`, `object_id`, `tenant`, `reason`.",
     ),
 }

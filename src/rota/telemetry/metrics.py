@@ -21,127 +21,134 @@ class Metric:
 
 QUEUE_RUNS = Metric(
     "rota_queue_runs", "gauge", ("queue", "state"),
-    "Open runs by queue and state; held ones are not among the queued.",
+    "Unfinished runs by queue and state; `queued` does not include held runs.",
 )  # fmt: skip
 QUEUE_OLDEST = Metric(
     "rota_queue_oldest_seconds", "gauge", ("queue",),
-    "How long the oldest queued run that a worker may take has waited.",
+    "Age of the oldest queued run that a worker may take.",
 )  # fmt: skip
 QUEUE_COUNT_AGE = Metric(
-    "rota_queue_count_age_seconds", "gauge", (), "How long ago open runs were counted."
+    "rota_queue_count_age_seconds", "gauge", (), "Age of the count of unfinished runs."
 )
-QUEUES_PAUSED = Metric("rota_queues_paused", "gauge", (), "Queues that are paused.")
+QUEUES_PAUSED = Metric("rota_queues_paused", "gauge", (), "Paused queues.")
 QUEUE_CAP = Metric(
-    "rota_queue_cap", "gauge", ("queue",), "How many runs may wait in a queue that has a cap."
+    "rota_queue_cap", "gauge", ("queue",), "Cap of a queue: the maximum number of waiting runs."
 )
 QUEUE_CAP_WAITING = Metric(
     "rota_queue_cap_waiting", "gauge", ("queue",),
-    "How many wait in it, as the cap counts: ready, held and for later, hardly beyond the cap.",
+    "Waiting runs (ready, held and scheduled), counted up to about the cap.",
 )  # fmt: skip
-QUEUES_FULL = Metric("rota_queues_full", "gauge", (), "Queues with as many waiting as may.")
+QUEUES_FULL = Metric("rota_queues_full", "gauge", (), "Queues that have reached their cap.")
 QUEUE_REFUSALS = Metric(
-    "rota_queue_refusals", "counter", (), "Enqueues refused because their queue was full."
+    "rota_queue_refusals", "counter", (), "Enqueues refused because the queue was full."
 )
 RUNS_DROPPED = Metric(
     "rota_runs_dropped", "counter", ("queue",),
-    "Runs that were dropped because their queue was full.", "runs_dropped",
+    "Runs dropped because the queue was full.", "runs_dropped",
 )  # fmt: skip
 TENANT_RUNS = Metric(
     "rota_tenant_runs", "gauge", ("tenant", "state"),
-    "Open runs by tenant and state; held ones are not among the queued.",
+    "Unfinished runs by tenant and state; `queued` does not include held runs.",
 )  # fmt: skip
 TENANT_ATTEMPTS = Metric(
     "rota_tenant_attempts_today", "gauge", ("tenant", "outcome"),
-    "Attempts that ended since 00:00 UTC, by tenant.",
+    "Attempts finished since 00:00 UTC, by tenant.",
 )  # fmt: skip
-TENANTS_PAUSED = Metric("rota_tenants_paused", "gauge", (), "Tenants that are paused.")
+TENANTS_PAUSED = Metric("rota_tenants_paused", "gauge", (), "Paused tenants.")
 ATTEMPTS = Metric(
-    "rota_attempts", "counter", ("job", "queue", "outcome"), "Attempts that ended."
+    "rota_attempts", "counter", ("job", "queue", "outcome"), "Finished attempts."
 )  # fmt: skip
 DURATIONS = Metric(
     "rota_attempt_duration_seconds", "histogram", ("job", "queue", "outcome"),
-    "How long attempts took.",
+    "Duration of attempts.",
 )  # fmt: skip
 RUNS_ENDED = Metric(
-    "rota_runs_ended", "counter", ("job", "queue", "state"), "Runs that ended.", "runs_ended"
+    "rota_runs_ended", "counter", ("job", "queue", "state"), "Finished runs.", "runs_ended"
 )
 PICKUPS = Metric(
     "rota_pickup_seconds", "histogram", ("queue",),
-    "From when a run could be claimed until it was: the first run of each claim.", "pickups",
+    "Pick-up latency, from claimable to claimed: the first run of each claim.", "pickups",
 )  # fmt: skip
 WORKERS = Metric(
     "rota_workers", "gauge", ("state",),
-    "Workers by state; lost ones of the last hour.",
+    "Workers by state; `lost` counts the last hour.",
 )  # fmt: skip
 SLOTS = Metric("rota_worker_slots", "gauge", (), "Slots of all live workers.")
 HEARTBEAT_AGE = Metric(
     "rota_worker_heartbeat_age_seconds", "gauge", (),
-    "The longest time that a live or stopping worker has been silent.",
+    "Longest time since the last heartbeat of a live or stopping worker.",
 )  # fmt: skip
-WORKERS_MEMORY = Metric(
-    "rota_workers_memory_bytes", "gauge", (), "Resident memory of all workers together."
-)
+WORKERS_MEMORY = Metric("rota_workers_memory_bytes", "gauge", (), "Resident memory of all workers.")
 WORKER_MEMORY = Metric(
-    "rota_worker_memory_max_bytes", "gauge", (), "That of the worker that has most."
+    "rota_worker_memory_max_bytes", "gauge", (), "Resident memory of the worker that uses most."
 )
-WORKERS_CPU = Metric("rota_workers_cpu_cores", "gauge", (), "Cores that all workers together use.")
+WORKERS_CPU = Metric("rota_workers_cpu_cores", "gauge", (), "CPU cores used by all workers.")
 WORKERS_LOST = Metric(
     "rota_workers_lost", "counter", (), "Workers that lost their lease.", "workers_lost"
 )
 LATE_ENDS = Metric(
     "rota_late_ends", "counter", (),
-    "Ends of attempts that came too late: their runs belonged to others.", "late_ends",
+    "Results of attempts that came too late: the run belonged to another worker.", "late_ends",
 )  # fmt: skip
-DUPLICATES = Metric(
-    "rota_duplicates", "counter", (), "Enqueues refused because their key was held."
-)
+DUPLICATES = Metric("rota_duplicates", "counter", (), "Enqueues refused because the key was taken.")
 EVENTS = Metric(
-    "rota_events", "counter", (), "Events emitted; those of transactions that rolled back too."
+    "rota_events",
+    "counter",
+    (),
+    "Events emitted, including those of transactions that rolled back.",
 )
-EVENT_RUNS = Metric("rota_event_runs", "counter", (), "Runs that events started, replays too.")
-HOOK_REFUSALS = Metric("rota_hook_refusals", "counter", (), "Requests that webhooks refused.")
+EVENT_RUNS = Metric("rota_event_runs", "counter", (), "Runs started by events, including replays.")
+HOOK_REFUSALS = Metric("rota_hook_refusals", "counter", (), "Rejected webhook requests.")
 LIMIT_IN_USE = Metric(
-    "rota_limit_in_use", "gauge", ("limit",), "Runs that have a place in a limit; the fullest 100."
+    "rota_limit_in_use", "gauge", ("limit",), "Slots of a limit in use; the 100 fullest limits."
 )
 LIMIT_WAITING = Metric(
     "rota_limit_waiting", "gauge", ("limit",),
-    "Runs that wait for a limit, counted up to ten thousand; of the same ones.",
+    "Runs waiting for a limit, counted up to 10,000; the same limits.",
 )  # fmt: skip
 RUNS_ADMITTED = Metric(
-    "rota_runs_admitted", "counter", (), "Runs that limits have let through.", "runs_admitted"
+    "rota_runs_admitted", "counter", (), "Runs admitted by limits.", "runs_admitted"
 )
 LIMITS_MENDED = Metric(
     "rota_limits_mended", "counter", (),
-    "Counters of limits that differed from the runs, and were mended.", "limits_mended",
+    "Counters of limits that differed from the actual number and were corrected.", "limits_mended",
 )  # fmt: skip
 LOOP_ERRORS = Metric(
     "rota_loop_errors", "counter", ("loop",),
-    "Turns of a worker's loops that failed; ticks are those of `scheduler`.", "loop_errors",
+    "Failed passes of a worker's loops; ticks are those of `scheduler`.", "loop_errors",
 )  # fmt: skip
-TICKS = Metric("rota_ticks", "counter", (), "Passes of the scheduler that went well.", "ticks")
-TICK_AGE = Metric("rota_tick_age_seconds", "gauge", (), "How long ago the last one was.", "ticks")
-SCHEDULES = Metric("rota_schedules", "gauge", ("state",), "Schedules: active, paused, parked.")
+TICKS = Metric("rota_ticks", "counter", (), "Successful passes of the scheduler.", "ticks")
+TICK_AGE = Metric(
+    "rota_tick_age_seconds", "gauge", (), "Time since the last successful pass.", "ticks"
+)
+SCHEDULES = Metric(
+    "rota_schedules", "gauge", ("state",), "Schedules by state: active, paused, parked."
+)
 OVERDUE = Metric(
     "rota_schedule_overdue_seconds", "gauge", (),
-    "How long the schedule that is due longest has waited for a tick.",
+    "How long the most overdue schedule has been due.",
 )  # fmt: skip
 OCCURRENCES = Metric(
     "rota_occurrences", "counter", ("decision", "reason"),
-    "Nominal times by what was decided about them.", "occurrences",
+    "Scheduled times by decision and reason.", "occurrences",
 )  # fmt: skip
 SCHEDULE_CLAIMS = Metric(
     "rota_schedule_claim_seconds", "histogram", (),
-    "From a nominal time until its run was enqueued; without what was caught up.",
+    "From a scheduled time until its run was enqueued; without catch-up runs.",
     "schedule_claims",
 )  # fmt: skip
 SCHEDULE_STARTS = Metric(
     "rota_schedule_lateness_seconds", "histogram", (),
-    "From the time that a scheduled run was meant for until a worker took it.",
+    "From the time a scheduled run was due until a worker claimed it.",
     "schedule_starts",
 )  # fmt: skip
 LINES_STORED = Metric("rota_log_lines", "counter", (), "Log lines stored.", "lines_stored")
 LINES_DROPPED = Metric(
-    "rota_log_lines_dropped", "counter", (), "Log lines dropped by full buffers.", "lines_dropped"
+    "rota_log_lines_dropped",
+    "counter",
+    (),
+    "Log lines dropped because a buffer was full.",
+    "lines_dropped",
 )
 
 METRICS = (

@@ -64,8 +64,8 @@ class UnitAttempt:
     def _given(self) -> Any:
         if self._connection is None:
             raise RuntimeError(
-                "the handler asks for a transaction: give context(connection=…) the connection,"
-                " or the session, that it shall get"
+                "the handler uses a transaction: pass the connection or session that it should"
+                " get to context(connection=…)"
             )
         return self._connection
 

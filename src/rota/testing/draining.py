@@ -23,7 +23,7 @@ async def drain(app: App, timeout: float = 30.0) -> None:
 
     async def nothing_left() -> None:
         left = await app.database.run(_left(app.registry.names()))
-        assert not left, f"still to run: {left}"
+        assert not left, f"not finished: {left}"
 
     async with app.worker():
         await eventually(nothing_left, timeout)

@@ -25,7 +25,7 @@ class _Wait:
     def next_pause(self, cause: AssertionError | None) -> float:
         if time.monotonic() >= self._deadline:
             raise AssertionError(
-                f"not so after {self._timeout:g} s: {cause or 'the check was False'}"
+                f"not true after {self._timeout:g} s: {cause or 'the check was False'}"
             ) from cause
         pause, self._pause = self._pause, min(self._pause * 1.5, _LONGEST)
         return pause

@@ -40,7 +40,7 @@ def from_json(data: object) -> Calendar:
         raise TimingError("a calendar needs a name")
     zone_name = given.get("timezone", "UTC")
     if not isinstance(zone_name, str):
-        raise TimingError(f"{where}: timezone must be a text, not {zone_name!r}")
+        raise TimingError(f"{where}: timezone must be a string, not {zone_name!r}")
     return Calendar(
         name,
         zone_name,
@@ -88,7 +88,9 @@ def _object(what: str, data: object, keys: tuple[str, ...]) -> Mapping[str, Any]
         raise TimingError(f"{what} must be an object with {', '.join(keys)}, not {data!r}")
     unknown = sorted(set(map(str, data)) - set(keys))
     if unknown:
-        raise TimingError(f"{what} has no {', '.join(unknown)}; it has {', '.join(keys)}")
+        raise TimingError(
+            f"{what}: unknown key {', '.join(unknown)}; choose from {', '.join(keys)}"
+        )
     return data
 
 

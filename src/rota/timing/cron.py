@@ -101,11 +101,11 @@ def expand(expression: str) -> str:
         return MACROS[name]
     if name == "@reboot":
         raise TimingError(
-            "cron '@reboot' is no time: a fleet has no one moment of starting",
-            hint="use init (once, at each release, or at each start of the fleet)",
+            "cron '@reboot' is not supported: workers do not all start at one moment",
+            hint="use init (once, at each release, or at each start of the workers)",
         )
     raise TimingError(
-        f"cron {text!r}: there is no such macro",
+        f"cron {text!r}: unknown macro",
         hint=f"use {', '.join(MACROS)}, or @every 90s",
     )
 
@@ -113,7 +113,7 @@ def expand(expression: str) -> str:
 def parse(expression: object, with_seconds: bool = False) -> CronSim:
     """The expression ready to step; errors quote it and say which part is wrong."""
     if not isinstance(expression, str) or len(expression) > MAX_LENGTH:
-        raise TimingError(f"cron must be a text of at most {MAX_LENGTH} characters")
+        raise TimingError(f"cron must be a string of at most {MAX_LENGTH} characters")
     fields = expand(expression)
     _check_count(fields, with_seconds)
     return _read(fields)
@@ -128,7 +128,7 @@ def _read(fields: str) -> CronSim:
     except CronSimError as error:
         raise _explained(fields, str(error)) from None
     except StopIteration:
-        raise TimingError(f"cron {fields!r} never comes: no date matches all of it") from None
+        raise TimingError(f"cron {fields!r} never matches: there is no such date") from None
     return sim
 
 
@@ -138,7 +138,7 @@ def _check_count(fields: str, with_seconds: bool) -> None:
         return
     if count == 6:
         raise TimingError(
-            f"cron {fields!r} has six fields, and seconds were not asked for",
+            f"cron {fields!r} has six fields, but seconds are not enabled",
             hint="drop the first field (the seconds), or set with_seconds",
         )
     wanted = "five fields, or six with the seconds first" if with_seconds else "five fields"
@@ -157,7 +157,7 @@ def _explained(fields: str, message: str) -> TimingError:
     parts = fields.split()
     given = parts[list(_FIELDS).index(name) - (6 - len(parts))]
     if name == "day-of-month" and re.fullmatch("3[01](,3[01])*", given):
-        return TimingError(f"cron {fields!r} never comes: no month it names has a day {given}")
+        return TimingError(f"cron {fields!r} never matches: none of its months has a day {given}")
     article = "an" if name == "hour" else "a"
     text = f"cron {fields!r}: {given!r} is not {article} {name}; it takes {_FIELDS[name]}"
     return TimingError(text, hint=_hint(given))
@@ -165,7 +165,7 @@ def _explained(fields: str, message: str) -> TimingError:
 
 def _hint(given: str) -> str | None:
     if re.fullmatch(r"\w+-\w+", given):
-        return "a range goes up: write FRI-SUN as 5-7, and 22-2 as 22-23,0-2"
+        return "a range must ascend: write FRI-SUN as 5-7, and 22-2 as 22-23,0-2"
     if re.fullmatch(r"[A-Za-z]{3}L", given):
-        return "the last weekday of a month goes by number: 5L is the last Friday"
+        return "write the last weekday of a month as a number: 5L is the last Friday"
     return "combine with - for ranges, / for steps and , for lists"

@@ -62,7 +62,7 @@ def step_of(seconds: object) -> timedelta:
     if step < SHORTEST:
         raise TimingError(
             f"interval must be 1 second or more, not {step.total_seconds():g}",
-            hint="for work that never rests, let the job loop or enqueue its successor",
+            hint="for continuous work, loop inside the job or let it enqueue its next run",
         )
     if step > LONGEST:
         raise TimingError("interval must be 100 years or less")

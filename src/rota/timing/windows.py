@@ -30,7 +30,9 @@ class DailyWindow:
 
     def __post_init__(self) -> None:
         if self.start.tzinfo or self.end.tzinfo:
-            raise TimingError("the times of a window are in the calendar's zone: give no offset")
+            raise TimingError(
+                "the times of a window are in the calendar's time zone: omit the offset"
+            )
         object.__setattr__(self, "weekdays", weekdays(self.weekdays))
         if not self.weekdays:
             raise TimingError("a window needs at least one weekday")

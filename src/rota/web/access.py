@@ -98,7 +98,7 @@ class Gate:
 
     def _refuse(self, request: Request) -> Response:
         if not self._door.has_sign_in:
-            return PlainTextResponse("this application does not know who asks\n", 401)
+            return PlainTextResponse("this application did not authenticate the request\n", 401)
         root = request.scope.get("root_path", "")
         wanted = path_of(request.scope)
         if query := request.scope.get("query_string", b""):

@@ -108,15 +108,15 @@ def _sessions(app: App, authenticate: Authenticate | None, is_local: bool) -> Se
         return None
     if app.config.server.token is None:
         raise ConfigError(
-            "the dashboard has no token, and nobody may look at it without one",
-            hint="`rota server --new-token` makes one; set it as ROTA_SERVER_TOKEN",
+            "the dashboard needs a token, and none is configured",
+            hint="`rota server --new-token` creates one; set it as ROTA_SERVER_TOKEN",
         )
     return Sessions(app.config.server.token)
 
 
 def _check_form(given: str) -> None:
     if given.partition(";")[0].strip().lower() != _FORM:
-        raise ProblemError(415, "unsupported_media_type", f"a form is sent as {_FORM}")
+        raise ProblemError(415, "unsupported_media_type", f"the form must be sent as {_FORM}")
 
 
 class _Refusals:

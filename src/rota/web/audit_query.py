@@ -40,9 +40,7 @@ class AuditQuery:
         parts = {key: value for key in KEYS if (value := given.get(key, "").strip()[:300])}
         for key, value, quoted, word in _WORD.findall(given.get("q", "")[:1000]):
             if key and key not in KEYS:
-                raise FilterError(
-                    f"the audit has no filter {key}", hint=f"there are {', '.join(KEYS)}"
-                )
+                raise FilterError(f"unknown filter {key}", hint=f"choose from {', '.join(KEYS)}")
             parts[key or "name"] = (value or quoted or word).strip('"')
         return cls(parts, None if given.get("q") else given.get("cursor"), zone)
 

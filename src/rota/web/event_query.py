@@ -42,12 +42,10 @@ class EventQuery:
         parts = {key: value for key in KEYS if (value := given.get(key, "").strip()[:400])}
         for key, value, quoted, word in _WORD.findall(given.get("q", "")[:1000]):
             if key and key not in KEYS:
-                raise FilterError(
-                    f"events have no filter {key}", hint=f"there are {', '.join(KEYS)}"
-                )
+                raise FilterError(f"unknown filter {key}", hint=f"choose from {', '.join(KEYS)}")
             parts[key or "name"] = (value or quoted or word).strip('"')
         if parts.get("outcome", "started") not in get_args(Outcome):
-            raise FilterError(f"{parts['outcome']!r} is no outcome")
+            raise FilterError(f"unknown outcome {parts['outcome']!r}")
         return cls(parts, None if given.get("q") else given.get("cursor"), zone)
 
     @property

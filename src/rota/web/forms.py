@@ -55,7 +55,7 @@ async def read_form(request: Request) -> Form:
     except ValueError as error:
         raise ProblemError(400, "malformed", f"the form cannot be read: {error}") from None
     if any("\0" in text for pair in pairs for text in pair):
-        raise ProblemError(400, "malformed", "a text holds a NUL character")
+        raise ProblemError(400, "malformed", "a field contains a NUL character")
     form = Form(pairs)
     _check_origin(request)
     _check_csrf(request, form)
@@ -67,14 +67,14 @@ def _check_origin(request: Request) -> None:
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") or (
         origin is not None and origin not in (f"http://{host}", f"https://{host}")
     ):
-        raise ProblemError(403, "cross_site", "a form of another site is refused")
+        raise ProblemError(403, "cross_site", "forms from other sites are refused")
 
 
 def _check_csrf(request: Request, form: Form) -> None:
     given, kept = form.get("csrf", ""), request.cookies.get(CSRF, "")
     if not kept or not is_masked(kept, given):
         raise ProblemError(
-            403, "csrf", "this form is too old: go back, load the page again, and send it again"
+            403, "csrf", "this form has expired: go back, reload the page, and submit it again"
         )
 
 
@@ -92,7 +92,7 @@ def read_payload(text: str) -> dict[str, Any] | None:
     except ValueError as error:
         raise PayloadError(f"This is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise PayloadError("A payload is an object: { … }")
+        raise PayloadError("The payload must be an object: { … }")
     return found
 
 
@@ -101,7 +101,7 @@ def _exact(text: str) -> float:
     it happen."""
     found = float(text)
     if not math.isfinite(found) or Decimal(repr(found)) != Decimal(text):
-        raise PayloadError(f"{text[:60]} has more digits than can be kept: write it as a text")
+        raise PayloadError(f"{text[:60]} has more digits than can be stored: write it as a string")
     return found
 
 
@@ -124,5 +124,5 @@ def read_time(text: str | None, viewer: tzinfo) -> datetime | timedelta | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise TimingError(f"{text!r} is no time: write 2h, or 2026-11-02 08:00+01:00") from None
+        raise TimingError(f"{text!r} is not a time: write 2h, or 2026-11-02 08:00+01:00") from None
     return at if at.tzinfo else at.replace(tzinfo=viewer)

@@ -70,7 +70,7 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{text or 'Nothing'} is no whole number.") from None
+        raise ValueError(f"{text!r} is not a whole number.") from None
 
 
 def _seconds(text: str) -> float | None:
@@ -82,7 +82,7 @@ def _seconds(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no duration: write 90s, 15min or 2h.") from None
+        raise ValueError(f"{text!r} is not a duration: write 90s, 15min or 2h.") from None
 
 
 def _names(text: str) -> list[str]:

@@ -19,7 +19,7 @@ LABELS = {
     "priority": "Priority",
     "max_attempts": "Attempts",
     "timeout_seconds": "Timeout",
-    "backoff": "Wait before a retry",
+    "backoff": "Backoff",
     "tags": "Tags",
     "metadata": "Metadata",
     "default_payload": "Default payload",
@@ -34,7 +34,7 @@ _ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
 
 
 _NONE = {
-    "timeout_seconds": "none: an attempt may take as long as it wants",
+    "timeout_seconds": "none: an attempt may take any time",
     "backoff": "as configured",
     "event_delivery": "each event starts a run",
     "log_level": "as configured",

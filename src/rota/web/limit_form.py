@@ -58,7 +58,7 @@ def changes_of(draft: LimitDraft) -> dict[str, Any]:
             try:
                 given[name] = read(given[name])
             except ValueError:
-                raise LimitError(f"{name} is a number, not {given[name]!r}") from None
+                raise LimitError(f"{name} must be a number, not {given[name]!r}") from None
     given["jobs"] = [one.strip() for one in draft.jobs.split(",") if one.strip()] or None
     if draft.kind != "rate":
         given |= {"period_seconds": None, "burst": None, "cost": None}

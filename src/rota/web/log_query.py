@@ -105,7 +105,9 @@ class LogQuery:
             return {"since": None, "until": None}
         span = read_span(self.range or DEFAULT_RANGE)
         if span is None:
-            raise SearchError(f"range is {self.range!r}", hint="write how far back: 15min, 24h, 7d")
+            raise SearchError(
+                f"invalid range {self.range!r}", hint="write how far back: 15min, 24h, 7d"
+            )
         return {"since": span, "until": None}
 
     @property
@@ -195,9 +197,9 @@ class LogQuery:
 
 def _number(key: str, value: str) -> int:
     if not value.isdecimal() or not 0 < int(value[:19]) < 2**63:
-        raise SearchError(f"{key} is {value!r}", hint="it is a number")
+        raise SearchError(f"invalid {key} {value!r}", hint="it must be a number")
     if key == "attempt" and int(value) >= 2**31:
-        raise SearchError(f"attempt is {value!r}", hint="it is a number")
+        raise SearchError(f"invalid attempt {value!r}", hint="it must be a number")
     return int(value[:19])
 
 
@@ -212,7 +214,7 @@ def _instant(name: str, value: str | None) -> datetime | timedelta | None:
         found = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
     except ValueError:
         raise SearchError(
-            f"{name} is {value!r}", hint="write 2h, or a time such as 2026-10-22T12:41:00Z"
+            f"invalid {name} {value!r}", hint="write 2h, or a time such as 2026-10-22T12:41:00Z"
         ) from None
     if found.tzinfo is None:
         raise SearchError(f"{name} needs a time zone: {value}", hint="such as Z at the end")

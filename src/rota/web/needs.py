@@ -21,7 +21,7 @@ _SECTIONS = {
     "schedule": ("schedules", "late, missed or stopped"),
     "run": ("runs", "slow"),
     "worker": ("workers", "in trouble"),
-    "limit": ("limits", "stand still or were mended"),
+    "limit": ("limits", "blocked or corrected"),
     "tenant": ("tenants", "paused"),
 }
 _MANY = {
@@ -36,7 +36,7 @@ _MANY = {
     "late_schedule": ("late schedule", "late schedules"),
     "missed_schedule": ("missed schedule", "missed schedules"),
     "slow_run": ("slow run", "slow runs"),
-    "limit": ("limit that stands still or was mended", "limits that stand still or were mended"),
+    "limit": ("limit blocked or corrected", "limits blocked or corrected"),
 }
 
 
@@ -98,7 +98,7 @@ def _row(need: Need) -> Row:
             return Row(need, path, "See errors", f"/errors?{urlencode({'job': need.name})}")
         case "unserved_work" if need.subject == "job":
             waiting = urlencode({"job": need.name, "state": "queued"})
-            return Row(need, path, "See what waits", f"/runs?{waiting}")
+            return Row(need, path, "See waiting runs", f"/runs?{waiting}")
         case "full_queue":
             return Row(need, path, "Change the cap…", f"{path}/cap", asks=True)
         case "paused_queue" | "paused_tenant":

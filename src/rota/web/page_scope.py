@@ -88,7 +88,9 @@ class PageScope(RequestScope):
     def check(self, action: str) -> None:
         """Before an action: whether this viewer may."""
         if not self.viewer.may(action):
-            raise ProblemError(403, "forbidden", f"{self.viewer.actor} may not do this: {action}")
+            raise ProblemError(
+                403, "forbidden", f"{self.viewer.actor} is not allowed to do this: {action}"
+            )
 
     async def show(self, page: Page, *, status: int = 200, section: str | None = None) -> Response:
         """The page, or, when a script asks for a part of it by name, that part."""

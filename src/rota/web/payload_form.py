@@ -112,7 +112,7 @@ def read_fields(
             if one.is_required and one.is_nullable:
                 payload[one.name] = None
             elif one.is_required:
-                wrong[one.name] = "This is needed."
+                wrong[one.name] = "This field is required."
             continue
         try:
             payload[one.name] = _read(one.kind, text, zone)
@@ -159,4 +159,4 @@ def blamed(message: str, names: set[str]) -> tuple[dict[str, str], list[str]]:
 
 def _plain(part: str, name: str) -> str:
     text = part.removeprefix(f"argument {name}").lstrip(":. ")
-    return f"{text[:1].upper()}{text[1:]}." if text != "is missing" else "This is needed."
+    return f"{text[:1].upper()}{text[1:]}." if text != "is missing" else "This field is required."

@@ -90,7 +90,7 @@ def render(page: Page, shell: Shell, block: str | None = None) -> str:
     if block is None:
         return template.render(values)
     if block not in template.blocks:
-        raise ProblemError(400, "malformed", f"this page has no part {block!r}")
+        raise ProblemError(400, "malformed", f"unknown part of this page: {block!r}")
     return "".join(template.blocks[block](template.new_context(values)))
 
 

@@ -73,7 +73,7 @@ class RunQuery:
         parts = list(self.parts)
         for key, value, quoted, word in _WORD.findall(text):
             if key and key not in KEYS:
-                raise FilterError(f"runs have no filter {key}", hint=f"there are {', '.join(KEYS)}")
+                raise FilterError(f"unknown filter {key}", hint=f"choose from {', '.join(KEYS)}")
             given = (value or quoted or word).strip('"')
             bare = "job" if jobs is None or given in jobs else "text"
             parts = self._added(parts, key or bare, given)
@@ -184,11 +184,11 @@ def _value(key: str, value: str) -> dict[str, Any]:
     match key:
         case "worker":
             if not value.isdecimal() or len(value) > 18:
-                raise FilterError(f"worker is {value!r}", hint="write the number of a worker")
+                raise FilterError(f"invalid worker {value!r}", hint="write the number of a worker")
             return {"worker": int(value)}
         case "handled":
             if value not in ("yes", "no"):
-                raise FilterError(f"handled is {value!r}", hint="write yes or no")
+                raise FilterError(f"invalid value {value!r} for handled", hint="write yes or no")
             return {"handled": value == "yes"}
         case "group":
             return {"error_group": value}
@@ -198,7 +198,9 @@ def _value(key: str, value: str) -> dict[str, Any]:
 def _field(value: str) -> tuple[str, str]:
     name, sign, wanted = value.replace("=", ":", 1).partition(":")
     if not name or not sign:
-        raise FilterError(f"payload is {value!r}", hint="write a field and its value: order_id:7")
+        raise FilterError(
+            f"invalid payload filter {value!r}", hint="write a field and its value: order_id:7"
+        )
     return name, wanted
 
 
@@ -224,4 +226,4 @@ def _time(key: str, value: str, zone: tzinfo) -> timedelta | datetime:
     except (ValueError, OverflowError):
         pass
     hint = "write how far back (90s, 15min, 24h, 7d) or a time (2026-01-31T14:30)"
-    raise FilterError(f"{key} is {value!r}", hint=hint)
+    raise FilterError(f"invalid {key} {value!r}", hint=hint)

@@ -13,7 +13,7 @@ _HOLDS = {
     "overlap": "waits for the schedule’s run before it",
     "limit": "waits for a limit",
     "no_worker": "no live worker declares this job",
-    "suspect": "lost before: will run isolated, in a process of its own",
+    "suspect": "lost before: will run isolated, in a separate process",
 }
 _CANCELLABLE = frozenset({"blocked", "scheduled", "queued", "running"})
 _RETRIABLE = frozenset({"failed", "cancelled"})

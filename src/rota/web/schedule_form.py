@@ -170,7 +170,7 @@ def read_field(name: str, draft: Draft) -> Any:
         return text == "1"
     if not text:
         if name in KINDS:
-            raise TimingError(f"Say when: {_WANTED[name]}.")
+            raise TimingError(f"Required: {_WANTED[name]}.")
         return None
     match kind:
         case "span":
@@ -189,10 +189,10 @@ def read_field(name: str, draft: Draft) -> Any:
 
 
 _WANTED = {
-    "cron": "0 9 * * 1-5 is 09:00 on weekdays",
-    "every": "15min, 1h or 1d",
+    "cron": "a cron expression, e.g. 0 9 * * 1-5 (09:00 on weekdays)",
+    "every": "an interval, e.g. 15min, 1h or 1d",
     "at": "a date and a time",
-    "init": "which starts",
+    "init": "which starts of workers trigger it",
 }
 
 

@@ -7,16 +7,16 @@ from rota.model.schedule_info import ScheduleInfo
 from rota.web import words
 
 _CATCH_UP = {
-    "none": "Leave it out, and record it.",
+    "none": "Skip it and record it as missed.",
     "latest": "Run once, for the latest missed time",
     "all": "Run every missed time, one after the other",
 }
 _OVERLAP = {
-    "skip": "Skip this time, and record it.",
+    "skip": "Skip this time and record it.",
     "queue_one": "Wait for it; further times are skipped.",
-    "queue_all": "Wait for it, and for all before it.",
-    "cancel_running": "Cancel it, and start.",
-    "allow": "Start all the same.",
+    "queue_all": "Wait for it and for all earlier ones.",
+    "cancel_running": "Cancel it and start.",
+    "allow": "Start anyway.",
 }
 _GAP = {"run_after": "runs right after the gap", "skip": "is skipped"}
 _FOLD = {"first": "runs the first time", "second": "runs the second time", "both": "runs twice"}
@@ -27,15 +27,15 @@ _REASONS = {
     "job_disabled": "its job was disabled",
     "calendar": "its calendar was closed",
     "dst_gap": "this time does not exist on that day: the clocks go forward",
-    "requirement": "what it requires had not succeeded",
+    "requirement": "a requirement had not succeeded",
     "limit": "the limit was reached",
     "queue_full": "the queue was full",
     "coalesced": "a later missed time ran instead",
-    "max_runs": "it had run as often as it may",
-    "shadow": "it is a shadow: it decides, and enqueues nothing",
-    "none": "nothing is caught up",
-    "window": "older than what is caught up",
-    "cap": "more were missed than are caught up",
+    "max_runs": "it had reached its maximum number of runs",
+    "shadow": "it is a shadow: it records decisions and enqueues nothing",
+    "none": "its policy is not to catch up",
+    "window": "older than the catch-up limit",
+    "cap": "more times were missed than the catch-up limit allows",
     "edited": "the schedule was edited",
     "rescheduled": "its next time was moved",
 }
@@ -48,7 +48,7 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
         ("the run before it has not ended", _overlap(one)),
     ]
     if one.calendar:
-        what = "Skip." if one.on_closed == "skip" else "Run on the next day that is open."
+        what = "Skip." if one.on_closed == "skip" else "Run on the next open day."
         found.append(("the day is closed", f"{what} Calendar {one.calendar}."))
     if one.cron and one.timezone != "UTC":
         gap, fold = _GAP.get(one.gap, one.gap), _FOLD.get(one.fold, one.fold)
@@ -67,9 +67,9 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
         text = (
             f"End after {words.plural(one.max_runs, 'run')}; {words.number(one.run_count)} so far."
         )
-        found.append(("it has run often enough", text))
+        found.append(("it has reached its maximum number of runs", text))
     if one.is_shadow:
-        found.append(("it is due", "Decide and write the ledger, but enqueue nothing: a shadow."))
+        found.append(("it is due", "Record decisions in the ledger, but enqueue nothing (shadow)."))
     if one.requires:
         names = ", ".join(str(it.get("name", "")) for it in one.requires)
         found.append(("it is due", f"Run only if these have succeeded: {names}."))

@@ -16,7 +16,7 @@ _YESTERDAY = "this time yesterday"
 _HEADS: dict[str, tuple[str, str, Unit]] = {
     "throughput": ("Throughput", "attempts that succeeded each minute", "count"),
     "failures": ("Failures", "attempts that failed, timed out or were lost", "count"),
-    "pickup": ("Pick-up time", "from when a run could start until a worker had it", "ms"),
+    "pickup": ("Pick-up time", "from when a run could start until a worker claimed it", "ms"),
     "oldest": ("Oldest waiting", "of the runs that are due", "s"),
 }
 
@@ -56,7 +56,7 @@ def pickups(trend: Trend, zone: tzinfo) -> Plot:
         Line("p95 yesterday", "line", "ink3 dash", before.pickup_p95_ms),
     ]
     last, was = _last(now.pickup_p95_ms), _last(before.pickup_p95_ms)
-    value = "nothing was picked up" if last is None else f"{_ms(last)} for 95 of 100"
+    value = "no runs were picked up" if last is None else f"{_ms(last)} p95"
     return _plot("pickup", trend, zone, lines, value, _beside(_ms(was), was))
 
 

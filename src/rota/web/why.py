@@ -12,7 +12,7 @@ from rota.web.page_scope import PageScope
 # What the panel asks, by the code of its heaviest reason; of all others, why it waits.
 _QUESTIONS = {
     **dict.fromkeys(("running", "running_isolated", "claimed_ahead"), "What is it doing?"),
-    **dict.fromkeys(("at_work", "idle", "runs_for_later", "job_failing"), "How does it stand?"),
+    **dict.fromkeys(("at_work", "idle", "runs_for_later", "job_failing"), "What is its status?"),
     **dict.fromkeys(("waits_for_next", "waits_for_start", "rescheduled"), "When does it run?"),
     **dict.fromkeys(("schedule_ran", "schedule_failing"), "How did it go?"),
     "run_succeeded": "How did it end?",
@@ -22,7 +22,7 @@ _QUESTIONS = {
         ("run_failed", "attempts_used_up", "gave_up", "job_never_known"), "Why did it fail?"
     ),
 }
-_WAITING = {"schedule": "Why does it not run?"}
+_WAITING = {"schedule": "Why is it not running?"}
 # Facts that have a page, and which.
 _PAGES = (
     ("run", "run"),
@@ -68,7 +68,7 @@ def panel_of(why: Why) -> WhyPanel:
     ]
     # Each once, in the order of the reasons.
     commands = list(dict.fromkeys(one.command for one in why.reasons if one.command))
-    question = _QUESTIONS.get(first.code, _WAITING.get(why.kind, "Why does it wait?"))
+    question = _QUESTIONS.get(first.code, _WAITING.get(why.kind, "Why is it waiting?"))
     return WhyPanel(question, shown, first.next_step, commands[:4])
 
 

@@ -168,11 +168,11 @@ async def test_more_lines_at_one_instant_than_a_step_looks_at(
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("!?", {}, "without any letter"),
-        ("", {"cursor": "x"}, "no cursor"),
-        ("", {"cursor": "1.2.3"}, "no cursor"),
-        ("", {"level": "loud"}, "no level"),
-        ("", {"levels": ["loud"]}, "no level"),
+        ("!?", {}, "needs a letter"),
+        ("", {"cursor": "x"}, "not a cursor"),
+        ("", {"cursor": "1.2.3"}, "not a cursor"),
+        ("", {"level": "loud"}, "unknown level"),
+        ("", {"levels": ["loud"]}, "unknown level"),
         ("", {"limit": 0}, "limit"),
         ("", {"limit": 1001}, "limit"),
         ("", {"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001

@@ -44,7 +44,7 @@ async def test_a_cap_is_set_read_changed_and_taken_away(app: rota.App, engine: E
         await app.queues.set("mail", version=made.version, max_waiting=1)
     with pytest.raises(PayloadError, match="max_waiting must be a whole number"):
         await app.queues.set("mail", max_waiting=-1)
-    with pytest.raises(PayloadError, match="a queue has no cap"):
+    with pytest.raises(PayloadError, match="unknown queue setting 'cap'"):
         await app.queues.set("mail", cap=1)  # type: ignore[call-arg]
     gone = await app.queues.set("mail", max_waiting=None)
     assert gone.max_waiting is None
@@ -120,12 +120,12 @@ async def test_a_worker_counts_and_drops(app: rota.App, engine: Engine) -> None:
 async def test_what_needs_attention(app: rota.App, engine: Engine) -> None:
     fill(app, engine, most=3)
     (need,) = [one for one in (await app.attention.get()).needs if one.kind == "full_queue"]
-    assert (need.name, need.says) == ("default", "is full: 3 runs wait, and 3 may")
+    assert (need.name, need.says) == ("default", "is full: 3 runs wait, the cap is 3")
     assert need.reason == "new runs are refused"
     assert need.since is not None
     await app.queues.set("default", when_full="drop_lowest")
     (need,) = [one for one in (await app.attention.get()).needs if one.kind == "full_queue"]
-    assert need.reason == "the least important ones are dropped"
+    assert need.reason == "the runs with the lowest priority are dropped"
 
 
 # Ticks.

@@ -172,7 +172,7 @@ async def test_a_schedule_that_is_late(app: rota.App, schedules: Schedules) -> N
 
     assert need.sentence == "Schedule report is late"
     assert need.since == START + timedelta(hours=1)
-    assert need.reason == "1 worker live, none has decided about it"
+    assert need.reason == "1 worker live, none has processed it"
     await schedules.tick()
     assert "late_schedule" not in kinds(await app.attention.get())
 
@@ -188,7 +188,7 @@ async def test_a_schedule_that_was_missed_until_it_is_backfilled(
 
     assert need.sentence == "Schedule report was missed 3 times"
     assert need.since == START + timedelta(hours=1)
-    assert need.reason == "nobody ticked then, and its policy is to catch up nothing"
+    assert need.reason == "no worker was running, and its policy is not to catch up"
     since = START + timedelta(minutes=59)
     await app.schedules.backfill("report", since, START + timedelta(hours=3))
     assert "missed_schedule" not in kinds(await app.attention.get())
@@ -202,7 +202,7 @@ async def test_a_schedule_that_cannot_be_followed(app: rota.App, schedules: Sche
     )
     need = await only(app, "parked_schedule")
 
-    assert need.sentence == "Schedule report is parked: it cannot be followed"
+    assert need.sentence == "Schedule report is parked: its timing cannot be computed"
     assert (need.reason, need.state) == ("the zone is gone", "parked")
 
 
@@ -330,7 +330,7 @@ async def test_limits_that_stand_still_or_were_mended(app: rota.App, engine: Eng
     engine.conn.execute("DELETE FROM rota.open_runs")
     engine.one("SELECT rota.mend_limits()")
     need = await only(app, "limit")
-    assert need.sentence == "Limit few counted 1 in use where 0 were, and was mended"
+    assert need.sentence == "Limit few counted 1 in use instead of 0, and was corrected"
     engine.conn.execute("DELETE FROM rota.limit_repairs")
     engine.one("""SELECT rota.remove_limit('few')""")
     engine.one("""SELECT rota.set_limit('line', '{"kind": "sequence", "next_after": "success"}')""")
@@ -339,5 +339,5 @@ async def test_limits_that_stand_still_or_were_mended(app: rota.App, engine: Eng
     engine.fail(worker, engine.claim_one(worker))
     engine.one("SELECT admitted FROM rota.admit_runs()")
     need = await only(app, "limit")
-    assert need.reason == f"run {run} failed, and the next one needs its success"
+    assert need.reason == f"run {run} failed, and the next one requires its success"
     assert need.command == "rota limits unblock line"

@@ -169,7 +169,7 @@ STAND = {"schedules_active": 3, "overdue_seconds": 0.0, "schedules_parked": 0}
 
 
 def test_ticks() -> None:
-    assert upkeep._ticks([], STAND).title == "No worker has ever ticked"
+    assert upkeep._ticks([], STAND).title == "No worker has processed schedules yet"
     ticks = [{"name": "ticks", "age": 130.0, "amount": 1, "loop": None}]
     assert upkeep._ticks(ticks, STAND).verdict == "warn"
     assert upkeep._ticks([ticks[0] | {"age": 1.0}], STAND).verdict == "ok"
@@ -192,7 +192,7 @@ async def test_errors_of_loops_and_lines_that_were_dropped(app: rota.App, engine
     )
     report = await app.doctor.get()
     assert found(report, "loops").figure == "promoter"
-    assert "12 in all" in str(found(report, "log_lines").detail)
+    assert "12 in total" in str(found(report, "log_lines").detail)
 
 
 def test_retention() -> None:

@@ -433,7 +433,7 @@ def test_what_is_not_there(app: rota.App, engine: Engine) -> None:
         app.why.sync("x", kind="run")
     with pytest.raises(rota.RunNotFound):
         app.why.sync("9" * 18)
-    with pytest.raises(rota.FilterError, match="no kind 'flow'"):
+    with pytest.raises(rota.FilterError, match="unknown kind 'flow'"):
         app.why.sync("x", kind="flow")  # type: ignore[arg-type]
 
 

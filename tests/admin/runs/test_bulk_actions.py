@@ -207,7 +207,7 @@ async def test_one_that_cannot_go_on_says_why_and_keeps_no_other_waiting(
     await loop.run_once()
     assert (await jobs.bulk.get(action.id)).state == "finished"
     broken = await jobs.bulk.get(action.id - 1)
-    assert broken.error == "its filter cannot be read: runs have no filter colour"
+    assert broken.error == "its filter cannot be read: unknown filter colour"
     assert await loop.run_once() == 5.0, "it is not tried in a circle"
 
 

@@ -80,7 +80,7 @@ async def test_by_fields_of_the_payload(jobs: rota.App) -> None:
     assert await found(jobs, payload_fields={"customer.id": 9007199254740993}) == [first]
     assert await found(jobs, payload_fields={"customer.id": "9007199254740993"}) == [first]
     assert await found(jobs, payload_fields={"customer.nothing": "x"}) == []
-    with pytest.raises(rota.FilterError, match="payload_fields names fields"):
+    with pytest.raises(rota.FilterError, match="payload_fields must map fields"):
         await jobs.runs.list(payload_fields=["a"])  # type: ignore[arg-type]
 
 

@@ -138,6 +138,6 @@ async def test_wait_answers_with_the_ended_run(jobs: rota.App) -> None:
 
 
 async def test_an_operators_enqueue_takes_no_connection(jobs: rota.App, conn: Connection) -> None:
-    with pytest.raises(rota.UnknownOption, match="in a transaction of its own"):
+    with pytest.raises(rota.UnknownOption, match="it uses its own transaction"):
         await jobs.runs.enqueue("send", {"user_id": 7}, connection=conn)  # type: ignore[call-arg]
     assert await jobs.runs.list() == []

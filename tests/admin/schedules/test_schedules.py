@@ -51,7 +51,7 @@ async def test_create_and_get(app: rota.App, conn: Connection) -> None:
     assert made.next_run_at is not None
     assert (made.payload, made.timeout_seconds, made.total_runs) == ({"user_id": 7}, 30, 0)
     assert audit(conn)[-1] == ("ada", "schedule.created", "digest")
-    with pytest.raises(rota.WrongState, match="exists already"):
+    with pytest.raises(rota.WrongState, match="already exists"):
         await app.schedules.create("digest", "send", every=60)
 
 
@@ -72,7 +72,7 @@ async def test_create_and_get(app: rota.App, conn: Connection) -> None:
         ({"every": 60, "jitter": float("nan")}, "seconds or a timedelta"),
         ({"every": 60, "enabled": "yes"}, "true or false"),
         ({"cron": "* * * * *", "every_from": "end"}, "every_from"),
-        ({"every": 60, "colour": "red"}, "has no colour"),
+        ({"every": 60, "colour": "red"}, "unknown schedule option colour"),
         ({"every": 60, "requires": ["nobody"]}, "no schedule or job"),
         ({"every": 60, "start_at": NOW, "end_at": NOW - timedelta(days=1)}, "before start_at"),
         ({"template": "Dialy"}, "no template"),
@@ -244,7 +244,7 @@ async def test_preview_of_a_saved_and_an_unsaved_timing(app: rota.App) -> None:
     assert len(unsaved) == 1
     assert "skipped" in unsaved[0].note
     assert len(await app.schedules.preview(every=60)) == 10
-    with pytest.raises(rota.TimingError, match="not of both"):
+    with pytest.raises(rota.TimingError, match="not both"):
         await app.schedules.preview("s", cron="* * * * *")
     with pytest.raises(rota.TimingError):
         await app.schedules.preview()
@@ -321,7 +321,7 @@ async def test_bad_backfills(app: rota.App) -> None:
         ("s", NOW, NOW + hour, "past"),
         ("s", NOW - 9 * hour, NOW, "more than 10,000"),
         ("e", NOW - hour, NOW, "from the end"),
-        ("i", NOW - hour, NOW, "at starts"),
+        ("i", NOW - hour, NOW, "when workers start"),
     ):
         with pytest.raises(rota.TimingError, match=words):
             await fill(name, start, end)
@@ -370,7 +370,7 @@ async def test_requirements_may_not_go_round(app: rota.App) -> None:
     assert (await app.schedules.get("b")).requires[1] == {"name": "send", "within_seconds": 3600}
     with pytest.raises(rota.TimingError, match="a → b → a"):
         await app.schedules.update("a", requires=["b"])
-    with pytest.raises(rota.TimingError, match="one another"):
+    with pytest.raises(rota.TimingError, match="form a cycle"):
         await app.schedules.update("a", requires=["send"])
 
 
@@ -418,14 +418,14 @@ async def test_calendars(app: rota.App, conn: Connection) -> None:
     found = await app.calendars.get("de")
     assert found.definition["holidays"] == ["2026-12-25"]
     assert audit(conn)[-1] == ("ada", "calendar.created", "de")
-    with pytest.raises(rota.WrongState, match="exists already"):
+    with pytest.raises(rota.WrongState, match="already exists"):
         await app.calendars.create("de", {})
     await app.calendars.update("de", {"weekends": True})
     changed = await app.calendars.get("de")
     assert (changed.definition["weekends"], changed.description) == (["SAT", "SUN"], "Germany")
     await app.schedules.create("s", "send", every=60, calendar="de")
     assert [one.schedules for one in await app.calendars.list()] == [1]
-    with pytest.raises(rota.WrongState, match="followed by 1"):
+    with pytest.raises(rota.WrongState, match="used by 1"):
         await app.calendars.delete("de")
     await app.schedules.delete("s")
     await app.calendars.delete("de")

@@ -172,7 +172,7 @@ async def test_running_runs_are_refused_or_cancelled(app: rota.App) -> None:
         await app.tenant("acme").enqueue(hold)
         async with asyncio.timeout(20):
             await started.wait()
-        with pytest.raises(rota.WrongState, match="has 1 runs that a worker has"):
+        with pytest.raises(rota.WrongState, match="has 1 runs that are running"):
             await app.tenants.delete("acme")
         assert not (await app.tenants.get("acme")).is_paused
         done = await app.tenants.delete("acme", "left us", cancel_running=True)

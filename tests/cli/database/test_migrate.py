@@ -38,7 +38,7 @@ def test_a_schema_of_before_the_first_release(cli: Cli, conn: psycopg.Connection
         result = cli(*command)
         assert result.code == 1
         assert "was made by a version from before 0.1.0" in result.err
-        assert 'hint: drop it with all it holds (DROP SCHEMA "rota" CASCADE), or set' in result.err
+        assert 'hint: drop it with all its data (DROP SCHEMA "rota" CASCADE), or set' in result.err
 
 
 def test_a_schema_of_another_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_create_refuses(cli: Cli, jobs: rota.App, flags: tuple[str, ...], words:
 
 
 def test_create_in_the_wrong_state(made: Cli) -> None:
-    assert "exists already" in failed(
+    assert "already exists" in failed(
         made, "create", "--name", "digest", "--job", "send", "--every", "5m"
     )
     assert "sned" in failed(made, "create", "--name", "x", "--job", "sned", "--every", "5m")
@@ -334,7 +334,7 @@ def test_calendars(made: Cli) -> None:
     create = ("calendars", "create", "--name", "de", "--definition", json.dumps(definition))
     assert made.done(*create).out == 'calendar "de" created\n'
     assert made(*create)[::2] == (
-        1, 'error: calendar "de" exists already\nhint: update it instead\n',
+        1, 'error: calendar "de" already exists\nhint: update it instead\n',
     )  # fmt: skip
     made.done("schedules", "update", "digest", "--calendar", "de")
     assert "SAT, SUN" in made.done("calendars", "list").out

@@ -43,7 +43,7 @@ def test_set_show_and_reset(cli: Cli) -> None:
     assert cli("tenants", "set", "acme").code == 2
     assert cli("tenants", "set", "acme", "--max-waiting", "many").code == 2
     assert "weight must be" in cli("tenants", "set", "acme", "--weight", "0").err
-    assert "holds no slash" in cli("tenants", "set", "a/b", "--weight", "1").err
+    assert "must not contain a slash" in cli("tenants", "set", "a/b", "--weight", "1").err
     assert cli.done("tenants", "set", "acme", "--reset").out == 'tenant "acme" reset\n'
     assert cli("tenants", "set", "acme", "--reset").err == 'error: tenant "acme" has no settings\n'
 

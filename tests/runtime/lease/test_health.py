@@ -61,7 +61,7 @@ def test_a_turn_that_does_not_end(health: Health, clock: Time) -> None:
     clock.now += 1
     (trouble,) = health.look()
     assert trouble.is_standing
-    assert str(trouble) == health.report.trouble == "promoter: it stands still"
+    assert str(trouble) == health.report.trouble == "promoter: it is stuck"
     turns.begin()  # it goes on
     assert health.look() == []
 
@@ -148,7 +148,7 @@ def test_housekeeping_costs_nothing(health: Health, clock: Time) -> None:
     judge.look()
     judge.look()
     assert worker.told == ["restart upkeep"]
-    words = "logs: ValueError: broken; upkeep: RuntimeError: it stood still"
+    words = "logs: ValueError: broken; upkeep: RuntimeError: it was stuck"
     assert health.report.trouble == words
     health.of("feeder").failed(ValueError("broken"))
     clock.now += 61

@@ -87,7 +87,7 @@ async def test_a_full_buffer_drops_and_tells_each_attempt(
     buffer.add(quiet, "info", "hello", {}, monotonic_ns())
     assert buffer.dropped_total == 8
     await buffer.run_once()
-    told = "lines were dropped here: the log buffer was full"
+    told = "log lines were dropped: the buffer was full"
     assert [(it["run_id"], it["seq"], it["message"], it["fields"]) for it in lines(engine)] == [
         (1, 1, "line 0", None),
         (1, 2, "line 1", None),

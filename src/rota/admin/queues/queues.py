@@ -63,7 +63,7 @@ class QueueCommands(Commands):
     ) -> Plan[None]:
         end = None if until is None else (yield from read_instant(until, "until"))
         if end is not None and end <= (yield from read_clock()):
-            raise TimingError(f"a pause ends in the future, not at {end.isoformat()}")
+            raise TimingError(f"the end of a pause must be in the future, not {end.isoformat()}")
         yield from queues.pause_queue(name, reason=reason, until=end, actor=self.actor)
 
     @command
@@ -85,7 +85,9 @@ class QueueCommands(Commands):
         known = QueueSettings.__annotations__
         odd: list[Any] = [field for field in settings if field not in known]
         if odd:
-            raise PayloadError(f"a queue has no {odd[0]}", hint=f"it has {', '.join(known)}")
+            raise PayloadError(
+                f"unknown queue setting {odd[0]!r}", hint=f"choose from {', '.join(known)}"
+            )
         return self._set(name, reason, version, settings)
 
     def _set(

@@ -19,7 +19,7 @@ class FindCommands(Commands):
         text, in any case; of each at most `limit`."""
         wanted = text.replace("\0", "").strip()
         if not wanted or len(wanted) > MOST_TEXT:
-            raise FilterError(f"the text must have from 1 to {MOST_TEXT} characters")
+            raise FilterError(f"the search text must have 1 to {MOST_TEXT} characters")
         if not 1 <= limit <= 100:
             raise FilterError(f"limit must be from 1 to 100, not {limit}")
         return find.find(wanted, limit)

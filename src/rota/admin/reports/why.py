@@ -26,7 +26,7 @@ class WhyCommands(Commands):
         """The reasons in order. A number is a run; a name is a schedule, else a job, else a queue,
         unless `kind` says which is meant. `tenant` is whose schedule it is."""
         if kind is not None and kind not in KINDS:
-            raise FilterError(f"no kind {kind!r}: {', '.join(KINDS)}")
+            raise FilterError(f"unknown kind {kind!r}; choose from {', '.join(KINDS)}")
         return self._ask(str(subject), kind, tenant)
 
     def _ask(self, subject: str, kind: Kind | None, tenant: str) -> Plan[Answer]:

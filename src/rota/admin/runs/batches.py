@@ -105,7 +105,9 @@ class BatchCommands(Commands):
 
     def _act_on_ids(self, act: _Act, ids: Sequence[int]) -> Plan[BulkResult]:
         if len(ids) > MOST:
-            raise FilterError(f"{len(ids)} ids are more than {MOST}: use a filter")
+            raise FilterError(
+                f"{len(ids)} ids are too many; the maximum is {MOST}: use a filter instead"
+            )
         items: dict[int, BulkItem] = {}
         for part in _portions(list(dict.fromkeys(ids)), _PORTION):
             rows = yield from self._states(part)

@@ -59,9 +59,9 @@ class BulkCommands(Commands):
         at once: workers carry it out."""
         wanted = _filter(verb, filters)
         if verb != "retry" and (payload is not None or delay is not None):
-            raise FilterError(f"payload and delay belong to retry, not to {verb}")
+            raise FilterError(f"payload and delay apply only to retry, not to {verb}")
         if payload is not None and wanted.job is None:
-            raise FilterError("a payload fits one job: name it in the filter")
+            raise FilterError("a new payload needs a filter that names a single job")
         for name, value in (("limit", limit), ("rate", rate)):
             if value is not None and not 0.01 <= value <= 1_000_000_000:
                 raise FilterError(f"{name} {value} is out of range")
@@ -127,7 +127,7 @@ class BulkCommands(Commands):
     ) -> Plan[BulkAction]:
         """At most so many runs a second from now on; None: as fast as it goes."""
         if rate is not None and not 0.01 <= rate <= 1_000_000:
-            raise FilterError(f"rate {rate} is not between 0.01 and 1,000,000 runs a second")
+            raise FilterError(f"rate must be from 0.01 to 1,000,000 runs per second, not {rate}")
         steps = bulk_actions.steer(
             "throttle", action_id, reason=reason, actor=self.actor, rate=rate
         )
@@ -205,10 +205,10 @@ class SyncBulkActions(BulkCommands, SyncCommands):
 
 def _filter(verb: str, filters: RunFilters) -> RunFilter:
     if verb not in FITTING:
-        raise FilterError(f"{verb!r} is no action", hint=f"there are {', '.join(FITTING)}")
+        raise FilterError(f"unknown action {verb!r}", hint=f"choose from {', '.join(FITTING)}")
     wanted = RunFilter.of(filters)
     if wanted.is_empty:
-        raise FilterError("a bulk action needs a filter: say which runs")
+        raise FilterError("a bulk action needs a filter that selects its runs")
     return wanted
 
 

@@ -92,7 +92,7 @@ class EndWatch:
             thread.join(_ANSWER_SECONDS)
         with self._lock:
             left = self._take_all()
-        _fail(left, RotaError("the application was closed while somebody waited for a run"))
+        _fail(left, RotaError("the application was closed while waiting for a run"))
 
     def _start(self) -> None:
         heard, self._bell = socket.socketpair()

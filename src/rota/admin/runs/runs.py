@@ -161,9 +161,8 @@ class RunCommands(BatchCommands):
     def _enqueue(self, job: str, payload: Mapping[str, Any], options: RunOptions) -> Plan[Run]:
         if "connection" in options:
             raise UnknownOption(
-                "app.runs.enqueue does not take a connection: it acts for an operator, in a"
-                " transaction of its own",
-                hint="to enqueue in yours: job.options(connection=conn).enqueue(…), or"
+                "app.runs.enqueue does not take a connection: it uses its own transaction",
+                hint="to enqueue in your transaction: job.options(connection=conn).enqueue(…), or"
                 " SELECT rota.enqueue(…) on it",
             )
         checked = carrying(NO_OPTIONS.merge(options))

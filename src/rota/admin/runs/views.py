@@ -24,9 +24,9 @@ class ViewCommands(Commands):
         is replaced."""
         name, query = name.strip(), query.strip().removeprefix("?")
         if not 1 <= len(name) <= 100:
-            raise FilterError("a view has a name of 1 to 100 characters")
+            raise FilterError("the name of a view must have 1 to 100 characters")
         if not 1 <= len(query) <= 4000 or not parse_qsl(query):
-            raise FilterError("a view has a filter, such as state=failed&since=24h")
+            raise FilterError("a view needs a filter, such as state=failed&since=24h")
         return self._do("save", name=name, query=query, reason=reason)
 
     @command

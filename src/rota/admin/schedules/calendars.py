@@ -96,9 +96,9 @@ class SyncCalendars(CalendarCommands, SyncCommands):
 def _checked(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """As it is stored: without the name, which is a column."""
     if not isinstance(definition, Mapping):
-        raise TimingError(f"a calendar's definition is an object, not {definition!r}")
+        raise TimingError(f"the definition of a calendar must be an object, not {definition!r}")
     if len(str(name)) > 100:
-        raise TimingError("a calendar's name has at most 100 characters")
+        raise TimingError("the name of a calendar must have at most 100 characters")
     stored = to_json(from_json(dict(definition) | {"name": name}))
     del stored["name"]
     return stored

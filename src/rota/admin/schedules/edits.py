@@ -27,7 +27,7 @@ _KINDS = ("cron", "interval_seconds", "run_at", "init")
 def whole(name: str, job: str, arguments: ScheduleArguments) -> dict[str, Any]:
     """All columns of a schedule that is said in full."""
     if not name.strip() or len(name) > 200:
-        raise TimingError(f"a schedule's name has 1 to 200 characters, not {name!r}")
+        raise TimingError(f"the name of a schedule must have 1 to 200 characters, not {name!r}")
     given = complete(columns(arguments)) | {"job": job}
     check_timing(given)
     return given
@@ -56,13 +56,15 @@ def create(
 ) -> Plan[ScheduleInfo]:
     if template is not None:
         if any(arguments.get(kind) is not None for kind in ("cron", "every", "at", "init")):
-            raise TimingError("a template says when: cron, every, at and init exclude it")
+            raise TimingError(
+                "a template sets the timing: do not combine it with cron, every, at or init"
+            )
         arguments = arguments | {"cron": (yield from calendars.find_template(template)).cron}
     given = whole(name, job, arguments)
     yield from find_job(job)
     yield from _check_requires(name, tenant, given)
     if not (yield from schedules.create_schedule(name, tenant, given, actor=actor)):
-        raise WrongState(f'schedule "{name}" exists already', hint="update it instead")
+        raise WrongState(f'schedule "{name}" already exists', hint="update it instead")
     yield from compute_next(name, tenant)
     return (yield from schedules.find_schedule(name, tenant))
 
@@ -144,7 +146,7 @@ def _check_requires(name: str, tenant: str, given: Mapping[str, Any]) -> Plan[No
             raise TimingError(f'requires "{one}": no schedule or job has that name')
     way = _way_back(name, required)
     if way:
-        raise TimingError(f"schedules require one another: {' → '.join(way)}")
+        raise TimingError(f"the requirements of schedules form a cycle: {' → '.join(way)}")
 
 
 def _way_back(start: str, required: Mapping[str, tuple[str, list[str]]]) -> list[str] | None:

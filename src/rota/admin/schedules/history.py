@@ -56,7 +56,7 @@ def revert(
         verb = edit.action.removeprefix("schedule.")
         raise WrongState(
             f"entry {entry_id} cannot be reverted: the schedule was {verb}",
-            hint="only updates can be taken back",
+            hint="only updates can be reverted",
         )
     before = {one.field: one.before for one in edit.changes if one.field in _COLUMNS}
     said = reason or f"reverts edit {entry_id} of {edit.actor}"

@@ -137,7 +137,7 @@ def preview_unsaved(given: Unsaved, window: Window) -> list[Row]:
 def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Plan[list[Row]]:
     if name is not None:
         if any(value is not None for value in given.values()):
-            raise TimingError("a preview is of a schedule by name, or of a timing, not of both")
+            raise TimingError("preview takes the name of a schedule or a timing, not both")
         return (yield from _preview_stored(name, tenant, window))
     timing = unsaved_timing(given)
     calendar = yield from _calendar(given.get("calendar"))
@@ -191,7 +191,7 @@ def backfill(
     schedule = yield from schedules.find_schedule(name, tenant)
     now = yield from read_clock()
     if last > now:
-        raise TimingError("a backfill is about the past: until lies in the future")
+        raise TimingError("a backfill covers past times only: until is in the future")
     calendar = yield from _calendar(schedule.calendar)
     wanted = times.to_fill(schedule, first, last, calendar)
     ran = set() if options["again"] else (
@@ -237,7 +237,7 @@ def _check_backfill(first: datetime, last: datetime, options: BackfillOptions) -
         raise TimingError(f"until {last.isoformat()} is before from {first.isoformat()}")
     rate, priority = options["rate"], options["priority"]
     if rate is not None and not 0 < rate <= 1_000_000:
-        raise TimingError(f"rate must be more than 0 runs a minute, not {rate!r}")
+        raise TimingError(f"rate must be more than 0 runs per minute, not {rate!r}")
     if priority is not None and not 0 <= priority <= 9:
         raise TimingError(f"priority must be from 0 to 9, not {priority!r}")
 
@@ -275,7 +275,7 @@ def _check_only(window: Stretch, order: str) -> None:
     if window["only"] not in _ONLY:
         raise FilterError(f"only must be one of {', '.join(_ONLY)}, not {window['only']!r}")
     if window["decision"] is not None or order != "newest":
-        raise FilterError("only goes with the newest first, and with no decision")
+        raise FilterError("only cannot be combined with decision or with the oldest first")
 
 
 def page(
@@ -283,7 +283,7 @@ def page(
 ) -> Plan[Page[ScheduleInfo]]:
     if after_id is not None:
         if order != "name" or cursor is not None:
-            raise FilterError("after_id goes with the order of names, and with no cursor")
+            raise FilterError("after_id needs the order by name, and no cursor")
         cursor = yield from schedule_lists.place_of(after_id)
     return (
         yield from schedule_lists.page_schedules(order=order, cursor=cursor, limit=limit, **filters)

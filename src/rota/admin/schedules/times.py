@@ -23,7 +23,9 @@ _YEAR = timedelta(days=366)
 def timing(schedule: ScheduleInfo) -> Timing:
     """TimingError for one that has no nominal times."""
     if schedule.init is not None:
-        raise TimingError(f'schedule "{schedule.name}" runs at starts, not at times')
+        raise TimingError(
+            f'schedule "{schedule.name}" runs when workers start and has no set times'
+        )
     # Not asdict(): it copies all that is in it, which takes longer than the times of a day.
     return timing_of({one.name: getattr(schedule, one.name) for one in fields(schedule)})
 
@@ -32,7 +34,7 @@ def calendar_of(stored: CalendarInfo | None) -> Calendar | None:
     if stored is None:
         return None
     if not isinstance(stored.definition, Mapping):
-        raise TimingError(f"calendar {stored.name!r} is no object")
+        raise TimingError(f"calendar {stored.name!r} is not an object")
     return from_json({**stored.definition, "name": stored.name})
 
 
@@ -81,14 +83,14 @@ def to_fill(
     """The nominal times of a stretch of the past that the calendar allows."""
     if schedule.every_from == "end":
         raise TimingError(
-            f'schedule "{schedule.name}" counts from the end of its last run: '
-            "it has no times to fill"
+            f'schedule "{schedule.name}" counts from the end of its last run, '
+            "so it has no past times to backfill"
         )
     found = timing(schedule).between(from_at - _TICK, until_at, MOST_BACKFILLED + 1)
     if len(found) > MOST_BACKFILLED:
         raise TimingError(
-            f"the range holds more than {MOST_BACKFILLED:,} times of {schedule.name}",
-            hint="fill it in several parts",
+            f"the range contains more than {MOST_BACKFILLED:,} times of {schedule.name}",
+            hint="backfill it in several parts",
         )
     return [one.at for one in found if calendar is None or calendar.is_allowed(one.at)]
 

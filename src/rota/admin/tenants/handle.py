@@ -164,6 +164,6 @@ class Tenant(TenantCommandSets):
         whose = call.options.tenant
         if whose not in (None, "", self.name):
             raise PayloadError(
-                f'job "{call.job}": this is the handle of tenant {self.name!r}, not of {whose!r}'
+                f'job "{call.job}": this is the handle of tenant {self.name!r}, not {whose!r}'
             )
         return call._replace(options=call.options.merge({"tenant": self.name}))

@@ -95,10 +95,10 @@ class ArchiveStream:
 
     def _put(self, chunk: bytes | None) -> None:
         if self._is_closed:
-            raise BrokenPipeError("nobody reads the archive any more")
+            raise BrokenPipeError("the archive is no longer being read")
         try:
             waiting = asyncio.run_coroutine_threadsafe(self._queue.put(chunk), self._loop)
             waiting.result(_STALL_SECONDS)
         except (TimeoutError, RuntimeError) as error:
-            raise BrokenPipeError(f"the archive is not read any more: {error!r}") from None
+            raise BrokenPipeError(f"the archive is no longer being read: {error!r}") from None
         self._sent += len(chunk or b"")

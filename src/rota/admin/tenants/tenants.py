@@ -106,7 +106,7 @@ class TenantCommands(Commands):
     ) -> Plan[int]:
         end = None if until is None else (yield from read_instant(until, "until"))
         if end is not None and end <= (yield from read_clock()):
-            raise TimingError(f"a pause ends in the future, not at {end.isoformat()}")
+            raise TimingError(f"the end of a pause must be in the future, not {end.isoformat()}")
         return (yield from tenants.pause_tenant(name, reason=reason, until=end, actor=self.actor))
 
     @command
@@ -124,7 +124,7 @@ class TenantCommands(Commands):
         """How the attempts of the last `days` were shared: the tenants with most, beside their
         weights, and all others together; by day (UTC), the oldest first."""
         if not 1 <= days <= 31 or not 1 <= most <= 100:
-            raise FilterError("shares: days is 1 to 31, most 1 to 100")
+            raise FilterError("days must be from 1 to 31, and most from 1 to 100")
         return tenants.read_shares(days, most)
 
     @command

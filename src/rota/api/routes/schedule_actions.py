@@ -98,7 +98,7 @@ async def reschedule(
     """Move the next run of a schedule. Later runs keep their usual times."""
     at = one_time(body.at, body.seconds, "at")
     if at is None:
-        raise ProblemError(422, "invalid", "at or seconds must say when", field="at")
+        raise ProblemError(422, "invalid", "at or seconds is required", field="at")
     await scope.schedules.reschedule(name, at, tenant=tenant, reason=body.reason)
     return await scope.schedules.get(name, tenant=tenant)
 

@@ -119,6 +119,8 @@ def _read_topics(text: str | None) -> frozenset[str]:
     wanted = frozenset(part.strip() for part in text.split(",") if part.strip())
     unknown = sorted(wanted - set(TOPICS))
     if unknown or not wanted:
-        what = f"no topic {unknown[0]!r}" if unknown else "no topic"
-        raise ProblemError(422, "invalid", f"{what}; there is {', '.join(TOPICS)}", field="topics")
+        what = f"unknown topic {unknown[0]!r}" if unknown else "no topic given"
+        raise ProblemError(
+            422, "invalid", f"{what}; choose from {', '.join(TOPICS)}", field="topics"
+        )
     return wanted

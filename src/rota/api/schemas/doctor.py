@@ -12,7 +12,7 @@ _FINDING: dict[str, Any] = {
     "title": "A transaction has been open for 3 h 41 min", "figure": "3 h 41 min",
     "limit": "5 min",
     "detail": "Process 31007, user bi_export: idle in transaction. Dead rows cannot be removed "
-    "while it lives: claims and lists become slower.",
+    "while it is open: claims and lists become slower.",
     "advice": "ask its owner to end it, or end it yourself; then give that role a limit.",
     "commands": ["psql -c 'select pg_terminate_backend(31007)'"],
 }  # fmt: skip

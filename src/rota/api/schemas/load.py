@@ -52,7 +52,7 @@ SuggestionView = view(
     },
     _SUGGESTION,
 )
-_LEFT_OUT = {"schedule": "report", "reason": "calendar 'de': timezone must be a text, not 7"}
+_LEFT_OUT = {"schedule": "report", "reason": "calendar 'de': timezone must be a string, not 7"}
 LeftOutView = view(
     LeftOut,
     "LeftOut",

@@ -28,7 +28,7 @@ class Problem(BaseModel):
                     "type": "urn:rota:problem:run_not_found",
                     "title": "Not Found",
                     "status": 404,
-                    "detail": "no run has the id 7",
+                    "detail": "there is no run 7",
                     "code": "run_not_found",
                 }
             ]
@@ -50,14 +50,14 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
     401: (
         "unauthorized",
         "The token is missing or wrong.",
-        "this needs a token: send Authorization: Bearer …",
+        "authentication required: send Authorization: Bearer …",
     ),
     403: (
         "cross_site",
         "Requests from this origin are not allowed.",
-        "requests of other sites are refused",
+        "requests from other sites are refused",
     ),
-    404: ("run_not_found", "Not found.", "no run has the id 7"),
+    404: ("run_not_found", "Not found.", "there is no run 7"),
     408: ("request_timeout", "The body arrived too slowly.", "the body did not arrive in time"),
     409: ("wrong_state", "Not allowed in its current state.", "run 7 is running"),
     412: (
@@ -65,32 +65,32 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
         "It has changed since the `If-Match` version was read.",
         'schedule "digest" has changed: it is at version 4, not 3',
     ),
-    413: ("body_too_large", "The body is too large.", "a body has at most 2097152 bytes"),
+    413: ("body_too_large", "The body is too large.", "the body must have at most 2097152 bytes"),
     415: (
         "unsupported_media_type",
         "The body is not JSON.",
-        "a body is application/json, not 'text/plain'",
+        "the body must be application/json, not 'text/plain'",
     ),
     422: ("invalid", "A value is invalid.", "priority: Input should be less than or equal to 9"),
     429: (
         "too_many_requests",
         "Too many failed requests.",
-        "more than 10 failed requests a second",
+        "more than 10 failed requests per second",
     ),
     500: (
         "internal",
         "Internal server error.",
-        "something went wrong here; the server's log says what",
+        "internal error; see the server's log",
     ),
     503: ("database_unavailable", "The database is unavailable.", "the database cannot be reached"),
-    504: ("database_timeout", "The request timed out.", "the database did not answer in time"),
+    504: ("database_timeout", "The request timed out.", "the database did not respond in time"),
 }
 ALWAYS = (400, 401, 403, 422, 429, 500, 503, 504)
 WITH_BODY = (408, 413, 415)
 _HEADERS: dict[int, dict[str, Any]] = {
     429: {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}},
     401: {
-        "WWW-Authenticate": {"description": "How to ask.", "schema": {"type": "string"}},
+        "WWW-Authenticate": {"description": "How to authenticate.", "schema": {"type": "string"}},
     },
 }
 

@@ -165,7 +165,7 @@ class Joined:
 
         def get_bind(*arguments: Any, **options: Any) -> Any:
             if ask(*arguments, **options) is not engine:
-                raise JobError("this session has a second database, which cannot commit with it")
+                raise JobError("this session uses a second database, which cannot commit with it")
             return connection
 
         session.get_bind = get_bind
@@ -184,7 +184,7 @@ def _session_of(source: Any) -> Any:
     session = source() if any(name in _MADE for _, name in family(source)) else source
     if session.in_transaction():
         raise JobError(
-            "this session is in a transaction already, which would commit without the completion",
+            "this session is already in a transaction, which would commit without the completion",
             hint="enter ctx.transaction() before the session's first statement, or pass its "
             "sessionmaker",
         )
@@ -208,6 +208,6 @@ def _unguard(connection: Any) -> None:
 
 def _refuse(_: Any) -> NoReturn:
     raise JobError(
-        "commit() is not the handler's: its transaction ends with its attempt",
+        "a handler cannot call commit(): its transaction ends with its attempt",
         hint="return to commit, raise to roll back",
     )

@@ -40,7 +40,7 @@ class Terms:
         if moment != self._moment:
             raise JobError(
                 "this connection commits each statement by itself, so no transaction can be held",
-                hint="take autocommit off for the engine, or pass another one",
+                hint="turn autocommit off for the engine, or pass another one",
             )
         self._may_finish, self._role = may_finish, role
 
@@ -51,8 +51,8 @@ class Terms:
         if not self._may_finish:
             schema = self._statements.schema
             raise JobError(
-                f"role {self._role} of this connection may not end runs in schema {schema}",
-                hint="give it the rights of a worker's role",
+                f"role {self._role} of this connection cannot finish runs in schema {schema}",
+                hint="grant it the privileges of a worker's role",
             )
         return True
 
@@ -65,7 +65,7 @@ class Terms:
 
 def elsewhere(schema: str) -> JobError:
     return JobError(
-        "this connection is to another database than Rota's, so what is written there cannot "
+        "this connection is to a different database than Rota's, so its writes cannot "
         "commit together with the completion of its run",
         hint=f"pass a pool, engine, session or connection of the database that has schema {schema}",
     )

@@ -28,7 +28,7 @@ class DjangoConnection(Guest):
             raise JobError(f"Django's connection is to {conn.vendor}, not to PostgreSQL")
         if conn.in_atomic_block:
             raise JobError(
-                "Django's connection is in a transaction already, which would commit without the "
+                "Django's connection is already in a transaction, which would commit without the "
                 "completion",
                 hint="enter ctx.transaction_sync() outside of atomic()",
             )
@@ -52,7 +52,7 @@ class DjangoConnection(Guest):
 
     def flush(self) -> None:
         if self.source.needs_rollback:
-            raise JobError("the handler has told Django to roll back, so its run is not completed")
+            raise JobError("the handler made Django roll back, so its run cannot be completed")
 
     def fetch(self, sql: str, parameters: Mapping[str, Any]) -> Rows:
         return fetch_django(self.source, sql, parameters)
@@ -65,7 +65,7 @@ class DjangoConnection(Guest):
             if not self._is_committed:
                 raise
             # A callback of on_commit(): the run has succeeded all the same.
-            get_logger("worker").error("a callback after the commit failed", error=error)
+            get_logger("worker").error("an on_commit callback failed", error=error)
 
     def close(self) -> None:
         self.driver = None

@@ -110,7 +110,7 @@ class EndBuffer:
         except psycopg.DatabaseError as error:
             if not ends or not _is_refusal(error):
                 raise
-            self._log.error("the database refused a batch of ends", error=error, ends=len(ends))
+            self._log.error("the database rejected a batch of results", error=error, ends=len(ends))
             await self._write_singly(feed, ends)
             return None
         if not all_accepted:
@@ -129,7 +129,9 @@ class EndBuffer:
         owned = await feed.still_owned(ends.all_ids())
         if refused > len(owned):
             self._counts.note("late_ends", refused - len(owned))
-            self._log.warning("ends came too late: the runs belong to others", ends=len(ends))
+            self._log.warning(
+                "results came too late: the runs belong to other workers", ends=len(ends)
+            )
         if owned:
             self._held.add(ends.only(owned))
             self._held_until = time.monotonic() + _HELD_SECONDS
@@ -147,7 +149,9 @@ class EndBuffer:
                     break
             else:
                 # Left to whoever rescues it: sent again, it would be refused again.
-                self._log.error("an end is given up", run=end.all_ids()[0], error=error)
+                self._log.error(
+                    "the result of a run could not be stored", run=end.all_ids()[0], error=error
+                )
 
     async def _try(self, feed: Feed, end: Ends) -> psycopg.Error | None:
         """Why the database refuses it; None when it is written."""

@@ -81,7 +81,7 @@ class EndWriter:
                     self._on_turn()
             except Exception as error:
                 if self._turns.failed(error):
-                    text = "one connection writes ends and claims for a while"
+                    text = "using one connection for claims and results for now"
                     self._log.warning(text, error=error)
                 # Its work is the feeder's now, and so is the blame.
                 self._turns.forget()

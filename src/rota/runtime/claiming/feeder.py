@@ -172,7 +172,7 @@ class Feeder:
         deadline = time.monotonic() + _LAST_WRITE_SECONDS
         while not self._ends.is_settled and not task.done():
             if time.monotonic() > deadline:
-                self._log.error("ends could not be written: the runs will be rescued and repeated")
+                self._log.error("results could not be stored: the runs will be rescued and retried")
                 break
             self.wake()
             await asyncio.sleep(0.002)
@@ -216,7 +216,7 @@ class Feeder:
                 return
             except Exception as error:
                 if self._turns.failed(error):
-                    self._log.warning("the feeder failed, trying again", error=error, pause=pause)
+                    self._log.warning("claiming failed, retrying", error=error, pause=pause)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
                 await self._claimer.recover(self._ends)

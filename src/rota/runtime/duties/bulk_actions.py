@@ -40,6 +40,6 @@ class BulkActions(Loop):
             if turn.id is None:
                 raise
             # Said where one looks for it; and the others go on.
-            self._log.warning("a bulk action failed, trying again", action=turn.id, error=error)
+            self._log.warning("a bulk action failed, retrying", action=turn.id, error=error)
             await self._database.run(bulk_work.note_fault(turn.id, str(error)))
             return True

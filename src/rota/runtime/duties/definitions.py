@@ -73,7 +73,7 @@ class Definitions(Loop):
             except errors.LockNotAvailable as error:
                 if self._held_by != str(error):
                     self._held_by = str(error)
-                    text = "an open transaction keeps this worker from saying what it runs"
+                    text = "an open transaction prevents this worker from registering its jobs"
                     self._log.warning(text, worker=self._worker, error=error)
                 return False
             await self._look(conn)

@@ -58,7 +58,7 @@ class Drain(Loop):
         order = await self.read()
         if order != self.order:
             self._log.info(
-                "told by an operator",
+                "instructed by an operator",
                 drain=order.is_draining,
                 stop=order.is_to_stop,
                 at_once=order.is_to_hurry,

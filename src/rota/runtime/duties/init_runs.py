@@ -23,8 +23,8 @@ async def run_inits(
         if run_id is None:
             held.append(schedule)
         else:
-            get_logger("worker").info("init schedule runs", schedule=schedule, run=run_id)
+            get_logger("worker").info("init schedule started a run", schedule=schedule, run=run_id)
     if held:
-        said = "init schedules wait: an open transaction holds them"
+        said = "init schedules wait: an open transaction has locked them"
         get_logger("worker").warning(said, schedules=", ".join(held))
     return not held

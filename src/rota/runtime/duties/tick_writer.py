@@ -111,7 +111,7 @@ class TickWriter:
     ) -> None:
         if is_long and self._is_news(number, (pid, since)):
             self._log.warning(
-                "a schedule is passed over: an open transaction holds it",
+                "skipping a schedule for now: an open transaction has locked it",
                 schedule=name, pid=pid, since=since, query=query,
             )  # fmt: skip
 
@@ -122,7 +122,7 @@ class TickWriter:
         if row is not None and self._is_news("hold_due", row[:2]):
             pid, since, query = row
             self._log.warning(
-                "an open transaction holds the lock of ticks, which go on without it",
+                "an open transaction holds the scheduler's lock, continuing without it",
                 pid=pid, since=since, query=query,
             )  # fmt: skip
 
@@ -137,7 +137,7 @@ class TickWriter:
                 params = {"ids": sorted(self._crowded)}
                 await conn.execute(self._get("schedules/cancel_others"), params)
         except errors.LockNotAvailable as error:
-            self._log.warning("runs that make room are held by somebody", error=error)
+            self._log.warning("runs to be cancelled are locked by another transaction", error=error)
         else:
             self._crowded.clear()
 
@@ -157,11 +157,13 @@ class TickWriter:
         """To whoever looks next: nothing is wrong with the schedule itself."""
         self._passed.add(number)
         if self._is_news(number, str(error)):
-            self._log.error("a schedule is tried again later", schedule=name, error=error)
+            self._log.error(
+                "a schedule could not be processed and will be retried", schedule=name, error=error
+            )
 
     async def park(self, conn: AsyncConn, number: int, name: str, version: int, why: str) -> None:
         if self._is_news(number, why):
-            self._log.error("a schedule is parked", schedule=name, error=why)
+            self._log.error("schedule parked", schedule=name, error=why)
         params = {"id": number, "version": version, "error": why}
         cursor = await conn.execute(self._get("schedules/park"), params)
         if await cursor.fetchone() == (False,):

@@ -116,7 +116,7 @@ class Upkeep(Loop):
         said = error.diag.message_primary or str(error)
         if self._told.get(duty) != said:
             self._told[duty] = said
-            self._log.warning("a duty failed and is tried again", duty=duty, error=said)
+            self._log.warning("an upkeep task failed and will be retried", duty=duty, error=said)
 
     def _is_due(self, duty: str, seconds: float) -> bool:
         last = self._done.get(duty)
@@ -133,7 +133,7 @@ class Upkeep(Loop):
             return
         parked = await self._repeat("upkeep/park", _PARK_BATCH)
         if parked:
-            self._log.warning("runs wait for a worker that knows their job", parked=parked)
+            self._log.warning("runs are waiting for a worker that knows their job", parked=parked)
         self._next_park = started + 50 * (time.monotonic() - started)
 
     async def _repeat(self, statement: str, limit: int = _BATCH) -> int:

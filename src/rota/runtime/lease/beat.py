@@ -46,7 +46,7 @@ class Beat:
             self.tell_holder(worker, "the lease could not be renewed")
             raise HeldRow(worker) from error
         if self._told.pop(worker, None) is not None:
-            self._log.info("the lease could be renewed again", worker=worker)
+            self._log.info("the lease is being renewed again", worker=worker)
         return bool(row and row[1])
 
     def tell_holder(self, worker: int, what: str) -> None:
@@ -56,7 +56,7 @@ class Beat:
         if self._told.get(worker) != (pid, since):
             self._told[worker] = (pid, since)
             self._log.warning(
-                f"{what}: an open transaction holds the worker's row",
+                f"{what}: an open transaction has locked the worker's row",
                 worker=worker, pid=pid, since=since, query=query,
             )  # fmt: skip
 

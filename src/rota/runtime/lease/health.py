@@ -144,7 +144,7 @@ class Turns:
     def trouble(self, now: float) -> Trouble | None:
         began, bad_since = self._began, self._bad_since
         if began is not None and self._health.is_too_long(began, now, self._extra):
-            return Trouble(self._loop, now - began, self.errors, "it stands still", True)
+            return Trouble(self._loop, now - began, self.errors, "it is stuck", True)
         if bad_since is not None and self._health.is_too_long(bad_since, now):
             return Trouble(self._loop, now - bad_since, self.errors, self._reason, False)
         return None

@@ -59,12 +59,12 @@ class Judge:
 
     def _act(self, trouble: Trouble) -> None:
         if self._is_no_help(trouble):
-            text = "live but failing, and a new identity did not help: stopping"
+            text = "the worker is failing, and registering again did not help: stopping"
             self._log.critical(text, **_words(trouble))
             self._worker.end_failing()
         else:
             self._gave_up_at = self._clock()
-            self._log.error("live but failing: giving up this identity", **_words(trouble))
+            self._log.error("the worker is failing: registering again", **_words(trouble))
             self._worker.give_up()
         self._health.excuse()
 
@@ -76,8 +76,8 @@ class Judge:
         return at is not None and began < at + _SOON * self._health.patience
 
     def _begin_anew(self, trouble: Trouble) -> None:
-        self._log.error("a loop stands still, beginning anew", **_words(trouble))
-        self._health.of(trouble.loop).failed(RuntimeError("it stood still"))
+        self._log.error("a loop is stuck, restarting it", **_words(trouble))
+        self._health.of(trouble.loop).failed(RuntimeError("it was stuck"))
         self._worker.restart(trouble.loop)
 
 

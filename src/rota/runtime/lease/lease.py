@@ -161,7 +161,7 @@ class Lease:
         if not self._is_stuck:
             return
         if not was_stuck:
-            self._log.error("the event loop stands still", worker=self._worker, seconds=silent)
+            self._log.error("the event loop is blocked", worker=self._worker, seconds=silent)
         try:
             self._hand_back()
             self._end_overdue()
@@ -185,5 +185,5 @@ class Lease:
             return
         for run, attempt, timeout in overdue:
             self._execute("runs/time_out", id=run, attempt=attempt, timeout=timeout)
-        self._log.critical("ending this process: a body holds its loop past its timeout")
+        self._log.critical("ending this process: a handler blocks the event loop past its timeout")
         os._exit(EXIT_STUCK)

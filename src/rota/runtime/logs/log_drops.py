@@ -51,7 +51,7 @@ class Drops:
 
 
 def _told(line: Line, count: int) -> Line:
-    message = "lines were dropped here: the log buffer was full"
+    message = "log lines were dropped: the buffer was full"
     fields = json.dumps({"dropped": count}).encode()
     return line._replace(level="warning", message=message, fields=fields)
 

@@ -76,5 +76,5 @@ class LogIndexes(Loop):
             return False
         finally:
             conn.answer_seconds = before
-        self._log.warning("dropped an index of log lines that was left half built")
+        self._log.warning("dropped an incomplete index of log lines")
         return True

@@ -59,7 +59,7 @@ class LogWriter:
     ) -> list[Row]:
         """After a connection that broke before the answer: what is already there stays out."""
         if (await self._fetch(conn, "logs/is_writing", mark=self._mark))[0][0]:
-            raise Unanswered("the server may still be storing lines of a connection that broke")
+            raise Unanswered("the server may still be storing lines sent over a broken connection")
         keys = [key for key in map(_key, batch) if key in self._doubtful]
         if not keys:
             return batch
@@ -86,7 +86,7 @@ class LogWriter:
             if (error.sqlstate or "")[:2] not in _REFUSED:
                 raise
             if len(batch) == 1:
-                self._log.warning("a log line was refused", run=batch[0][1], error=error)
+                self._log.warning("a log line was rejected", run=batch[0][1], error=error)
                 await self._send(conn, [_plain(Line._make(batch[0]))], clock)
                 return
             half = len(batch) // 2

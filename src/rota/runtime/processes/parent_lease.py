@@ -115,7 +115,7 @@ class ParentLease:
             if worker and now >= renewal.due_at:
                 is_stuck = self._is_stuck(page)
                 if is_stuck and not renewal.is_stuck:
-                    self._log.error("the event loop stands still", worker=worker)
+                    self._log.error("the event loop is blocked", worker=worker)
                 renewal.is_stuck = is_stuck
                 try:
                     self._renew(page, worker, is_stuck, renewal.pid)

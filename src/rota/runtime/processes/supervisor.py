@@ -149,7 +149,7 @@ class Supervisor:
             last.page.has_duty = False
         fit.page.has_duty = True
         self._on_duty, self._relay.duty = fit, fit.channel
-        self._log.info("does the upkeep for all", pid=fit.pid)
+        self._log.info("this worker does the upkeep for all", pid=fit.pid)
 
     def _is_fit(self, child: ChildProcess) -> bool:
         page = child.page
@@ -215,7 +215,9 @@ class Supervisor:
         if silent <= self._config.lease_seconds:
             return
         if any(page.overdue(int((now - _TIMEOUT_GRACE) * 1e9))):
-            self._log.critical("a body holds its worker past its timeout: killed", pid=child.pid)
+            self._log.critical(
+                "killed a worker whose handler blocked it past its timeout", pid=child.pid
+            )
             child.kill()
             # Nobody writes on the page any more: this is what it held.
             child.overdue = tuple(page.overdue(int(now * 1e9)))

@@ -58,8 +58,8 @@ def start_search(question: LogQuestion) -> Plan[tuple[dict[str, Any], datetime]]
     row = (yield Ask("logs/start", words))[0]
     if row["is_wordless"]:
         raise SearchError(
-            "the search has a part without any letter or digit",
-            hint='words, "phrases", field:value',
+            "every part of a search needs a letter or a digit",
+            hint='search for words, "phrases" or field:value',
         )
     found = {name: row[name] for name in ("hints", "strangers")} | {"query": row["query"] or None}
     jobs = yield from _of_queue(question.queue)

@@ -88,7 +88,7 @@ def _hold(*, runs: bool, logs: bool) -> Steps[None]:
             yield Hold("retention/hold_logs")
     except Refused as error:
         hint = "wait for the other pass to end"
-        raise WrongState("retention is at work already", hint=hint) from error
+        raise WrongState("a retention pass is already running", hint=hint) from error
 
 
 class RunPruning:

@@ -114,7 +114,9 @@ def _parameters(filters: ErrorFilters) -> dict[str, Any]:
     standings, text = filters.get("standings"), filters.get("text")
     for one in standings or ():
         if one not in STANDINGS:
-            raise FilterError(f"{one!r} is no standing", hint=f"there are {', '.join(STANDINGS)}")
+            raise FilterError(
+                f"unknown standing {one!r}", hint=f"choose from {', '.join(STANDINGS)}"
+            )
     return {
         "standings": None if standings is None else list(standings),
         "job": filters.get("job"),

@@ -144,7 +144,7 @@ def _find(
     begun_at: datetime | None = None,
 ) -> Plan[tuple[Rows, int | None, datetime | None]]:
     if limit < 1:
-        raise FilterError(f"limit {limit} is less than 1")
+        raise FilterError(f"limit must be at least 1, not {limit}")
     started = time.monotonic()
     wanted = yield from absolute(wanted)
     search = yield from _begin(statement, wanted, cursor)

@@ -36,7 +36,7 @@ def find_calendar(name: str) -> Plan[CalendarInfo]:
     if not found:
         known = yield from list_calendars()
         near = get_close_matches(name, [one.name for one in known], 1)
-        hint = f"did you mean {near[0]}?" if near else "`rota calendars list` shows those that are"
+        hint = f"did you mean {near[0]}?" if near else "see `rota calendars list`"
         raise CalendarNotFound(f'no calendar is named "{name}"', hint=hint)
     return found[0]
 
@@ -46,7 +46,7 @@ def create_calendar(
 ) -> Plan[None]:
     params = {"name": name, "description": description, "definition": json.dumps(definition)}
     if not (yield Ask("calendars/create", params)):
-        raise WrongState(f'calendar "{name}" exists already', hint="update it instead")
+        raise WrongState(f'calendar "{name}" already exists', hint="update it instead")
     after = {"description": description, "definition": definition}
     yield from write_audit(actor, "calendar.created", "calendar", name, after=after)
 
@@ -81,8 +81,8 @@ def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Pla
     yield from expect_version("calendar", name, version)
     if stored.schedules:
         raise WrongState(
-            f'calendar "{name}" is followed by {stored.schedules} schedules',
-            hint="give them another calendar, or none, first",
+            f'calendar "{name}" is used by {stored.schedules} schedules',
+            hint="assign them another calendar or none first",
         )
     yield Ask("calendars/delete", {"name": name})
     before = {"description": stored.description, "definition": stored.definition}
@@ -105,7 +105,7 @@ def find_template(name: str) -> Plan[TemplateInfo]:
     if not found:
         known = yield from list_templates()
         near = get_close_matches(name, [one.name for one in known], 1, 0.4)
-        hint = f"did you mean {near[0]}?" if near else "`rota schedules templates` lists them"
+        hint = f"did you mean {near[0]}?" if near else "see `rota schedules templates`"
         raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
     return found[0]
 

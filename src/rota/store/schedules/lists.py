@@ -120,7 +120,9 @@ def place_of(schedule_id: int) -> Plan[tuple[str, str]]:
     """Where a page after this schedule begins, in the order of names."""
     rows = yield Ask("schedules/place", {"id": schedule_id})
     if not rows:
-        raise FilterError(f"there is no schedule {schedule_id} any more: begin anew")
+        raise FilterError(
+            f"schedule {schedule_id} no longer exists: start again with the first page"
+        )
     return rows[0]["tenant"], rows[0]["name"]
 
 

@@ -47,7 +47,7 @@ def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
 def _not_found(name: str, tenant: str) -> Plan[ScheduleNotFound]:
     known = yield Ask("schedules/names", {"tenant": tenant})
     near = get_close_matches(name, [row["name"] for row in known], 1)
-    hint = f"did you mean {near[0]}?" if near else "`rota schedules list` shows those that are"
+    hint = f"did you mean {near[0]}?" if near else "see `rota schedules list`"
     return ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
 
 

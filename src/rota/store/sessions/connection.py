@@ -35,7 +35,7 @@ class NoAnswer(psycopg.OperationalError):
     """The server is there, or seems to be, and has not answered within the bound."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"the server did not answer within {seconds:g} s")
+        super().__init__(f"the server did not respond within {seconds:g} s")
 
 
 class AsyncLink(psycopg.AsyncConnection[Any]):

@@ -151,7 +151,7 @@ class _Patience:
             raise DatabaseError(
                 f"ctx.transaction() got no connection within {WAIT_SECONDS:g} s: {error}",
                 sqlstate="53300",
-                hint="lower worker.concurrency, raise max_connections, or put a pooler between",
+                hint="lower worker.concurrency, raise max_connections, or use a connection pooler",
             ) from error
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         return self._pause

@@ -47,6 +47,6 @@ class LentConnection(psycopg.Connection[Any]):
 
 def _refuse(verb: str) -> NoReturn:
     raise JobError(
-        f"{verb}() is not the handler's: its transaction ends with its attempt",
+        f"a handler cannot call {verb}(): its transaction ends with its attempt",
         hint="return to commit, raise to roll back; for a part of it use conn.transaction()",
     )

@@ -20,8 +20,8 @@ _SHORT_SECONDS = 30.0
 _NOT_LET_IN = ("28", "3D")
 # The server is there, and nothing can be written.
 _UNWRITABLE = {
-    "25006": "the database is read-only, as after a fail-over: waiting until it can be written",
-    "53100": "the server's disk is full: waiting for room",
+    "25006": "the database is read-only, as after a fail-over: waiting until it is writable",
+    "53100": "the server's disk is full: waiting for free space",
 }
 _ANYBODY = ""
 
@@ -94,7 +94,7 @@ class Outage:
         with self._changing:
             is_new, self._since = self._since is None, self._since or time.monotonic()
         if is_new:
-            self._log.warning("the database is away, trying again", error=error)
+            self._log.warning("the database is unavailable, retrying", error=error)
         return True
 
     def _note_shortage(self, error: BaseException) -> None:
@@ -102,7 +102,7 @@ class Outage:
             is_new, self._refused_at = self._short_since is None, time.monotonic()
             self._short_since = self._short_since or time.monotonic()
         if is_new:
-            text = "the server has no connection left, going on with those that are open"
+            text = "the server has no connections left, continuing with the open ones"
             self._log.warning(text, wanted=self.wanted or None, error=error)
 
     def _note_unwritable(self, error: BaseException, who: str) -> None:
@@ -125,7 +125,7 @@ class Outage:
                 return
             since, self._unwritable_since, self._unwritable = self._unwritable_since, 0.0, None
         seconds = round(time.monotonic() - since, 1)
-        self._log.info("the database can be written again", seconds=seconds)
+        self._log.info("the database is writable again", seconds=seconds)
 
     def over(self) -> None:
         """A connection was made."""
@@ -135,8 +135,8 @@ class Outage:
             since, self._since = self._since, None
             short_since, self._short_since = self._short_since, None
         for text, begun in (
-            ("the database is back", since),
-            ("the server has connections again", short_since),
+            ("the database is available again", since),
+            ("the server has free connections again", short_since),
         ):
             if begun is not None:
                 self._log.info(text, seconds=round(time.monotonic() - begun, 1))

@@ -55,10 +55,10 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
     hint = "; ".join(f"ALTER ROLE {role} SET {name} = {text!r}" for name, text in wrong.items())
     if wrong.keys() & set(_FORMS):
         raise DatabaseError(
-            "the pooler passes no settings on, and the server's own do not serve Rota",
+            "the pooler does not pass settings on, and Rota cannot work with the server's own",
             hint=hint,
             sqlstate="55000",
         )
     get_logger("database").warning(
-        "the pooler passes no settings on, and the server's own slow Rota down", hint=hint
+        "the pooler does not pass settings on, and the server's own make Rota slower", hint=hint
     )

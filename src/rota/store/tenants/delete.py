@@ -113,6 +113,6 @@ class Deletion:
     def _refuse(self) -> Steps[None]:
         amount = yield from read_amount(self._name)
         raise WrongState(
-            f'tenant "{self._name}" has {asdict(amount)["running"]} runs that a worker has',
-            hint="wait until they have ended, or have them cancelled",
+            f'tenant "{self._name}" has {asdict(amount)["running"]} runs that are running',
+            hint="wait until they have ended, or cancel them",
         )

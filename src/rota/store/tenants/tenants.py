@@ -48,7 +48,9 @@ def find_tenant(name: str) -> Plan[TenantInfo]:
         return found[0]
     near = get_close_matches(name, [one.name for one in (yield from list_tenants())], 1)
     hint = f"did you mean {near[0]}?" if near else None
-    raise TenantNotFound(f'no run, schedule or setting names a tenant "{name}"', hint=hint)
+    raise TenantNotFound(
+        f'there is no tenant "{name}": no run, schedule or setting names it', hint=hint
+    )
 
 
 def read_shares(days: int, most: int) -> Plan[list[TenantShare]]:

@@ -130,10 +130,10 @@ async def throttle(request: Request) -> Response:
     try:
         await scope.bulk.throttle(action_id, None if text is None else float(text))
     except ValueError:
-        return await _show(scope, action_id, "How many a second is a number, such as 50.")
+        return await _show(scope, action_id, "Enter a number of runs per second, such as 50.")
     except FilterError as error:
         return await _show(scope, action_id, str(error))
-    words = "goes as fast as it can" if text is None else f"does at most {text} runs a second"
+    words = "has no rate limit" if text is None else f"is limited to {text} runs per second"
     return scope.go(f"/bulk/{action_id}", f"Bulk action {action_id} {words}")
 
 

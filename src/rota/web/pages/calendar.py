@@ -249,9 +249,9 @@ def _instant(text: str | None) -> datetime | None:
     try:
         at = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
-        raise FilterError(f"hour {text!r} is no instant") from None
+        raise FilterError(f"hour {text!r} is not a time") from None
     if at.tzinfo is None or not 2000 <= at.year <= 2200:
-        raise FilterError(f"hour {text!r} is no instant of these days")
+        raise FilterError(f"hour {text!r} is not within these days")
     return at
 
 

@@ -98,7 +98,7 @@ async def create(request: Request) -> Response:
         )
     except (TimingError, WrongState) as error:
         return await _show(scope, None, name, draft, error=said(error), status=422)
-    return scope.go(path_of(name), f"Calendar {name} is made")
+    return scope.go(path_of(name), f"Calendar {name} created")
 
 
 async def save(request: Request) -> Response:

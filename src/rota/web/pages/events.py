@@ -118,7 +118,7 @@ def _started(event: EventInfo) -> str:
     if event.outcome == "unbound":
         return "nothing: no job was bound to it"
     if event.outcome == "filtered":
-        return "nothing: no filter fitted"
+        return "nothing: no filter matched"
     return ", ".join(it.brief for it in event.told if it.run is not None)
 
 
@@ -164,7 +164,7 @@ def _given(fields: Any) -> dict[str, str]:
     if not found["id"].isascii() or not found["id"].isdigit() or len(found["id"]) > 18:
         found["id"] = ""
     if not found["id"] and not found["name"]:
-        raise PayloadError("say which events: by id or by name")
+        raise PayloadError("select events by id or by name")
     return found
 
 
@@ -202,7 +202,7 @@ async def replay(request: Request) -> Response:
     scope.check("events.replay")
     given = _given(await read_form(request))
     if not given["job"]:
-        return await _ask(scope, given, "Say which job gets them.")
+        return await _ask(scope, given, "Select the job that gets them.")
     try:
         done = await _replay(scope, given, dry_run=False)
     except (UnknownJob, TimingError, PayloadError) as error:

@@ -193,10 +193,10 @@ async def follow(request: Request) -> Response:
     form = await read_form(request)
     fields = [one for one in form.all("field") if one in LABELS]
     if not fields:
-        return scope.go(path_of(scope.name()), "Nothing was chosen, so nothing has changed")
+        return scope.go(path_of(scope.name()), "Nothing was selected, so nothing was changed")
     await scope.jobs.update(scope.name(), reset=fields, reason=form.text("reason"))
     words = ", ".join(LABELS[one].lower() for one in fields)
-    return scope.go(path_of(scope.name()), f"As the code says again: {words}")
+    return scope.go(path_of(scope.name()), f"Reset to the code: {words}")
 
 
 async def delete(request: Request) -> Response:

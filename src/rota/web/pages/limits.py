@@ -18,17 +18,17 @@ from rota.web.limit_form import LimitDraft, changes_of, draft_of, read_draft
 from rota.web.page_scope import PageScope
 
 KINDS = {
-    "concurrency": "so many at once",
-    "rate": "so many in a period",
-    "sequence": "one after the other",
+    "concurrency": "concurrent runs",
+    "rate": "runs per period",
+    "sequence": "one after another",
 }
 ON_FULL = {
     "wait": "it waits",
     "skip": "it is skipped",
-    "replace": "it replaces the one that waits",
-    "cancel_running": "the oldest that runs is cancelled",
+    "replace": "it replaces the waiting run",
+    "cancel_running": "the oldest running one is cancelled",
 }
-_REASON = "Say why: whoever finds runs waiting will want to know."
+_REASON = "Enter a reason. It is kept in the audit."
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +158,11 @@ async def create(request: Request) -> Response:
     reason, draft = form.text("reason"), read_draft(form)
     error: str | None = None if reason else _REASON
     if error is None and any(it.name == name for it in await scope.limits.list(tenant=tenant)):
-        error = f"There is a limit {name} already."
+        error = f"Limit {name} already exists."
     if error is None:
         try:
             await scope.limits.set(name, tenant=tenant, reason=reason, **changes_of(draft))
-            return scope.go(path_of(name) + query_of(tenant), f"Limit {name} holds now")
+            return scope.go(path_of(name) + query_of(tenant), f"Limit {name} is active")
         except LimitError as refused:
             error = str(refused)
     again = LimitEditor(None, draft, "/limits/new", "/limits", name, tenant, reason or "", error)
@@ -225,7 +225,7 @@ async def unblock(request: Request) -> Response:
         await scope.limits.unblock(name, tenant=tenant, reason=reason)
     except WrongState as refused:
         return await _ask(scope, "unblock", str(refused))
-    return scope.go(path_of(name) + query_of(tenant), f"Limit {name} goes on")
+    return scope.go(path_of(name) + query_of(tenant), f"Limit {name} unblocked")
 
 
 routes = [

@@ -26,7 +26,7 @@ from rota.web.why import WhyPanel, why_of
 Endpoint = Callable[[Request], Awaitable[Response]]
 WHEN_FULL = {
     "refuse": "new ones are refused",
-    "drop_lowest": "the least important that wait are dropped",
+    "drop_lowest": "waiting runs with the lowest priority are dropped",
 }
 
 
@@ -189,13 +189,13 @@ async def pause(request: Request) -> Response:
     form = await read_form(request)
     reason, until = form.text("reason"), form.text("until")
     if reason is None:
-        error = "Say why: whoever finds the queue paused will want to know."
+        error = "Enter a reason. It is shown while the queue is paused."
         return await _ask_again(scope, until=until or "", error=error)
     try:
         await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
     except TimingError as error:
         return await _ask_again(scope, reason=reason, until=until or "", time_error=str(error))
-    return scope.go(path_of(name), f"Queue {name} is paused")
+    return scope.go(path_of(name), f"Queue {name} paused")
 
 
 async def _ask_again(scope: PageScope, **given: str) -> Response:
@@ -209,7 +209,7 @@ async def resume(request: Request) -> Response:
     name = scope.name()
     scope.check("queues.resume")
     await scope.queues.resume(name, (await read_form(request)).text("reason"))
-    return scope.go(path_of(name), f"Queue {name} goes on")
+    return scope.go(path_of(name), f"Queue {name} resumed")
 
 
 async def ask_cap(request: Request) -> Response:
@@ -229,7 +229,7 @@ async def set_cap(request: Request) -> Response:
     text, when_full = form.text("max_waiting") or "", form.text("when_full") or "refuse"
     reason = form.text("reason")
     error: str | None = None
-    missing = None if reason else "Say why: whoever is refused will want to know."
+    missing = None if reason else "Enter a reason. It is kept in the audit."
     if missing is None:
         try:
             found = await scope.queues.set(
@@ -254,7 +254,7 @@ def _whole(text: str) -> int | None:
     try:
         return int(text.replace(",", "").replace("_", ""))
     except ValueError:
-        raise PayloadError(f"how many may wait is a whole number, not {text!r}") from None
+        raise PayloadError(f"the cap must be a whole number, not {text!r}") from None
 
 
 routes = [

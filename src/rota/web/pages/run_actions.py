@@ -54,7 +54,7 @@ async def cancel(request: Request) -> Response:
     scope.check("runs.cancel")
     answer = await scope.runs.cancel(run_id, (await read_form(request)).text("reason"))
     said = (
-        f"Run {run_id} is cancelled" if answer == "cancelled" else f"Run {run_id} is told to stop"
+        f"Run {run_id} is cancelled" if answer == "cancelled" else f"Run {run_id} was asked to stop"
     )
     return scope.go(f"/runs/{run_id}", said)
 
@@ -79,8 +79,8 @@ async def retry(request: Request) -> Response:
     except PayloadError as error:
         question = RunQuestion(run, f"/runs/{run_id}", "retry", given, str(error))
         return await scope.show(question, status=422)
-    said = f"Run {run_id} goes back to work"
-    return scope.go(f"/runs/{run_id}", said if edited is None else f"{said} with another payload")
+    said = f"Run {run_id} was requeued"
+    return scope.go(f"/runs/{run_id}", said if edited is None else f"{said} with a new payload")
 
 
 async def delete(request: Request) -> Response:

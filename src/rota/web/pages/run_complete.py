@@ -18,14 +18,14 @@ from rota.web.run_query import KEYS, TIMES, RunQuery
 
 _MOST = 8
 _MEANT = {
-    "state": "where it stands", "job": "what it runs", "queue": "the line it waits in",
-    "tag": "a word to find it by", "tenant": "whose it is", "key": "what makes it unique",
-    "schedule": "what made it", "since": "created at most so long ago",
-    "until": "created before then", "ended_since": "ended at most so long ago",
-    "ended_until": "ended before then", "worker": "who ran it",
-    "text": "words of its payload or error", "error": "words of its error",
-    "group": "the kind of its error", "payload": "a field and its value",
-    "handled": "whether somebody has seen to it",
+    "state": "its state", "job": "its job", "queue": "its queue",
+    "tag": "one of its tags", "tenant": "its tenant", "key": "its idempotency key",
+    "schedule": "its schedule", "since": "created within this time",
+    "until": "created before this time", "ended_since": "finished within this time",
+    "ended_until": "finished before this time", "worker": "the worker that ran it",
+    "text": "text in its payload or error", "error": "text in its error",
+    "group": "its error group", "payload": "a payload field and its value",
+    "handled": "whether it was handled",
 }  # fmt: skip
 _PLACES = {
     "text": "in payload or error", "error": "in the error", "payload": "in the payload",
@@ -84,7 +84,7 @@ async def _values(scope: PageScope, key: str, start: str) -> list[tuple[str, str
     if key == "state":
         return _fitting(((state, "") for state in STATES), start)
     if key == "handled":
-        return _fitting((("no", "failed, and nobody"), ("yes", "failed, and somebody")), start)
+        return _fitting((("no", "failed, not handled"), ("yes", "failed, handled")), start)
     if key == "group":
         groups = await scope.errors.list(limit=100)
         return _fitting(((one.id, f"{one.error_type}: {one.error}"[:80]) for one in groups), start)

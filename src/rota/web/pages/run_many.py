@@ -22,7 +22,7 @@ from rota.web.words import plural
 MOST_PICKED = 500
 # Of one run, of several.
 _SAID = {
-    "retry": ("run goes back to work", "runs go back to work"),
+    "retry": ("run was requeued", "runs were requeued"),
     "cancel": ("run is cancelled", "runs are cancelled"),
     "delete": ("run is deleted", "runs are deleted"),
 }
@@ -40,11 +40,11 @@ class Picked:
     def read(cls, given: QueryParams, request: Request) -> Picked:
         verb, ids = given.get("verb", ""), given.getlist("id")
         if verb not in FITTING:
-            raise FilterError(f"{verb!r} is no action", hint=f"there are {', '.join(FITTING)}")
+            raise FilterError(f"unknown action {verb!r}", hint=f"choose from {', '.join(FITTING)}")
         query = RunQuery.read(given, zone_of(request))
         if given.get("all") == "1":
             if not query.narrows:
-                raise FilterError("this would be every run", hint="narrow the list by a filter")
+                raise FilterError("this would select every run", hint="narrow the list by a filter")
             return cls(verb, (), query)
         if not ids or len(ids) > MOST_PICKED or not all(_is_id(it) for it in ids):
             raise FilterError("no runs are selected", hint="select some, or all of the filter")
@@ -108,7 +108,7 @@ async def act(request: Request) -> Response:
     scope.check(f"runs.{picked.verb}")
     count = form.get("count", "")
     if picked.verb == "delete" and count != "1" and form.text("typed") != count:
-        return await _ask(scope, picked, form, f"Type {count} to say that you mean all of them.")
+        return await _ask(scope, picked, form, f"Type {count} to confirm.")
     if picked.ids:
         return await _act_on_picked(scope, picked, form)
     try:
@@ -117,7 +117,7 @@ async def act(request: Request) -> Response:
             picked.verb, rate=rate, reason=form.text("reason"), **picked.query.filters
         )
     except ValueError:
-        return await _ask(scope, picked, form, "How many a second is a number, such as 50.")
+        return await _ask(scope, picked, form, "Enter a number of runs per second, such as 50.")
     except FilterError as error:
         return await _ask(scope, picked, form, str(error))
     return scope.go(f"/bulk/{action.id}", f"Bulk action {action.id} is started")

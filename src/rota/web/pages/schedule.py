@@ -131,7 +131,9 @@ async def _ledger(scope: PageScope, schedule: ScheduleInfo) -> Ledger:
     given = scope.request.query_params
     part, cursor = given.get("ledger") or None, given.get("cursor")
     if part is not None and part not in _PARTS:
-        raise FilterError(f"there is no part {part!r} of a ledger", hint=", ".join(_PARTS))
+        raise FilterError(
+            f"unknown part {part!r} of the ledger", hint=f"choose from {', '.join(_PARTS)}"
+        )
     kind = f"ledger {part}"
     found = await scope.schedules.history_page(
         schedule.name,

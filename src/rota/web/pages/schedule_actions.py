@@ -109,7 +109,7 @@ async def trigger(scope: PageScope, name: str, tenant: str, form: Form) -> str:
 async def pause(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     reason = form.text("reason")
     if reason is None:
-        raise TimingError("Say why: whoever finds it paused will want to know.")
+        raise TimingError("Enter a reason. It is shown while the schedule is paused.")
     until = read_time(form.text("until"), zone_of(scope.request))
     await scope.schedules.pause(name, reason, until, tenant=tenant)
     return f"Schedule {name} is paused"
@@ -118,7 +118,7 @@ async def pause(scope: PageScope, name: str, tenant: str, form: Form) -> str:
 async def resume(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     is_catching_up = form.get("catch_up") == "1"
     await scope.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
-    return f"Schedule {name} goes on"
+    return f"Schedule {name} resumed"
 
 
 async def enable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
@@ -134,7 +134,7 @@ async def disable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
 async def reschedule(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     at = read_time(form.text("until"), zone_of(scope.request))
     if at is None:
-        raise TimingError("Say when: in 2h, or 2026-11-02 08:00.")
+        raise TimingError("Enter a time: 2h, or 2026-11-02 08:00.")
     await scope.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
     return f"The next time of {name} is moved"
 
@@ -204,7 +204,9 @@ async def revert(request: Request) -> Response:
             reason=form.text("reason"),
         )
     except VersionConflict:
-        text = "Not reverted: somebody has changed this schedule meanwhile. This is how it is now."
+        text = (
+            "Not reverted: this schedule was changed in the meantime. These are its current values."
+        )
         return await _ask_revert(scope, text, 409)
     except (TimingError, WrongState) as error:
         return await _ask_revert(scope, str(error), 422)

@@ -125,7 +125,7 @@ async def _backfill(
         _instant(form.start, "From", zone),
         _instant(form.end, "To", zone),
         dry_run=is_dry,
-        rate=_number(form.rate, "Runs a minute"),
+        rate=_number(form.rate, "Runs per minute"),
         priority=_whole(form.priority, "Priority"),
         again=form.is_again,
         reason=reason,
@@ -163,7 +163,9 @@ def _instant(text: str, what: str, zone: tzinfo) -> datetime:
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise TimingError(f"{what}: {text!r} is no date and time, as in 2026-11-02 08:00") from None
+        raise TimingError(
+            f"{what}: {text!r} is not a date and time, such as 2026-11-02 08:00"
+        ) from None
     return at if at.tzinfo else at.replace(tzinfo=zone)
 
 
@@ -171,14 +173,14 @@ def _number(text: str, what: str) -> float | None:
     try:
         return float(text) if text.strip() else None
     except ValueError:
-        raise TimingError(f"{what} is a number, not {text!r}") from None
+        raise TimingError(f"{what} must be a number, not {text!r}") from None
 
 
 def _whole(text: str, what: str) -> int | None:
     if not text.strip():
         return None
     if not text.strip().isdecimal():
-        raise TimingError(f"{what} is a number from 0 to 9, not {text!r}")
+        raise TimingError(f"{what} must be a number from 0 to 9, not {text!r}")
     return int(text)
 
 

@@ -147,7 +147,7 @@ async def create(request: Request) -> Response:
         )
     except _REFUSALS as error:
         return await _show(scope, _with_error(editing, error))
-    return scope.go(path_of(editing.name, editing.tenant), f"Schedule {editing.name} is made")
+    return scope.go(path_of(editing.name, editing.tenant), f"Schedule {editing.name} created")
 
 
 async def save(request: Request) -> Response:
@@ -200,9 +200,9 @@ async def _read(
     _, errors = arguments(draft, read_names(draft, base))
     name = schedule.name if schedule else form.get("name", "").strip()
     if not 1 <= len(name) <= 200:
-        errors["name"] = "A name has 1 to 200 characters."
+        errors["name"] = "The name must have 1 to 200 characters."
     if not draft.texts["job"]:
-        errors["job"] = "Say which job it runs."
+        errors["job"] = "Select the job that it runs."
     return Editing(
         schedule=schedule,
         stored=stored,

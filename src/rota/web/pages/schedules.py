@@ -196,9 +196,9 @@ def _read(request: Request) -> ScheduleQuery:
     given = request.query_params
     order, state = given.get("order", "name"), given.get("state") or None
     if order not in ORDERS:
-        raise FilterError(f"there is no order {order!r}", hint=f"there is {', '.join(ORDERS)}")
+        raise FilterError(f"unknown order {order!r}", hint=f"choose from {', '.join(ORDERS)}")
     if state is not None and state not in STATES:
-        raise FilterError(f"{state!r} is no state", hint=f"there are {', '.join(STATES)}")
+        raise FilterError(f"unknown state {state!r}", hint=f"choose from {', '.join(STATES)}")
     return ScheduleQuery(
         state=state,
         attention=given.get("attention") == "1",

@@ -164,7 +164,7 @@ async def run_retention(request: Request) -> Response:
     for schedule in PRUNING:
         await scope.schedules.trigger(schedule, reason=reason)
     see = f"/runs?job={PRUNING[0]}&system=1"
-    return scope.go("/settings", "A pass of retention is on its way", see=see)
+    return scope.go("/settings", "A retention pass has been requested", see=see)
 
 
 routes = [

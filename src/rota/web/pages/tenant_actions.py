@@ -68,7 +68,7 @@ async def pause(request: Request) -> Response:
     form = await read_form(request)
     reason = form.text("reason")
     if reason is None:
-        error = "Say why: whoever finds the tenant paused will want to know."
+        error = "Enter a reason. It is shown while the tenant is paused."
         return await _ask(scope, "pause", status=422, given=dict(form), error=error)
     try:
         until = read_time(form.text("until"), zone_of(request))
@@ -82,7 +82,7 @@ async def resume(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("tenants.resume")
     await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
-    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} goes on")
+    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} resumed")
 
 
 async def edit(request: Request) -> Response:
@@ -125,7 +125,7 @@ async def delete(request: Request) -> Response:
     form = await read_form(request)
     name, reason = scope.name(), form.text("reason")
     if reason is None:
-        error = "Say why: nothing of it can be brought back."
+        error = "Enter a reason. Deleted data cannot be restored."
         return await _ask(scope, "delete", status=422, given=dict(form), error=error)
     try:
         done = await scope.tenants.delete(
@@ -134,7 +134,7 @@ async def delete(request: Request) -> Response:
     except WrongState as error:
         return await _ask(scope, "delete", status=409, given=dict(form), error=str(error))
     if not done.is_done:
-        return scope.go(f"{path_of(name)}/delete", f"{done.rows:,} rows are gone; there are more")
+        return scope.go(f"{path_of(name)}/delete", f"{done.rows:,} rows deleted; there are more")
     return scope.go("/tenants", f"Tenant {name} is deleted: {done.rows:,} rows")
 
 

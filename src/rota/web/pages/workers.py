@@ -117,7 +117,7 @@ def _read(request: Request) -> WorkerQuery:
     given = request.query_params
     status = given.get("status") or None
     if status is not None and status not in STATES:
-        raise FilterError(f"{status!r} is no state", hint=f"there are {', '.join(STATES)}")
+        raise FilterError(f"unknown state {status!r}", hint=f"choose from {', '.join(STATES)}")
     return WorkerQuery(status, given.get("host") or None, given.get("cursor"))
 
 
@@ -128,30 +128,32 @@ def path_of(worker_id: int) -> str:
 def news_of(worker: WorkerInfo) -> str:
     """What one has to know of it beside its state."""
     if worker.status == "silent":
-        return "Its lease ran out, and no other worker is there to take back its runs."
+        return "Its lease expired, and no other worker is live to rescue its runs."
     if worker.status == "stuck":
-        return "Its event loop stands still: a handler blocks it."
+        return "Its event loop is blocked by a handler."
     if worker.status == "failing":
-        return f"Live, but it does not get its work done: {worker.trouble}"
+        return f"Live, but failing: {worker.trouble}"
     if worker.status == "asleep":
-        return f"Signed off, and connected to nothing; SIGUSR1 to process {worker.pid} wakes it."
+        return f"Signed off, without connections; send SIGUSR1 to process {worker.pid} to wake it."
     if worker.is_draining:
         return _draining(worker)
     if worker.isolating_run is not None:
-        return f"Runs {worker.isolating_run} apart: a worker was lost with it."
+        return f"Runs {worker.isolating_run} in isolation, because a worker was lost with it."
     if worker.is_polling:
-        return "Polls for work: behind a pooler, it has no session to hear calls in."
+        return "Polls for work: behind a pooler, it cannot receive notifications."
     return ""
 
 
 def _draining(worker: WorkerInfo) -> str:
-    does = "Finishes what runs, then waits"
+    does = "Finishes its running attempts, then waits"
     if worker.is_to_stop:
-        does = "Stops at once" if worker.is_to_hurry else "Finishes what runs, then stops"
+        does = (
+            "Stops at once" if worker.is_to_hurry else "Finishes its running attempts, then stops"
+        )
     if worker.drain_seen_at is None:
-        does = "Has not heard it yet"
+        does = "Has not received the request yet"
     reason = f": “{worker.drain_reason}”" if worker.drain_reason else ""
-    return f"{does}. Told by {worker.drain_requested_by}{reason}."
+    return f"{does}. Requested by {worker.drain_requested_by}{reason}."
 
 
 async def show_worker(request: Request) -> Response:
@@ -188,7 +190,7 @@ async def drain(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.drain")
     await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
-    return scope.go(path_of(worker_id), f"Worker {worker_id} claims no more")
+    return scope.go(path_of(worker_id), f"Worker {worker_id} is draining")
 
 
 async def stop(request: Request) -> Response:
@@ -197,7 +199,7 @@ async def stop(request: Request) -> Response:
     form = await read_form(request)
     at_once = form.get("how") == "now"
     await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
-    said = "stops" if at_once else "stops when what it runs has ended"
+    said = "stops" if at_once else "stops when its running attempts have ended"
     return scope.go(path_of(worker_id), f"Worker {worker_id} {said}")
 
 
@@ -205,7 +207,7 @@ async def resume(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.resume")
     await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    return scope.go(path_of(worker_id), f"Worker {worker_id} claims again")
+    return scope.go(path_of(worker_id), f"Worker {worker_id} resumed")
 
 
 routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]

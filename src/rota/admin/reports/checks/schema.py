@@ -17,7 +17,7 @@ def judged(installed: int, known: int) -> Finding:
         return Finding(
             "schema", "bad", "The schema is older than this release", figure=f"{installed:04}",
             limit=f"{known:04}", detail="Workers of this release do not start.",
-            advice="apply what is missing; the release before it goes on working meanwhile.",
+            advice="apply the missing migrations; the previous release keeps working meanwhile.",
             commands=["rota migrate"],
         )  # fmt: skip
     if installed > known:

@@ -43,16 +43,16 @@ def _release(row: Row) -> Finding:
 def _settings(row: Row) -> Iterator[Finding]:
     if not row["is_fsync"] or not row["is_full_page"]:
         yield Finding(
-            "durability", "bad", "The server may lose what it has promised to keep", figure="off",
-            detail="fsync or full_page_writes is off: a crash of the machine can break all of it.",
-            advice="switch both on, and restart the server.",
+            "durability", "bad", "The server may lose committed data", figure="off",
+            detail="fsync or full_page_writes is off: a crash can corrupt the database.",
+            advice="turn both on, and restart the server.",
             commands=["ALTER SYSTEM SET fsync = on;", "ALTER SYSTEM SET full_page_writes = on;"],
         )  # fmt: skip
     elif row["synchronous_commit"] == "off":
         yield Finding(
             "durability", "warn", "Commits do not wait for the disk", figure="off",
-            detail="After a crash of the server, enqueues of its last moments may be gone.",
-            advice="switch synchronous_commit on, at least for what enqueues.",
+            detail="After a crash of the server, the most recent enqueues may be lost.",
+            advice="turn synchronous_commit on, at least for sessions that enqueue.",
             commands=["ALTER SYSTEM SET synchronous_commit = on;", "SELECT pg_reload_conf();"],
         )  # fmt: skip
     else:
@@ -60,8 +60,8 @@ def _settings(row: Row) -> Iterator[Finding]:
     if not row["is_autovacuum"]:
         yield Finding(
             "autovacuum", "bad", "Autovacuum is off", figure="off",
-            detail="Dead rows are never removed: claims become slower from day to day.",
-            advice="switch it on.",
+            detail="Dead rows are never removed, so claims become slower every day.",
+            advice="turn it on.",
             commands=["ALTER SYSTEM SET autovacuum = on;", "SELECT pg_reload_conf();"],
         )  # fmt: skip
     else:
@@ -92,11 +92,13 @@ def _notifications(row: Row) -> Finding:
     return Finding(
         "notifications",
         verdict,
-        "Use of the NOTIFY queue" if verdict == "ok" else "The NOTIFY queue fills up",
+        "Use of the NOTIFY queue" if verdict == "ok" else "The NOTIFY queue is filling up",
         figure=percent(usage),
         limit="10 %",
-        detail=None if verdict == "ok" else "When it is full, commits that call workers fail.",
-        advice=None if verdict == "ok" else "end the oldest session that listens in a transaction.",
+        detail=None if verdict == "ok" else "When it is full, commits that notify workers fail.",
+        advice=None
+        if verdict == "ok"
+        else "end the oldest session that listens inside a transaction.",
     )
 
 
@@ -106,11 +108,15 @@ def _wraparound(row: Row) -> Finding:
     return Finding(
         "wraparound",
         verdict,
-        "Age of the oldest row" if verdict == "ok" else "The database comes near a wraparound",
+        "Age of the oldest row"
+        if verdict == "ok"
+        else "The database is close to a transaction ID wraparound",
         figure=f"{number(age)} transactions",
         limit="1,500 million",
         detail=None if verdict == "ok" else "At 2,000 million the server refuses every write.",
-        advice=None if verdict == "ok" else "end what keeps vacuum from freezing, then vacuum.",
+        advice=None
+        if verdict == "ok"
+        else "end the transactions that prevent vacuum from freezing rows, then vacuum.",
         commands=[] if verdict == "ok" else ["VACUUM (FREEZE);"],
     )
 
@@ -127,7 +133,7 @@ def _clock(row: Row, behind: float) -> Finding:
         limit="2 s",
         detail=None
         if verdict == "ok"
-        else "Rota goes by the database's clock; your own code may not.",
+        else "Rota uses the database's clock; your own code may not.",
         advice=None if verdict == "ok" else "start a time service on this machine.",
         commands=[] if verdict == "ok" else ["timedatectl set-ntp true"],
     )
@@ -140,7 +146,7 @@ def _offset(row: Row) -> Finding:
     return Finding(
         "business_clock", "warn", "The clock of schedules is set to another time",
         figure=duration(abs(offset)),
-        detail="Somebody has called rota.set_clock: schedules and delays go by that time.",
+        detail="rota.set_clock was called: schedules and delays use that time.",
         advice="set it back, unless this is a test.",
         commands=["SELECT rota.set_clock(clock_timestamp());"],
     )  # fmt: skip

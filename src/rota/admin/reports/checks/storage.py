@@ -30,7 +30,7 @@ def dead_rows(name: str, live: int, dead: int, vacuum_seconds: float | None) -> 
     return Finding(
         "dead_rows", verdict, f"Table {name} is full of dead rows", figure=number(dead),
         limit=number(_MANY),
-        detail=f"{number(live)} live ones beside them; {last}. Claims and lists read past them.",
+        detail=f"{number(live)} live ones; {last}. Dead rows slow down claims and lists.",
         advice="end the oldest transaction if one is open, then vacuum.",
         commands=[f"VACUUM (VERBOSE) rota.{name};"],
     )  # fmt: skip
@@ -40,11 +40,13 @@ def partitions_ahead(name: str, seconds: float) -> Finding:
     verdict: Verdict = "ok" if seconds > 2 * _DAY else "warn" if seconds > _DAY / 2 else "bad"
     if verdict == "ok":
         figure = duration(seconds)
-        return Finding("partitions", "ok", "Partitions made ahead", figure=figure, limit="2 d")
+        return Finding(
+            "partitions", "ok", "Partitions created in advance", figure=figure, limit="2 d"
+        )
     return Finding(
-        "partitions", verdict, f"Table {name} has hardly any partition ahead",
+        "partitions", verdict, f"Table {name} has too few partitions in advance",
         figure=duration(seconds), limit="2 d",
-        detail="When the last one is full, ends of runs and log lines cannot be written.",
-        advice="start a worker: upkeep makes them every hour. Or make them yourself.",
+        detail="Without partitions, results of runs and log lines cannot be stored.",
+        advice="start a worker: upkeep creates them every hour. Or create them yourself.",
         commands=["SELECT rota.ensure_partitions(rota.now(), rota.now() + interval '7 days');"],
     )  # fmt: skip

@@ -11,7 +11,7 @@ from rota.store.plans import Ask, Plan
 
 Row = dict[str, Any]
 _WARN, _BAD = 300, 900
-_COST = "Dead rows cannot be removed while it lives: claims and lists become slower."
+_COST = "Dead rows cannot be removed while it is open: claims and lists become slower."
 
 
 def check() -> Plan[list[Finding]]:
@@ -66,9 +66,9 @@ def _slots(row: Row | None) -> Iterator[Finding]:
     if row is not None and verdict != "ok":
         name = row["name"].replace("'", "''")
         yield Finding(
-            "replication_slots", verdict, "A replication slot is not read",
+            "replication_slots", verdict, "A replication slot has no reader",
             figure=size(row["bytes"]), limit="1 GB",
-            detail=f"Slot {row['name']} keeps that much of the log; in the end the disk is full.",
+            detail=f"Slot {row['name']} retains this much WAL; eventually the disk is full.",
             advice="start its reader, or drop it.",
             commands=[f"SELECT pg_drop_replication_slot('{name}');"],
         )  # fmt: skip
@@ -77,9 +77,9 @@ def _slots(row: Row | None) -> Iterator[Finding]:
 def _hidden(row: Row) -> Iterator[Finding]:
     if row["bytes"]:
         yield Finding(
-            "hidden_sessions", "warn", "Sessions of other roles cannot be judged",
+            "hidden_sessions", "warn", "Sessions of other roles cannot be checked",
             figure=number(row["bytes"]),
-            detail="How long their transactions are open is only seen with pg_read_all_stats.",
+            detail="The age of their transactions is visible only with pg_read_all_stats.",
             advice="grant it to the role of the server.",
             commands=["GRANT pg_read_all_stats TO CURRENT_USER;"],
         )  # fmt: skip

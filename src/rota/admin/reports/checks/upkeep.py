@@ -33,17 +33,18 @@ def _ticks(counts: Rows, stand: Row) -> Finding:
         return Finding("tick", "ok", "Ticks", figure="no schedule is active")
     if age is None:
         return Finding(
-            "tick", "bad", "No worker has ever ticked", figure="never",
+            "tick", "bad", "No worker has processed schedules yet", figure="never",
             detail=f"{number(stand['schedules_active'])} schedules wait.",
-            advice="start a worker whose scheduler is on.", commands=["rota worker"],
+            advice="start a worker with the scheduler enabled.", commands=["rota worker"],
         )  # fmt: skip
     verdict = judge(age, warn=120, bad=600)
     if verdict == "ok":
         return Finding("tick", "ok", "Ticks", figure=f"{duration(age)} ago", limit="2 min")
     return Finding(
-        "tick", verdict, "Schedules are not followed", figure=f"{duration(age)} ago", limit="2 min",
-        detail="Times that pass meanwhile are caught up, or missed, as each schedule says.",
-        advice="start a worker whose scheduler is on, or see why the live ones fail.",
+        "tick", verdict, "Schedules are not being processed",
+        figure=f"{duration(age)} ago", limit="2 min",
+        detail="The catch-up policy of each schedule decides about missed times.",
+        advice="start a worker with the scheduler enabled, or find out why the live ones fail.",
         commands=["rota workers list", "rota config get scheduler.enabled"],
     )  # fmt: skip
 
@@ -53,17 +54,17 @@ def _overdue(stand: Row) -> Iterator[Finding]:
     verdict = judge(overdue, warn=60, bad=600)
     if verdict != "ok":
         yield Finding(
-            "overdue", verdict, "A schedule waits for its tick", figure=duration(overdue),
+            "overdue", verdict, "A schedule is overdue", figure=duration(overdue),
             limit="1 min", detail="Its runs start late.",
-            advice="see which, and whether somebody's transaction holds its row.",
+            advice="see which one, and whether an open transaction has locked its row.",
             commands=["rota attention"],
         )  # fmt: skip
     if stand["schedules_parked"]:
         yield Finding(
-            "parked", "warn", "Schedules cannot be followed",
+            "parked", "warn", "Schedules are parked",
             figure=number(stand["schedules_parked"]),
-            detail="Their timing, zone or calendar is broken; each is tried again within an hour.",
-            advice="mend or delete them.", commands=["rota schedules list --state parked"],
+            detail="Their timing, zone or calendar is invalid; each is retried within an hour.",
+            advice="fix or delete them.", commands=["rota schedules list --state parked"],
         )  # fmt: skip
 
 
@@ -71,12 +72,12 @@ def _folds(row: Row) -> Finding:
     """A minute is folded some seconds after its end."""
     verdict = judge(row["unfolded_seconds"], warn=300, bad=_HOUR)
     if verdict == "ok":
-        return Finding("upkeep", "ok", "Upkeep goes round", limit="5 min")
+        return Finding("upkeep", "ok", "Upkeep is running", limit="5 min")
     return Finding(
-        "upkeep", verdict, "Upkeep does not go round", figure=duration(row["unfolded_seconds"]),
+        "upkeep", verdict, "Upkeep is not running", figure=duration(row["unfolded_seconds"]),
         limit="5 min",
-        detail="Figures become slow to read, partitions are not made, expired runs do not end.",
-        advice="see whether a worker is live, and what its upkeep says.",
+        detail="Statistics become slow, partitions are not created, expired runs do not end.",
+        advice="check that a worker is live, and what it logs about upkeep.",
         commands=["rota workers list"],
     )  # fmt: skip
 
@@ -88,8 +89,8 @@ def _errors(counts: Rows) -> Finding:
     loops = ", ".join(sorted(str(it["loop"]) for it in lately))
     return Finding(
         "loops", "warn", "Loops of workers have failed in the last 10 min", figure=loops,
-        detail="Each tries again by itself; the log of the worker has the error.",
-        advice="read what the workers wrote.", commands=["rota workers list"],
+        detail="Each retries automatically; the worker's log shows the error.",
+        advice="read the logs of the workers.", commands=["rota workers list"],
     )  # fmt: skip
 
 
@@ -99,9 +100,9 @@ def _dropped(counts: Rows) -> Finding:
         return Finding("log_lines", "ok", "Log lines dropped in the last day", figure="0")
     return Finding(
         "log_lines", "warn", "Log lines were dropped", figure=f"{duration(dropped['age'])} ago",
-        detail=f"{number(dropped['amount'])} in all, by full buffers: handlers wrote faster than "
-        "the database took them.",
-        advice="raise logs.buffer_lines, or store fewer levels of the loudest job.",
+        detail=f"{number(dropped['amount'])} in total: handlers wrote faster than "
+        "the database could store them.",
+        advice="raise logs.buffer_lines, or raise the log level of the job that logs most.",
         commands=["rota config get logs.buffer_lines"],
     )  # fmt: skip
 
@@ -112,8 +113,8 @@ def _retention(row: Row) -> Iterator[Finding]:
     if ago is None:
         if (row["installed_seconds"] or 0) > 2 * _DAY:
             yield Finding(
-                "retention", "warn", "Nothing old has ever been removed", figure="never",
-                detail="The history grows for ever.", advice="start a worker, or run a pass now.",
+                "retention", "warn", "Retention has never run", figure="never",
+                detail="The history keeps growing.", advice="start a worker, or run a pass now.",
                 commands=["rota retention run"],
             )  # fmt: skip
         return
@@ -122,7 +123,7 @@ def _retention(row: Row) -> Iterator[Finding]:
         yield Finding("retention", "ok", "Retention, last pass", figure=f"{duration(ago)} ago")
         return
     yield Finding(
-        "retention", "warn", "Retention has not done its work", figure=f"{duration(ago)} ago",
+        "retention", "warn", "Retention is overdue", figure=f"{duration(ago)} ago",
         limit="2 d", detail=f"Its last pass has {row['pruned']}.",
         advice="see its run, then run a pass.",
         commands=["rota runs list --job rota.prune_runs", "rota retention run"],

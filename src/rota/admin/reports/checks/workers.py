@@ -23,12 +23,12 @@ def _live(row: Row, stand: Row) -> Finding:
     if not awake and stand["asleep"]:
         return Finding(
             "workers", "ok", "All workers are asleep", figure=number(stand["asleep"]),
-            detail="They wake when something is due, and find then what was enqueued meanwhile.",
+            detail="They wake up when something is due, and then find newly enqueued runs.",
         )  # fmt: skip
     if not awake:
         return Finding(
             "workers", "bad", "No worker is live", figure="0",
-            detail="Nothing is run, no schedule is followed, nothing is cleaned up.",
+            detail="No runs are executed, no schedules are processed, nothing is cleaned up.",
             advice="start one.", commands=["rota worker"],
         )  # fmt: skip
     slots = f"{plural(row['slots'], 'slot')}"
@@ -45,16 +45,16 @@ def _lease(row: Row) -> Iterator[Finding]:
             "lease", "bad", f"The lease of {row['oldest_name']} has run out",
             figure=f"{duration(-left)} ago",
             limit=duration(row["lease_seconds"]),
-            detail="What it runs waits until another worker declares it lost.",
-            advice="look whether its process lives, and start another worker.",
+            detail="Its runs wait until another worker declares it lost.",
+            advice="check whether its process is alive, and start another worker.",
             commands=["rota workers list"],
         )  # fmt: skip
     elif left < row["lease_seconds"] / 3:
         yield Finding(
             "lease", "warn", f"{row['oldest_name']} renews its lease late",
             figure=f"{duration(left)} left", limit=duration(row["lease_seconds"] / 3),
-            detail="If it does not come back, its runs are taken from it.",
-            advice="look at its machine: a blocked event loop, no CPU, or no way to the database.",
+            detail="If it does not recover, its runs go back to the queue.",
+            advice="check its machine: a blocked event loop, no CPU, or no database connection.",
             commands=["rota workers list"],
         )  # fmt: skip
     else:
@@ -68,10 +68,10 @@ def _troubles(stand: Row) -> Iterator[Finding]:
         yield Finding("worker_troubles", "ok", "Workers stuck, failing or lost", figure="0")
         return
     yield Finding(
-        "worker_troubles", "warn", "Workers are not well", figure=said,
+        "worker_troubles", "warn", "Workers have problems", figure=said,
         detail="A stuck one has a handler that blocks its event loop; a failing one cannot do part "
         "of its work; lost ones of the last hour were killed, or cut off from the database.",
-        advice="see which, and why.", commands=["rota workers list", "rota attention"],
+        advice="see which ones, and why.", commands=["rota workers list", "rota attention"],
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def _releases(row: Row) -> Iterator[Finding]:
         yield Finding(
             "releases", "warn", "Workers run different releases of Rota",
             figure=", ".join(versions),
-            detail="That is safe while one deploys, and surprising afterwards.",
+            detail="This is normal during a deployment, but not afterwards.",
             advice="finish the deployment.", commands=["rota workers list"],
         )  # fmt: skip
     elif versions:

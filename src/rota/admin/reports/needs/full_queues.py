@@ -26,8 +26,10 @@ def _need(
         subject="queue",
         name=name,
         noun="Queue",
-        says=f"is full: {wait}, and {number(max_waiting)} may",
-        reason="new runs are refused" if refuses else "the least important ones are dropped",
+        says=f"is full: {wait}, the cap is {number(max_waiting)}",
+        reason="new runs are refused"
+        if refuses
+        else "the runs with the lowest priority are dropped",
         since=full_since,
         figures={"waiting": waiting, "max_waiting": max_waiting},
         command=command("queues", "show", name),

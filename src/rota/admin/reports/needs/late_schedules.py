@@ -16,15 +16,15 @@ def find(limit: int) -> Plan[Found]:
 
 
 def _need(row: dict[str, Any]) -> Need:
-    nobody = "no worker is live to follow it"
-    busy = f"{plural(row['workers'], 'worker')} live, none has decided about it"
+    nobody = "no worker is live to process it"
+    busy = f"{plural(row['workers'], 'worker')} live, none has processed it"
     return Need(
         kind=KIND.name,
         state="late",
         subject="schedule",
         name=row["name"],
         noun="Schedule",
-        says="waits for its first time" if row["is_pending"] else "is late",
+        says="has no next time yet" if row["is_pending"] else "is late",
         reason=busy if row["workers"] else nobody,
         since=row["since"],
         tenant=row["tenant"],

@@ -21,12 +21,12 @@ def _need(
 ) -> Need:  # fmt: skip
     if what == "blocked":
         waiting = plural(keys, "sequence waits", "sequences wait")
-        says = f"stands still: {waiting} for the success of a run"
-        reason = f"run {run} failed, and the next one needs its success"
+        says = f"is blocked: {waiting} for the success of a run"
+        reason = f"run {run} failed, and the next one requires its success"
         told = command("limits", "unblock", name, tenant=tenant)
     else:
-        says = f"counted {counted} in use where {held} were, and was mended"
-        reason = "somebody changed rows past Rota's functions, or Rota has a mistake"
+        says = f"counted {counted} in use instead of {held}, and was corrected"
+        reason = "rows were changed without Rota's functions, or this is a bug in Rota"
         told = command("limits", "show", name, tenant=tenant)
     return Need(
         kind=KIND.name,

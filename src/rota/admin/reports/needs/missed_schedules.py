@@ -10,9 +10,9 @@ from rota.model.words import number
 from rota.store.plans import Ask, Plan
 
 _WHY = {
-    "policy none": "nobody ticked then, and its policy is to catch up nothing",
-    "window": "nobody ticked then, and it is older than what is caught up",
-    "cap": "more were missed than are caught up",
+    "policy none": "no worker was running, and its policy is not to catch up",
+    "window": "no worker was running, and the time is older than its catch-up limit",
+    "cap": "more times were missed than its catch-up limit allows",
 }
 
 

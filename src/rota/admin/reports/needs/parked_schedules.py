@@ -18,7 +18,7 @@ def find(limit: int) -> Plan[Found]:
             subject="schedule",
             name=row["name"],
             noun="Schedule",
-            says="is parked: it cannot be followed",
+            says="is parked: its timing cannot be computed",
             reason=row["error"],
             since=row["since"],
             tenant=row["tenant"],

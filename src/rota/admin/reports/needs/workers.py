@@ -32,11 +32,15 @@ def _need(row: dict[str, Any]) -> Need:
 
 def _how(row: dict[str, Any]) -> tuple[str, str, str]:
     if row["state"] == "lost":
-        return "lost", "was lost", "its lease ran out, and others have taken what it ran"
+        return "lost", "was lost", "its lease expired, and its runs went back to the queue"
     if row["is_silent"]:
-        return "lost", "is silent", "its lease ran out, and no other worker has noticed"
+        return (
+            "lost",
+            "is silent",
+            "its lease expired, and no other worker is live to rescue its runs",
+        )
     if row["is_stuck"]:
-        return "warn", "is stuck", "its event loop stands still: a handler blocks it"
+        return "warn", "is stuck", "its event loop is blocked by a handler"
     return "warn", "is failing", str(row["trouble"])
 
 
