@@ -11,7 +11,7 @@ from typing import Any, Self, TypedDict, Unpack
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.schedules.next_time import compute_next
 from rota.config import Config
-from rota.errors import JobError, WrongState
+from rota.errors import JobError
 from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
@@ -125,13 +125,14 @@ class JobCommands(Commands):
         )
 
     @command
-    def enable(self, name: str, reason: str | None = None) -> Plan[None]:
-        """WrongState if it is."""
+    def enable(self, name: str, reason: str | None = None) -> Plan[bool]:
+        """Answers whether it changed: False if it was enabled already."""
         return self._set_enabled(name, True, reason)
 
     @command
-    def disable(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Its runs wait, what is enqueued too; its schedules skip their times."""
+    def disable(self, name: str, reason: str | None = None) -> Plan[bool]:
+        """Its runs wait, what is enqueued too; its schedules skip their times. Answers whether it
+        changed: False if it was disabled already."""
         return self._set_enabled(name, False, reason)
 
     @command
@@ -171,11 +172,9 @@ class JobCommands(Commands):
         yield from compute_next()
         return written
 
-    def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[None]:
-        found = yield from jobs.find_job(name)
-        if found.is_enabled == enabled:
-            raise WrongState(f'job "{name}" is already {"enabled" if enabled else "disabled"}')
-        yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor)
+    def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[bool]:
+        yield from jobs.find_job(name)
+        return (yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor))
 
     def of(self, registry: Registry, config: Config) -> Self:
         """The same for what another registry declares."""

@@ -13,7 +13,6 @@ from rota.admin.schedules import history as schedule_history
 from rota.admin.schedules.next_time import compute_next
 from rota.admin.schedules.reads import ScheduleReads
 from rota.config import Config
-from rota.errors import WrongState
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
@@ -106,13 +105,14 @@ class ScheduleCommands(ScheduleReads):
         return because(reason, self._delete(name, tenant, cancel_waiting, version))
 
     @command
-    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
-        """It goes on from now."""
+    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
+        """It goes on from now. Answers whether it changed: False if it was enabled already."""
         return because(reason, self._set_enabled(name, tenant, True))
 
     @command
-    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
-        """Its times are skipped until it is enabled."""
+    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
+        """Its times are skipped until it is enabled. Answers whether it changed: False if it was
+        disabled already."""
         return because(reason, self._set_enabled(name, tenant, False))
 
     @command
@@ -123,15 +123,18 @@ class ScheduleCommands(ScheduleReads):
         until: datetime | timedelta | None = None,
         *,
         tenant: str = "",
-    ) -> Plan[None]:
-        """Its times are skipped until it is resumed, or `until` has come (or so long from now)."""
+    ) -> Plan[bool]:
+        """Its times are skipped until it is resumed, or `until` has come (or so long from now).
+        Another `until` or reason replaces the one before. Answers whether it changed: False if it
+        was paused like this already."""
         return plans.pause(name, tenant, reason, until, actor=self.actor)
 
     @command
     def resume(
         self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
-    ) -> Plan[None]:
-        """It goes on from now; with `catch_up` the policy decides about what the pause left out."""
+    ) -> Plan[bool]:
+        """It goes on from now; with `catch_up` the policy decides about what the pause left out.
+        Answers whether it changed: False if it was not paused."""
         return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
 
     @command
@@ -210,12 +213,14 @@ class ScheduleCommands(ScheduleReads):
             )
         )
 
-    def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[None]:
-        found = yield from schedules.find_schedule(name, tenant)
-        if found.is_enabled == enabled:
-            raise WrongState(f'schedule "{name}" is already {"enabled" if enabled else "disabled"}')
-        yield from schedules.set_enabled(name, tenant, enabled=enabled, actor=self.actor)
-        yield from compute_next(name, tenant)
+    def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[bool]:
+        yield from schedules.find_schedule(name, tenant)
+        is_changed = yield from schedules.set_enabled(
+            name, tenant, enabled=enabled, actor=self.actor
+        )
+        if is_changed:
+            yield from compute_next(name, tenant)
+        return is_changed
 
     def _update(
         self,

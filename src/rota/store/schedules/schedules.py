@@ -107,19 +107,25 @@ def read_requirements(tenant: str) -> Plan[Rows]:
 
 def pause_schedule(
     name: str, tenant: str, *, reason: str | None, until: datetime | None, actor: str | None
-) -> Plan[None]:
+) -> Plan[bool]:
+    """False if it was so already."""
     params = {"name": name, "tenant": tenant, "reason": reason, "until": until, "actor": actor}
-    yield Ask("schedules/pause", params)
+    (row,) = yield Ask("schedules/pause", params)
+    return bool(row["is_changed"])
 
 
-def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[None]:
+def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[bool]:
+    """False if it was not paused."""
     params = {"name": name, "tenant": tenant, "catch_up": catch_up, "actor": actor}
-    yield Ask("schedules/resume", params)
+    (row,) = yield Ask("schedules/resume", params)
+    return bool(row["is_changed"])
 
 
-def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[None]:
+def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[bool]:
+    """False if it was so already."""
     params = {"name": name, "tenant": tenant, "enabled": enabled, "actor": actor}
-    yield Ask("schedules/set_enabled", params)
+    (row,) = yield Ask("schedules/set_enabled", params)
+    return bool(row["is_changed"])
 
 
 def trigger_schedule(
