@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.admin.schedules.edits import said
 from rota.admin.schedules.next_time import compute_next
 from rota.config import Config
 from rota.errors import JobError
@@ -157,7 +158,12 @@ class JobCommands(Commands):
     @command
     def plan(self) -> Plan[Drifts]:
         """Where this process's code and the database differ, and who changed it."""
-        return jobs.plan_jobs(whole(self.registry, self.config))
+        declared = [
+            {"tenant": tenant, "name": name, "document": said(columns)}
+            for (tenant, name), columns in self.registry.schedules.items()
+        ]
+        told = {"declared": json.dumps(declared, ensure_ascii=False)}
+        return jobs.plan_jobs(whole(self.registry, self.config) | told)
 
     @command
     def sync_definitions(self, force: Sequence[str] = ()) -> Plan[Names]:

@@ -160,6 +160,7 @@ WORDS = {
     "revived": "back in the code",
     "deleted": "deleted by an operator, stays so",
     "taken": "another schedule has the name",
+    "left": "removed from the code, still runs: rota schedules delete",
 }
 
 

@@ -1,7 +1,7 @@
 -- The ledger shows the state of a backfill beside its run.
 
 -- The state of a run, wherever it is; NULL once retention has deleted it.
--- Called by: rota.occurrences, sql/schedules/history_only.sql.
+-- Called by: occurrences, sql/schedules/history_only.sql.
 CREATE FUNCTION rota.run_state(run_id bigint) RETURNS text LANGUAGE sql STABLE STRICT SET jit = off AS $$
     SELECT coalesce((SELECT CASE WHEN rota.is_over(o.state, o.expires_at) THEN 'cancelled' ELSE o.state END
                      FROM rota.open_runs o WHERE o.id = run_state.run_id),

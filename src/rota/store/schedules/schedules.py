@@ -75,7 +75,10 @@ def put_schedule(
 
 
 def put_schedules(
-    wanted: Sequence[tuple[str, str, Mapping[str, Any]]], *, actor: str | None
+    wanted: Sequence[tuple[str, str, Mapping[str, Any]]],
+    *,
+    actor: str | None,
+    application: str | None,
 ) -> Plan[int]:
     """As `put_schedule`, of many by tenant, name and columns: equal columns are sent once."""
     documents: dict[str, int] = {}
@@ -86,6 +89,7 @@ def put_schedules(
         "places": places,
         "documents": list(documents),
         "actor": actor,
+        "application": application,
     }
     rows = yield Ask("schedules/put_many", params)
     return int(rows[0]["written"])
@@ -98,6 +102,19 @@ def update_schedule(
     yield from act_as(actor)
     rows = yield Ask("schedules/update", {"id": schedule_id, "columns": _json(columns)})
     return bool(rows)
+
+
+def find_payload_problems(
+    wanted: Sequence[tuple[str, Mapping[str, Any] | None]],
+) -> Plan[dict[int, str]]:
+    """What jobs would not take, by the place in `wanted`: job and payload, None the default one."""
+    distinct: dict[tuple[str, str | None], int] = {}
+    for place, (job, payload) in enumerate(wanted):
+        distinct.setdefault((job, None if payload is None else _json(payload)), place)
+    params = {"jobs": [job for job, _ in distinct], "payloads": [it for _, it in distinct]}
+    rows = yield Ask("schedules/payload_problems", params)
+    places = list(distinct.values())
+    return {places[row["place"] - 1]: row["problem"] for row in rows if row["problem"] is not None}
 
 
 def read_requirements(tenant: str) -> Plan[Rows]:

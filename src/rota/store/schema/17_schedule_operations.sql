@@ -128,10 +128,11 @@ END $$;
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
 -- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
+-- `application`: whose code says so at its start; what is said at run time names none.
 -- Called by: sql/schedules/put_many.sql.
 -- Locks: rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
-    actor text DEFAULT NULL)
+    actor text DEFAULT NULL, application text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     declared jsonb[] := ARRAY(SELECT d.doc::jsonb FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
@@ -193,6 +194,11 @@ BEGIN
       AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
     GET DIAGNOSTICS changed = ROW_COUNT;
     PERFORM set_config('rota' || '.syncing', '', true);
+    -- By itself: no trigger of edits looks at this column.
+    UPDATE rota.schedules s SET application = put_schedules.application
+    FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
+    WHERE s.tenant = w.tenant AND s.name = w.name AND s.application IS DISTINCT FROM put_schedules.application
+      AND put_schedules.application IS NOT NULL;
     RETURN made + changed;
 END $$;
 
@@ -314,7 +320,8 @@ BEGIN
 END $$;
 
 -- Runs a schedule now, whatever its state; the cursor stays where it is. The run belongs to its schedule: lists,
--- status, requirements, overlap and limits count it. It takes no nominal time.
+-- status, requirements, overlap and limits count it. It takes no nominal time. RO002: the job would not take the
+-- payload.
 -- Called by: sql/schedules/trigger.sql, users.
 CREATE FUNCTION rota.trigger_schedule(
     name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL, metadata jsonb DEFAULT NULL
@@ -322,12 +329,17 @@ CREATE FUNCTION rota.trigger_schedule(
 DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
     who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
+    given jsonb := coalesce(trigger_schedule.payload, found.payload, its.default_payload, '{}');
+    wrong text := CASE WHEN jsonb_typeof(given) = 'object' THEN rota.payload_problem(its.payload_schema, given) END;
     made  bigint;
 BEGIN
+    IF wrong IS NOT NULL THEN
+        PERFORM rota.bad_schedule(found.name, format('the payload does not fit job "%s": %s', found.job, wrong),
+            'rota.jobs.payload_schema says what the job takes.');
+    END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
-        job => found.job,
-        payload => coalesce(trigger_schedule.payload, found.payload, (SELECT j.default_payload FROM rota.jobs j
-        WHERE j.name = found.job), '{}'), queue => found.queue, priority => found.priority::integer,
+        job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,
             tenant => found.tenant, max_attempts => found.max_attempts::integer,
         timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
         metadata => coalesce(trigger_schedule.metadata || found.run_metadata, trigger_schedule.metadata,

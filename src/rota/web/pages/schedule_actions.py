@@ -208,7 +208,7 @@ async def revert(request: Request) -> Response:
     except VersionConflict:
         text = "Not reverted: somebody has changed this schedule meanwhile. This is how it is now."
         return await _ask_revert(scope, text, 409)
-    except (TimingError, WrongState) as error:
+    except (PayloadError, TimingError, WrongState) as error:
         return await _ask_revert(scope, str(error), 422)
     return scope.go(path_of(name, tenant), f"The edit of {name} is reverted")
 
