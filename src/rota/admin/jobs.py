@@ -113,9 +113,10 @@ class JobCommands(Commands):
         version: int | None = None,
         **changes: Unpack[JobChanges],
     ) -> Plan[JobInfo]:
-        """Change what the code said; the next attempt uses it, and the code no longer overwrites
-        it. Fields named in `reset` go back to what the code says. VersionConflict if it is not at
-        `version` any more."""
+        """Change what the code said; the code no longer overwrites it. Queue, priority, maximum
+        attempts and default payload apply to new runs, and waiting runs keep theirs; timeout,
+        backoff and log level apply from the next attempt. Fields named in `reset` go back to what
+        the code says. VersionConflict if it is not at `version` any more."""
         columns = _columns(name, changes, self.config)
         given = [_COLUMNS.get(one, one) for one in reset]
         unknown = sorted(set(given) - set(_COLUMNS.values()))

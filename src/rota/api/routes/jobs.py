@@ -77,8 +77,9 @@ async def get_job(scope: Scoped, name: JobName, response: Response) -> Any:
 async def update_job(
     scope: Scoped, name: JobName, body: schemas.JobChanges, response: Response, version: Version
 ) -> Any:
-    """Update a job's settings. They apply from the next attempt and take precedence over the
-    code.
+    """Update a job's settings. They take precedence over the code. Queue, priority, maximum
+    attempts and default payload apply to new runs; timeout, backoff and log level apply from the
+    next attempt.
     """
     given = body.model_dump(exclude_unset=True)
     if body.retention is not None:
