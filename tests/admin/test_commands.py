@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.errors import WrongState
+from rota.errors import QueueNotFound
 
 
 async def test_a_command_is_awaited_or_called(app: rota.App) -> None:
@@ -16,10 +16,10 @@ async def test_a_command_is_awaited_or_called(app: rota.App) -> None:
 
 
 async def test_errors_are_ours_on_both_faces(app: rota.App) -> None:
-    with pytest.raises(WrongState):
-        await app.queues.resume("mail")
-    with pytest.raises(WrongState):
-        app.queues.sync.resume("mail")
+    with pytest.raises(QueueNotFound):
+        await app.queues.get("mail")
+    with pytest.raises(QueueNotFound):
+        app.queues.sync.get("mail")
 
 
 async def test_by_names_the_actor_and_leaves_the_original_alone(

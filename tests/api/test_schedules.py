@@ -90,15 +90,12 @@ async def test_two_operators_do_not_overwrite_each_other(
 
 async def test_actions(api: httpx.AsyncClient, digest: Any) -> None:
     assert (await api.post(f"{DIGEST}/disable")).json()["is_enabled"] is False
-    problem(await api.post(f"{DIGEST}/disable"), 409, "wrong_state")
     assert (await api.post(f"{DIGEST}/enable")).json()["is_enabled"] is True
-    problem(await api.post(f"{DIGEST}/enable"), 409, "wrong_state")
     paused = (await api.post(f"{DIGEST}/pause", json={"reason": "quiet", "seconds": 60})).json()
     assert (paused["state"], paused["paused_by"], paused["pause_reason"]) == (
         "paused", "api:admin", "quiet",
     )  # fmt: skip
     assert (await api.post(f"{DIGEST}/resume", json={"catch_up": True})).status_code == 200
-    problem(await api.post(f"{DIGEST}/resume"), 409, "wrong_state")
     run = (await api.post(f"{DIGEST}/trigger", json={"payload": {"days": 1}})).json()
     assert (run["job"], run["schedule"]) == ("clean", "digest")
     moved = await api.post(f"{DIGEST}/reschedule", json={"at": "2099-01-01T00:00:00Z"})

@@ -207,12 +207,10 @@ def test_a_paused_queue_is_not_claimed_from(engine: Engine) -> None:
     run, worker = engine.enqueue(queue="mail"), engine.worker()
     engine.conn.execute("SELECT rota.pause_queue('mail', 'upgrade', 'ann')")
     assert engine.claim(worker, queues=["mail"]) == []
-    with pytest.raises(Exception, match="already paused"):
-        engine.conn.execute("SELECT rota.pause_queue('mail')")
+    assert engine.one("SELECT rota.pause_queue('mail')") is False
     engine.conn.execute("SELECT rota.resume_queue('mail', 'done', 'ben')")
     assert engine.claim_one(worker, queues=["mail"])["id"] == run
-    with pytest.raises(Exception, match="not paused"):
-        engine.conn.execute("SELECT rota.resume_queue('mail')")
+    assert engine.one("SELECT rota.resume_queue('mail')") is False
     said = [(row["actor"], row["action"], row["reason"]) for row in engine.audit("mail")]
     assert said == [("ann", "queue.paused", "upgrade"), ("ben", "queue.resumed", "done")]
 

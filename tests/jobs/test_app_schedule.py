@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -86,6 +87,53 @@ def test_mistakes_are_found_where_they_are_written(app: rota.App) -> None:
     with pytest.raises(rota.TimingError, match="name"):
         app.schedule("", send, every=60)
     assert not app.database.is_open
+
+
+def test_two_that_differ_name_both_places(app: rota.App) -> None:
+    send = declare(app)
+    app.schedule("dup", send, every=60, payload={"user_id": 1})
+    app.schedule("dup", send, every=60, payload={"user_id": 1})  # the same: fine
+    app.schedule("dup", send, every=90, payload={"user_id": 1}, tenant="acme")  # another one's
+    with pytest.raises(rota.JobError, match="declared twice") as caught:
+        app.schedule("dup", send, every=61, payload={"user_id": 1})
+    first, second = re.findall(r"test_app_schedule\.py:(\d+)", str(caught.value))
+    assert int(second) - int(first) == 3, "the last that said it, and this one"
+    assert caught.value.hint
+    with pytest.raises(rota.JobError, match='of tenant "acme" is declared twice'):
+        app.tenant("acme").schedule("dup", send, every=61, payload={"user_id": 1})
+    assert not app.database.is_open
+
+
+async def test_one_that_was_removed_from_the_code_shows_in_the_plan(
+    make_app: Any, conn: Connection
+) -> None:
+    first: rota.App = make_app()
+    send = declare(first)
+    for name, tenants in (("stays", [""]), ("removed", ["", "acme"])):
+        first.schedule(name, send, every=60, payload={"user_id": 1}, tenants=tenants)
+    await first.database.open()
+    await first.schedules.put("at run time", "send", every=60, payload={"user_id": 1})
+    await first.close()
+    second: rota.App = make_app()
+    send = declare(second)
+    second.schedule("stays", send, every=61, payload={"user_id": 1})
+    second.schedule("added", send, every=60, payload={"user_id": 1})
+    third: rota.App = make_app()
+    jobs = third.jobs.of(second.registry, second.config)
+    assert [(one.name, one.field, one.change) for one in await jobs.plan()] == [
+        ("acme/removed", None, "left"), ("added", None, "new"), ("removed", None, "left"),
+        ("stays", "interval_seconds", "follows"),
+    ]  # fmt: skip
+    await second.database.open()
+    assert [(one.name, one.change) for one in await second.jobs.plan()] == [
+        ("acme/removed", "left"), ("removed", "left"),
+    ]  # fmt: skip
+    await second.schedules.by("ada").update("stays", every=300)
+    await second.schedules.delete("removed")
+    await second.schedules.delete("removed", tenant="acme")
+    (kept,) = await second.jobs.plan()
+    assert (kept.name, kept.change, kept.changed_by) == ("stays", "kept", "ada")
+    await second.close()
 
 
 async def test_an_unknown_job_is_an_error(app: rota.App) -> None:

@@ -62,6 +62,18 @@ async def test_overlap_counts_it(schedules: Schedules, overlap: str, decisions: 
         assert schedules.engine.claim_one(worker)["id"] != claim["id"], "its end frees who waits"
 
 
+async def test_cancel_running_cancels_it_when_the_next_one_is_due(schedules: Schedules) -> None:
+    schedules.add(overlap="cancel_running")
+    worker = schedules.engine.worker()
+    number = trigger(schedules)
+    schedules.engine.claim_one(worker)
+    await schedules.tick(seconds=61)
+    (due,) = [run for run in schedules.runs() if run["id"] != number]
+    assert (due["state"], due["scheduled_for"] is not None) == ("queued", True)
+    asked = schedules.engine.rows("SELECT run_id FROM rota.cancel_requests")
+    assert [row["run_id"] for row in asked] == [number]
+
+
 async def test_one_counted_from_the_end_does_not_move(schedules: Schedules) -> None:
     schedules.add(every_from="end")
     worker = schedules.engine.worker()

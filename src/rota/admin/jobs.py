@@ -9,9 +9,10 @@ from datetime import timedelta
 from typing import Any, Self, TypedDict, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.admin.schedules.edits import said
 from rota.admin.schedules.next_time import compute_next
 from rota.config import Config
-from rota.errors import JobError, WrongState
+from rota.errors import JobError
 from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
@@ -112,9 +113,10 @@ class JobCommands(Commands):
         version: int | None = None,
         **changes: Unpack[JobChanges],
     ) -> Plan[JobInfo]:
-        """Change what the code said; the next attempt uses it, and the code no longer overwrites
-        it. Fields named in `reset` go back to what the code says. VersionConflict if it is not at
-        `version` any more."""
+        """Change what the code said; the code no longer overwrites it. Queue, priority, maximum
+        attempts and default payload apply to new runs, and waiting runs keep theirs; timeout,
+        backoff and log level apply from the next attempt. Fields named in `reset` go back to what
+        the code says. VersionConflict if it is not at `version` any more."""
         columns = _columns(name, changes, self.config)
         given = [_COLUMNS.get(one, one) for one in reset]
         unknown = sorted(set(given) - set(_COLUMNS.values()))
@@ -125,13 +127,14 @@ class JobCommands(Commands):
         )
 
     @command
-    def enable(self, name: str, reason: str | None = None) -> Plan[None]:
-        """WrongState if it is."""
+    def enable(self, name: str, reason: str | None = None) -> Plan[bool]:
+        """Answers whether it changed: False if it was enabled already."""
         return self._set_enabled(name, True, reason)
 
     @command
-    def disable(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Its runs wait, what is enqueued too; its schedules skip their times."""
+    def disable(self, name: str, reason: str | None = None) -> Plan[bool]:
+        """Its runs wait, what is enqueued too; its schedules skip their times. Answers whether it
+        changed: False if it was disabled already."""
         return self._set_enabled(name, False, reason)
 
     @command
@@ -156,7 +159,12 @@ class JobCommands(Commands):
     @command
     def plan(self) -> Plan[Drifts]:
         """Where this process's code and the database differ, and who changed it."""
-        return jobs.plan_jobs(whole(self.registry, self.config))
+        declared = [
+            {"tenant": tenant, "name": name, "document": said(columns)}
+            for (tenant, name), columns in self.registry.schedules.items()
+        ]
+        told = {"declared": json.dumps(declared, ensure_ascii=False)}
+        return jobs.plan_jobs(whole(self.registry, self.config) | told)
 
     @command
     def sync_definitions(self, force: Sequence[str] = ()) -> Plan[Names]:
@@ -171,11 +179,9 @@ class JobCommands(Commands):
         yield from compute_next()
         return written
 
-    def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[None]:
-        found = yield from jobs.find_job(name)
-        if found.is_enabled == enabled:
-            raise WrongState(f'job "{name}" is already {"enabled" if enabled else "disabled"}')
-        yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor)
+    def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[bool]:
+        yield from jobs.find_job(name)
+        return (yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor))
 
     def of(self, registry: Registry, config: Config) -> Self:
         """The same for what another registry declares."""

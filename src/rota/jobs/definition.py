@@ -206,11 +206,18 @@ def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -
     try:
         if "payload" in values:
             values["payload"] = json.loads(schema.encode(schema.bind((), values["payload"])))
-        for one in values["schedules"]:
-            if one["payload"] is not None:
-                one["payload"] = json.loads(schema.encode(schema.bind((), one["payload"])))
     except PayloadError as error:
         raise JobError(f"{place}: {error}") from None
+    for one in values["schedules"]:
+        given = one["payload"]
+        try:
+            wanted = values.get("payload", {}) if given is None else given
+            checked = schema.encode(schema.bind((), wanted))
+        except PayloadError as error:
+            hint = error.hint or "give the schedule a payload, or the job a default one: payload=…"
+            text = f'{place}: its schedule "{one["name"]}": {error}'
+            raise JobError(text, hint=hint) from None
+        one["payload"] = None if given is None else json.loads(checked)
 
 
 def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:

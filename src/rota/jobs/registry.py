@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from rota.errors import JobError, UnknownJob
 from rota.jobs.definition import JobDefinition
@@ -17,6 +18,8 @@ class Registry:
         self._by_name: dict[str, JobDefinition] = {}
         self._new: dict[str, JobDefinition] = {}
         self._watchers: list[Callable[[], object]] = []
+        # What app.schedule has said, by tenant and name: the columns of the schedule.
+        self.schedules: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.version = 0  # grows with every declaration
 
     def add(self, definition: JobDefinition) -> None:

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 # new: only the code has it. follows: the next sync writes what the code says. kept: an operator
 # changed it, it stays. gone: only the database has it. revived: it was deleted from the code and
-# is back. deleted: an operator deleted the schedule. taken: another schedule has the name.
-Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken"]
+# is back. deleted: an operator deleted the schedule. taken: another schedule has the name. left:
+# its `app.schedule` was removed from the code; it stays and goes on until somebody deletes it.
+Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken", "left"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,3 +29,4 @@ class OccurrenceInfo:
     error: str | None
     is_moved: bool
     details: dict[str, Any] | None
+    backfill_state: str | None

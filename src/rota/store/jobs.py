@@ -107,9 +107,11 @@ def delete_job(
 
 def set_job_enabled(
     name: str, enabled: bool, *, reason: str | None, actor: str | None
-) -> Plan[None]:
+) -> Plan[bool]:
+    """False if it was so already."""
     params = {"name": name, "enabled": enabled, "reason": reason, "actor": actor}
-    yield Ask("jobs/set_enabled", params)
+    (row,) = yield Ask("jobs/set_enabled", params)
+    return bool(row["is_changed"])
 
 
 def plan_jobs(params: Mapping[str, Any]) -> Plan[list[Drift]]:

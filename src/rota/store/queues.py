@@ -45,14 +45,17 @@ def find_queue(name: str) -> Plan[QueueDetails]:
 
 def pause_queue(
     name: str, *, reason: str | None, until: datetime | None, actor: str | None
-) -> Plan[None]:
-    """Nothing of it is claimed any more; what runs, runs on."""
+) -> Plan[bool]:
+    """Nothing of it is claimed any more; what runs, runs on. False if it was so already."""
     params = {"queue": name, "reason": reason, "until": until, "actor": actor}
-    yield Ask("queues/pause", params)
+    (row,) = yield Ask("queues/pause", params)
+    return bool(row["is_changed"])
 
 
-def resume_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("queues/resume", {"queue": name, "reason": reason, "actor": actor})
+def resume_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[bool]:
+    """False if it was not paused."""
+    (row,) = yield Ask("queues/resume", {"queue": name, "reason": reason, "actor": actor})
+    return bool(row["is_changed"])
 
 
 def set_queue(

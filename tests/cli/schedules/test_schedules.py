@@ -206,15 +206,16 @@ def test_catch_up(made: Cli) -> None:
 
 def test_enable_disable_pause_resume_delete(made: Cli) -> None:
     assert made.done("schedules", "disable", "digest").out == 'schedule "digest" disabled\n'
-    assert "already disabled" in failed(made, "disable", "digest")
+    assert "was already disabled" in made.done("schedules", "disable", "digest").out
     assert made.done("schedules", "enable", "digest").out == 'schedule "digest" enabled\n'
-    assert "already enabled" in failed(made, "enable", "digest")
+    again = made.done("schedules", "enable", "digest", "--json").json
+    assert (again["action"], again["is_changed"]) == ("enabled", False)
     told = made.done("schedules", "pause", "digest", "--reason", "smtp", "--until", "2h").out
     assert told.startswith('schedule "digest" paused until 2026-03-02 14:0')
     assert "by cli:alice: smtp" in made.done("schedules", "list").out
     assert "neither a duration" in misused(made, "pause", "digest", "--until", "never")
     made.done("schedules", "resume", "digest", "--catch-up")
-    assert "not paused" in failed(made, "resume", "digest")
+    assert "was not paused" in made.done("schedules", "resume", "digest").out
     for command in ("enable", "disable", "pause", "resume", "delete", "trigger", "history"):
         assert "no schedule" in failed(made, command, "none")
     assert made.done("schedules", "delete", "digest", "--cancel-waiting").out == (

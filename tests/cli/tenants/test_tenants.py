@@ -56,10 +56,10 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App) -> None:
     assert line.split()[:2] == ["acme", "paused"]
     assert "by cli:alice: unpaid" in line
     assert "Tenant acme is paused" in cli.done("why", "1").out
-    assert cli("tenants", "pause", "acme").err == 'error: tenant "acme" is already paused\n'
+    assert cli.done("tenants", "pause", "acme").out == 'tenant "acme" was already paused\n'
     assert "paused until" in cli.done("tenants", "pause", "acme", "--for", "2h").out
     assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" resumed; 1 run freed\n'
-    assert cli("tenants", "resume", "acme").err == 'error: tenant "acme" is not paused\n'
+    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" was not paused\n'
 
 
 def test_runs_show_whose_they_are(cli: Cli, jobs: rota.App) -> None:

@@ -53,21 +53,23 @@ class QueueCommands(Commands):
     @command
     def pause(
         self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
-    ) -> Plan[None]:
+    ) -> Plan[bool]:
         """Nothing of the queue is claimed any more until it is resumed, or `until` has come (or so
-        long from now); what runs, runs on. Of a paused queue another `until` moves the end."""
+        long from now); what runs, runs on. Another `until` or reason replaces the one before.
+        Answers whether it changed: False if it was paused like this already."""
         return self._pause(name, reason, until)
 
     def _pause(
         self, name: str, reason: str | None, until: datetime | timedelta | None
-    ) -> Plan[None]:
+    ) -> Plan[bool]:
         end = None if until is None else (yield from read_instant(until, "until"))
         if end is not None and end <= (yield from read_clock()):
             raise TimingError(f"the end of a pause must be in the future, not {end.isoformat()}")
-        yield from queues.pause_queue(name, reason=reason, until=end, actor=self.actor)
+        return (yield from queues.pause_queue(name, reason=reason, until=end, actor=self.actor))
 
     @command
-    def resume(self, name: str, reason: str | None = None) -> Plan[None]:
+    def resume(self, name: str, reason: str | None = None) -> Plan[bool]:
+        """Answers whether it changed: False if it was not paused."""
         return queues.resume_queue(name, reason=reason, actor=self.actor)
 
     @command

@@ -77,26 +77,30 @@ def put(
 
 
 def put_many(
-    wanted: Sequence[tuple[str, str, Mapping[str, Any]]], *, actor: str | None
+    wanted: Sequence[tuple[str, str, Mapping[str, Any]]],
+    *,
+    actor: str | None,
+    application: str | None,
 ) -> Plan[int]:
     """Of many by tenant and name, whose columns are checked already; answers how many were
-    written. Their next times are computed by whoever has put them all."""
+    written. Their next times are computed by whoever has put them all. `application`: whose code
+    says so at its start."""
     plain = []
     for tenant, name, given in wanted:
         if given["requires"]:
             yield from _check_requires(name, tenant, given)
-        plain.append((tenant, name, _said(given)))
-    return (yield from schedules.put_schedules(plain, actor=actor))
+        plain.append((tenant, name, said(given)))
+    return (yield from schedules.put_schedules(plain, actor=actor, application=application))
 
 
-def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+def said(given: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in given.items() if (key, value) != ("is_enabled", None)}
 
 
 def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | None) -> Plan[bool]:
     """For one whose columns are checked already."""
     yield from _check_requires(name, tenant, given)
-    is_written = yield from schedules.put_schedule(name, tenant, _said(given), actor=actor)
+    is_written = yield from schedules.put_schedule(name, tenant, said(given), actor=actor)
     if is_written:
         yield from compute_next(name, tenant)
     return is_written

@@ -85,16 +85,22 @@ def pause(
     until: datetime | timedelta | None,
     *,
     actor: str | None,
-) -> Plan[None]:
+) -> Plan[bool]:
     yield from schedules.find_schedule(name, tenant)
     end = None if until is None else (yield from read_instant(until, "until"))
-    yield from schedules.pause_schedule(name, tenant, reason=reason, until=end, actor=actor)
-    yield from compute_next(name, tenant)
+    is_changed = yield from schedules.pause_schedule(
+        name, tenant, reason=reason, until=end, actor=actor
+    )
+    if is_changed:
+        yield from compute_next(name, tenant)
+    return is_changed
 
 
-def resume(name: str, tenant: str, catch_up: bool, *, actor: str | None) -> Plan[None]:
-    yield from schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=actor)
-    yield from compute_next(name, tenant)
+def resume(name: str, tenant: str, catch_up: bool, *, actor: str | None) -> Plan[bool]:
+    is_changed = yield from schedules.resume_schedule(name, tenant, catch_up=catch_up, actor=actor)
+    if is_changed:
+        yield from compute_next(name, tenant)
+    return is_changed
 
 
 def reschedule(

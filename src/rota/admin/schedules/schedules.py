@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
 from rota.admin.commands import AsyncCommands, SyncCommands, command
-from rota.admin.schedules import edits, plans
+from rota.admin.schedules import edits, payloads, plans
 from rota.admin.schedules import history as schedule_history
 from rota.admin.schedules.next_time import compute_next
 from rota.admin.schedules.reads import ScheduleReads
 from rota.config import Config
-from rota.errors import WrongState
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
@@ -48,8 +47,10 @@ class ScheduleCommands(ScheduleReads):
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
         """A new one; WrongState if the name is taken. A template stands for its cron."""
-        checked = self.checked(job, arguments)
-        plan = edits.create(name, job, tenant, checked, actor=self.actor, template=template)
+        payload = arguments.get("payload")
+        if payload is not None:
+            arguments = {**arguments, "payload": payloads.encoded(self.registry, job, payload)}
+        plan = edits.create(name, job, tenant, arguments, actor=self.actor, template=template)
         return self._with_jobs(because(reason, plan))
 
     @command
@@ -57,9 +58,8 @@ class ScheduleCommands(ScheduleReads):
         self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleArguments]
     ) -> Plan[bool]:
         """Make it, or bring it up to this; answers whether anything had to be written."""
-        return self._with_jobs(
-            edits.put(name, job, tenant, self.checked(job, arguments), actor=self.actor)
-        )
+        said = payloads.declared(self.registry, name, job, arguments)
+        return self._with_jobs(self._put(name, job, tenant, said))
 
     @command
     def update(
@@ -106,13 +106,14 @@ class ScheduleCommands(ScheduleReads):
         return because(reason, self._delete(name, tenant, cancel_waiting, version))
 
     @command
-    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
-        """It goes on from now."""
+    def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
+        """It goes on from now. Answers whether it changed: False if it was enabled already."""
         return because(reason, self._set_enabled(name, tenant, True))
 
     @command
-    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[None]:
-        """Its times are skipped until it is enabled."""
+    def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
+        """Its times are skipped until it is enabled. Answers whether it changed: False if it was
+        disabled already."""
         return because(reason, self._set_enabled(name, tenant, False))
 
     @command
@@ -123,15 +124,18 @@ class ScheduleCommands(ScheduleReads):
         until: datetime | timedelta | None = None,
         *,
         tenant: str = "",
-    ) -> Plan[None]:
-        """Its times are skipped until it is resumed, or `until` has come (or so long from now)."""
+    ) -> Plan[bool]:
+        """Its times are skipped until it is resumed, or `until` has come (or so long from now).
+        Another `until` or reason replaces the one before. Answers whether it changed: False if it
+        was paused like this already."""
         return plans.pause(name, tenant, reason, until, actor=self.actor)
 
     @command
     def resume(
         self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
-    ) -> Plan[None]:
-        """It goes on from now; with `catch_up` the policy decides about what the pause left out."""
+    ) -> Plan[bool]:
+        """It goes on from now; with `catch_up` the policy decides about what the pause left out.
+        Answers whether it changed: False if it was not paused."""
         return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
 
     @command
@@ -210,12 +214,14 @@ class ScheduleCommands(ScheduleReads):
             )
         )
 
-    def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[None]:
-        found = yield from schedules.find_schedule(name, tenant)
-        if found.is_enabled == enabled:
-            raise WrongState(f'schedule "{name}" is already {"enabled" if enabled else "disabled"}')
-        yield from schedules.set_enabled(name, tenant, enabled=enabled, actor=self.actor)
-        yield from compute_next(name, tenant)
+    def _set_enabled(self, name: str, tenant: str, enabled: bool) -> Plan[bool]:
+        yield from schedules.find_schedule(name, tenant)
+        is_changed = yield from schedules.set_enabled(
+            name, tenant, enabled=enabled, actor=self.actor
+        )
+        if is_changed:
+            yield from compute_next(name, tenant)
+        return is_changed
 
     def _update(
         self,
@@ -229,18 +235,22 @@ class ScheduleCommands(ScheduleReads):
         stored = yield from schedules.lock_schedule(name, tenant)
         yield from expect_version("schedule", name, version, tenant)
         if changes.get("payload") is not None:
-            changes["payload"] = self._payload(job or stored.job, changes["payload"])
+            changes["payload"] = payloads.encoded(
+                self.registry, job or stored.job, changes["payload"]
+            )
         return (yield from edits.update(stored, changes, actor=self.actor))
 
     def _trigger(
         self, name: str, payload: Mapping[str, Any] | None, tenant: str
     ) -> Plan[Triggered]:
         found = yield from schedules.find_schedule(name, tenant)
+        if payload is not None:
+            payload = payloads.encoded(self.registry, found.job, payload)
         return (
             yield from schedules.trigger_schedule(
                 name,
                 tenant,
-                payload=_json(None if payload is None else self._payload(found.job, payload)),
+                payload=_json(payload),
                 metadata=_json(carrying(NO_OPTIONS).metadata),
                 actor=self.actor,
             )
@@ -252,21 +262,9 @@ class ScheduleCommands(ScheduleReads):
             return plan
         return with_new(self.registry, self.config, plan)
 
-    def checked(self, job: str, arguments: ScheduleArguments) -> ScheduleArguments:
-        """With the payload as the job's types store it."""
-        payload = arguments.get("payload")
-        if payload is None:
-            return arguments
-        checked: ScheduleArguments = {**arguments, "payload": self._payload(job, payload)}
-        return checked
-
-    def _payload(self, job: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """As the job's types store it, if this process declares the job."""
-        if self.registry is None or job not in self.registry or not isinstance(payload, Mapping):
-            return payload
-        schema = self.registry.get(job).schema
-        checked: dict[str, Any] = json.loads(schema.encode(schema.bind((), payload)))
-        return checked
+    def _put(self, name: str, job: str, tenant: str, arguments: ScheduleArguments) -> Plan[bool]:
+        yield from payloads.check_stored(self.registry, [(name, job, arguments.get("payload"))])
+        return (yield from edits.put(name, job, tenant, arguments, actor=self.actor))
 
 
 class Schedules(ScheduleCommands, AsyncCommands):

@@ -146,18 +146,20 @@ class Tenant(TenantCommandSets):
 
     async def pause(
         self, reason: str | None = None, until: datetime | timedelta | None = None
-    ) -> int:
+    ) -> int | None:
+        """How many runs were held at once; None if it was paused like this already."""
         return await self._faces.tenants.pause(self.name, reason, until)
 
     def pause_sync(
         self, reason: str | None = None, until: datetime | timedelta | None = None
-    ) -> int:
+    ) -> int | None:
         return self._faces.tenants.sync.pause(self.name, reason, until)
 
-    async def resume(self, reason: str | None = None) -> int:
+    async def resume(self, reason: str | None = None) -> int | None:
+        """How many runs were freed at once; None if it was not paused."""
         return await self._faces.tenants.resume(self.name, reason)
 
-    def resume_sync(self, reason: str | None = None) -> int:
+    def resume_sync(self, reason: str | None = None) -> int | None:
         return self._faces.tenants.sync.resume(self.name, reason)
 
     def _own(self, call: Call) -> Call:

@@ -95,23 +95,25 @@ class TenantCommands(Commands):
     @command
     def pause(
         self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
-    ) -> Plan[int]:
+    ) -> Plan[int | None]:
         """Nothing of the tenant starts any more until it is resumed, or `until` has come (or so
         long from now); what runs, runs on. Its waiting runs are held: the first thousand at once,
-        which is answered, the others and what comes within about a second by workers."""
+        which is answered, the others and what comes within about a second by workers. Another
+        `until` or reason replaces the one before; None if it was paused like this already."""
         return self._pause(checked_tenant(name), reason, until)
 
     def _pause(
         self, name: str, reason: str | None, until: datetime | timedelta | None
-    ) -> Plan[int]:
+    ) -> Plan[int | None]:
         end = None if until is None else (yield from read_instant(until, "until"))
         if end is not None and end <= (yield from read_clock()):
             raise TimingError(f"the end of a pause must be in the future, not {end.isoformat()}")
         return (yield from tenants.pause_tenant(name, reason=reason, until=end, actor=self.actor))
 
     @command
-    def resume(self, name: str, reason: str | None = None) -> Plan[int]:
-        """Its runs are freed in the order in which they came; answers how many at once."""
+    def resume(self, name: str, reason: str | None = None) -> Plan[int | None]:
+        """Its runs are freed in the order in which they came; answers how many at once, None if it
+        was not paused."""
         return tenants.resume_tenant(name, reason=reason, actor=self.actor)
 
     @command

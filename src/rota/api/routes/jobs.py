@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
 
+from rota.api.changes import set_changed, telling
 from rota.api.errors import ProblemError
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
@@ -21,7 +22,7 @@ routes = router("jobs")
 JobName = Annotated[str, Path(min_length=1, max_length=200, description="Job name.")]
 _ACTION: Any = {
     "response_model": schemas.JobView,
-    "responses": problems(404, 409, *WITH_BODY),
+    "responses": problems(404, 409, *WITH_BODY) | telling(),
 }
 
 
@@ -76,8 +77,9 @@ async def get_job(scope: Scoped, name: JobName, response: Response) -> Any:
 async def update_job(
     scope: Scoped, name: JobName, body: schemas.JobChanges, response: Response, version: Version
 ) -> Any:
-    """Update a job's settings. They apply from the next attempt and take precedence over the
-    code.
+    """Update a job's settings. They take precedence over the code. Queue, priority, maximum
+    attempts and default payload apply to new runs; timeout, backoff and log level apply from the
+    next attempt.
     """
     given = body.model_dump(exclude_unset=True)
     if body.retention is not None:
@@ -116,16 +118,20 @@ async def delete_job(
 
 
 @routes.post("/jobs/{name}/enable", operation_id="enable_job", **_ACTION)
-async def enable_job(scope: Scoped, name: JobName, body: schemas.JobAction | None = None) -> Any:
+async def enable_job(
+    scope: Scoped, name: JobName, response: Response, body: schemas.JobAction | None = None
+) -> Any:
     """Enable a job: its runs and schedules start again."""
-    await scope.jobs.enable(name, body.reason if body else None)
+    set_changed(response, await scope.jobs.enable(name, body.reason if body else None))
     return await scope.jobs.get(name)
 
 
 @routes.post("/jobs/{name}/disable", operation_id="disable_job", **_ACTION)
-async def disable_job(scope: Scoped, name: JobName, body: schemas.JobAction | None = None) -> Any:
+async def disable_job(
+    scope: Scoped, name: JobName, response: Response, body: schemas.JobAction | None = None
+) -> Any:
     """Disable a job: its runs wait, including new ones, and its schedules skip their times."""
-    await scope.jobs.disable(name, body.reason if body else None)
+    set_changed(response, await scope.jobs.disable(name, body.reason if body else None))
     return await scope.jobs.get(name)
 
 

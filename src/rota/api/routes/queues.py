@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
 
+from rota.api.changes import set_changed, telling
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
 from rota.api.routing import router
@@ -20,7 +21,7 @@ routes = router("queues")
 QueueName = Annotated[str, Path(min_length=1, max_length=100, description="Queue name.")]
 _ACTION: Any = {
     "response_model": schemas.QueueView,
-    "responses": problems(404, 409, *WITH_BODY),
+    "responses": problems(404, 409, *WITH_BODY) | telling(),
 }
 
 
@@ -56,22 +57,24 @@ async def get_queue(scope: Scoped, name: QueueName) -> Any:
 
 
 @routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)
-async def pause_queue(scope: Scoped, name: QueueName, body: Pause | None = None) -> Any:
+async def pause_queue(
+    scope: Scoped, name: QueueName, response: Response, body: Pause | None = None
+) -> Any:
     """Pause a queue: nothing is claimed from it; running attempts continue. For a paused queue, a
-    new time changes the end of the pause.
+    new time or reason replaces the old one.
     """
     given = body or Pause()
     until = one_time(given.until, given.seconds, "until")
-    await scope.queues.pause(name, given.reason, until)
+    set_changed(response, await scope.queues.pause(name, given.reason, until))
     return await _one(scope, name)
 
 
 @routes.post("/queues/{name}/resume", operation_id="resume_queue", **_ACTION)
 async def resume_queue(
-    scope: Scoped, name: QueueName, body: schemas.QueueAction | None = None
+    scope: Scoped, name: QueueName, response: Response, body: schemas.QueueAction | None = None
 ) -> Any:
     """Resume a paused queue."""
-    await scope.queues.resume(name, body.reason if body else None)
+    set_changed(response, await scope.queues.resume(name, body.reason if body else None))
     return await _one(scope, name)
 
 
@@ -93,7 +96,12 @@ async def set_queue(
     return found
 
 
-@routes.post("/queues/{name}/reset", operation_id="reset_queue", **_ACTION)
+@routes.post(
+    "/queues/{name}/reset",
+    response_model=schemas.QueueView,
+    operation_id="reset_queue",
+    responses=problems(404, 409, *WITH_BODY),
+)
 async def reset_queue(
     scope: Scoped, name: QueueName, body: schemas.QueueAction | None = None
 ) -> Any:

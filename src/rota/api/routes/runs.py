@@ -38,7 +38,11 @@ async def list_runs(
     tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
     key: Annotated[str | None, Query(max_length=400, description="Only with this key.")] = None,
     schedule: Annotated[
-        str | None, Query(max_length=200, description="Only runs created by this schedule.")
+        str | None,
+        Query(
+            max_length=200,
+            description="Only runs of this schedule, also manual runs and backfills.",
+        ),
     ] = None,
     worker: Annotated[
         int | None,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 
+from rota.api.changes import set_changed, telling
 from rota.api.errors import ProblemError
 from rota.api.etags import Version, set_etag, tagged
 from rota.api.pages import page_of
@@ -29,50 +30,72 @@ from rota.model.list_filters import LedgerPart, TimeOrder
 routes = router("schedules")
 _ACTION: Any = {"responses": problems(404, 409, *WITH_BODY)}
 _ANSWERS_SCHEDULE: Any = _ACTION | {"response_model": schemas.ScheduleView}
+_SWITCH: Any = {
+    "response_model": schemas.ScheduleView,
+    "responses": problems(404, 409, *WITH_BODY) | telling(),
+}
 
 
-@routes.post("/schedules/{name}/enable", operation_id="enable_schedule", **_ANSWERS_SCHEDULE)
+@routes.post("/schedules/{name}/enable", operation_id="enable_schedule", **_SWITCH)
 async def enable_schedule(
     scope: Scoped,
     name: ScheduleName,
+    response: Response,
     body: bodies.ScheduleAction | None = None,
     tenant: Tenant = "",
 ) -> Any:
     """Enable a schedule from now on."""
-    await scope.schedules.enable(name, body.reason if body else None, tenant=tenant)
+    reason = body.reason if body else None
+    set_changed(response, await scope.schedules.enable(name, reason, tenant=tenant))
     return await scope.schedules.get(name, tenant=tenant)
 
 
-@routes.post("/schedules/{name}/disable", operation_id="disable_schedule", **_ANSWERS_SCHEDULE)
+@routes.post("/schedules/{name}/disable", operation_id="disable_schedule", **_SWITCH)
 async def disable_schedule(
     scope: Scoped,
     name: ScheduleName,
+    response: Response,
     body: bodies.ScheduleAction | None = None,
     tenant: Tenant = "",
 ) -> Any:
     """Disable a schedule: its times are skipped until it is enabled."""
-    await scope.schedules.disable(name, body.reason if body else None, tenant=tenant)
+    reason = body.reason if body else None
+    set_changed(response, await scope.schedules.disable(name, reason, tenant=tenant))
     return await scope.schedules.get(name, tenant=tenant)
 
 
-@routes.post("/schedules/{name}/pause", operation_id="pause_schedule", **_ANSWERS_SCHEDULE)
+@routes.post("/schedules/{name}/pause", operation_id="pause_schedule", **_SWITCH)
 async def pause_schedule(
-    scope: Scoped, name: ScheduleName, body: bodies.Pause | None = None, tenant: Tenant = ""
+    scope: Scoped,
+    name: ScheduleName,
+    response: Response,
+    body: bodies.Pause | None = None,
+    tenant: Tenant = "",
 ) -> Any:
-    """Pause a schedule: its times are skipped until it is resumed."""
+    """Pause a schedule: its times are skipped until it is resumed. For a paused schedule, a new
+    time or reason replaces the old one.
+    """
     given = body or bodies.Pause()
     until = one_time(given.until, given.seconds, "until")
-    await scope.schedules.pause(name, given.reason, until, tenant=tenant)
+    is_changed = await scope.schedules.pause(name, given.reason, until, tenant=tenant)
+    set_changed(response, is_changed)
     return await scope.schedules.get(name, tenant=tenant)
 
 
-@routes.post("/schedules/{name}/resume", operation_id="resume_schedule", **_ANSWERS_SCHEDULE)
+@routes.post("/schedules/{name}/resume", operation_id="resume_schedule", **_SWITCH)
 async def resume_schedule(
-    scope: Scoped, name: ScheduleName, body: bodies.Resumption | None = None, tenant: Tenant = ""
+    scope: Scoped,
+    name: ScheduleName,
+    response: Response,
+    body: bodies.Resumption | None = None,
+    tenant: Tenant = "",
 ) -> Any:
     """Resume a paused schedule from now on."""
     given = body or bodies.Resumption()
-    await scope.schedules.resume(name, given.reason, catch_up=given.catch_up, tenant=tenant)
+    is_changed = await scope.schedules.resume(
+        name, given.reason, catch_up=given.catch_up, tenant=tenant
+    )
+    set_changed(response, is_changed)
     return await scope.schedules.get(name, tenant=tenant)
 
 

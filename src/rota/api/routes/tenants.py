@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import Path, Query, Response
 from fastapi.responses import StreamingResponse
 
-from rota.api.etags import Version, set_etag, tagged
+from rota.api.changes import CHANGED, set_changed
+from rota.api.etags import ETAG, Version, set_etag, tagged
 from rota.api.pages import page_of
 from rota.api.routing import router
 from rota.api.schemas import fleet
@@ -24,7 +25,7 @@ TenantName = Annotated[str, Path(min_length=1, max_length=200, description="Tena
 DELETE_SECONDS = 10.0
 _ACTION: Any = {
     "response_model": schemas.TenantView,
-    "responses": problems(409, *WITH_BODY) | tagged(),
+    "responses": problems(404, 409, *WITH_BODY) | {200: {"headers": ETAG | CHANGED}},
 }
 
 
@@ -165,11 +166,12 @@ async def pause_tenant(
     scope: Scoped, name: TenantName, response: Response, body: Pause | None = None
 ) -> Any:
     """Pause a tenant: none of its runs start; running attempts continue. For a paused tenant, a new
-    time changes the end of the pause.
+    time or reason replaces the old one.
     """
     given = body or Pause()
     until = one_time(given.until, given.seconds, "until")
-    await scope.tenants.pause(name, given.reason, until)
+    held = await scope.tenants.pause(name, given.reason, until)
+    set_changed(response, held is not None)
     return await _one(scope, name, response)
 
 
@@ -178,7 +180,8 @@ async def resume_tenant(
     scope: Scoped, name: TenantName, response: Response, body: schemas.TenantAction | None = None
 ) -> Any:
     """Resume a paused tenant. Its runs start again, in order."""
-    await scope.tenants.resume(name, body.reason if body else None)
+    freed = await scope.tenants.resume(name, body.reason if body else None)
+    set_changed(response, freed is not None)
     return await _one(scope, name, response)
 
 

@@ -36,7 +36,9 @@ class Filter(Body):
     tag: str | None = Field(default=None, max_length=100, description="Only with this tag.")
     key: str | None = Field(default=None, max_length=400, description="Only with this key.")
     schedule: str | None = Field(
-        default=None, max_length=200, description="Only runs created by this schedule."
+        default=None,
+        max_length=200,
+        description="Only runs of this schedule, also manual runs and backfills.",
     )
     worker: int | None = Field(
         default=None,

@@ -136,6 +136,7 @@ OccurrenceView = view(
         "error": "Error of its run.",
         "is_moved": "Whether an operator has set this time.",
         "details": "Further details of the decision.",
+        "backfill_state": "State of the backfill's run, until retention deletes it.",
     },
     {
         "schedule": "digest",
@@ -156,6 +157,7 @@ OccurrenceView = view(
         "error": None,
         "is_moved": False,
         "details": None,
+        "backfill_state": None,
     },
     decision=Decision,
 )

@@ -19,6 +19,7 @@ from rota.cli.terminal.output import (
     listed,
     print_json,
     remark,
+    switched,
     table,
     tell,
 )
@@ -186,16 +187,18 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
 def enable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
     """Enable a job: its runs and schedules start again."""
     with administer(ctx) as app:
-        app.jobs.by(actor()).sync.enable(name, reason)
-    tell(json, f'job "{name}" enabled', job=name, action="enabled")
+        is_changed = app.jobs.by(actor()).sync.enable(name, reason)
+    text = f'job "{name}" {switched("enabled", is_changed)}'
+    tell(json, text, job=name, action="enabled", is_changed=is_changed)
 
 
 @commands.command("disable")
 def disable(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = False) -> None:
     """Disable a job: its runs wait and its schedules skip. Running attempts continue."""
     with administer(ctx) as app:
-        app.jobs.by(actor()).sync.disable(name, reason)
-    tell(json, f'job "{name}" disabled', job=name, action="disabled")
+        is_changed = app.jobs.by(actor()).sync.disable(name, reason)
+    text = f'job "{name}" {switched("disabled", is_changed)}'
+    tell(json, text, job=name, action="disabled", is_changed=is_changed)
 
 
 @commands.command("delete")

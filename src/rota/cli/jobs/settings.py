@@ -89,8 +89,9 @@ def update(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Update a job's settings. They apply from the next attempt and take precedence over the
-    code.
+    """Update a job's settings. They take precedence over the code. Queue, priority, maximum
+    attempts and default payload apply to new runs; timeout, backoff and log level apply from the
+    next attempt.
     """
     given: dict[str, Any] = {
         "description": description,
@@ -160,6 +161,7 @@ WORDS = {
     "revived": "back in the code",
     "deleted": "deleted by an operator, stays so",
     "taken": "another schedule has the name",
+    "left": "removed from the code, still runs: rota schedules delete",
 }
 
 

@@ -14,7 +14,16 @@ from rota.cli.terminal import times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Absolute, Json, Reason, Version
 from rota.cli.terminal.names import queue_names
-from rota.cli.terminal.output import amount, facts, heading, print_json, remark, say, table
+from rota.cli.terminal.output import (
+    amount,
+    facts,
+    heading,
+    print_json,
+    remark,
+    say,
+    switched,
+    table,
+)
 from rota.cli.terminal.watch import watched
 
 if TYPE_CHECKING:
@@ -205,13 +214,14 @@ def pause(
 def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable[[App, str], str]:
     def one(app: App, name: str) -> str:
         known = [queue.name for queue in app.queues.sync.list()]
-        app.queues.by(actor()).sync.pause(name, reason, until)
+        is_changed = app.queues.by(actor()).sync.pause(name, reason, until)
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             remark(f'hint: no job or run is in a queue "{name}" so far{meant}')
         end = app.queues.sync.get(name).queue.paused_until
-        return f"paused until {times.absolute(end)}" if end else "paused"
+        said = switched("paused", is_changed)
+        return f"{said} until {times.absolute(end)}" if end else said
 
     return one
 
@@ -221,7 +231,7 @@ def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json =
     """Resume paused queues."""
 
     def one(app: App, name: str) -> str:
-        app.queues.by(actor()).sync.resume(name, reason)
-        return "resumed"
+        is_changed = app.queues.by(actor()).sync.resume(name, reason)
+        return "resumed" if is_changed else "was not paused"
 
     return each(ctx, "queue", names, one, is_json=json)

@@ -45,7 +45,7 @@ ScheduleName = Annotated[
     typer.Option(
         "--schedule",
         metavar="NAME",
-        help="Runs created by this schedule.",
+        help="Runs of this schedule, also manual runs and backfills.",
         autocompletion=schedule_names,
     ),
 ]

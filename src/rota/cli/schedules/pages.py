@@ -200,10 +200,17 @@ def _occurrence_news(one: OccurrenceInfo) -> str:
     remarks = (
         "moved" if one.is_moved else "",
         f"through {times.absolute(one.through_at)}" if one.count > 1 else "",
-        f"backfilled by run {one.backfill_run_id}" if one.backfill_run_id else "",
+        _backfilled(one),
         first_line(one.error),
     )
     return ", ".join(part for part in remarks if part)
+
+
+def _backfilled(one: OccurrenceInfo) -> str:
+    if one.backfill_run_id is None:
+        return ""
+    state = f" ({one.backfill_state})" if one.backfill_state else ""
+    return f"backfilled by run {one.backfill_run_id}{state}"
 
 
 def print_backfill(done: BackfillInfo) -> None:

@@ -12,7 +12,7 @@ from rota.cli.tenants.whose import whose
 from rota.cli.terminal import times, values
 from rota.cli.terminal.flags import Absolute, Json, Metadata, Reason, Version
 from rota.cli.terminal.names import job_names, one_of, queue_names, schedule_names
-from rota.cli.terminal.output import print_json, remark, say, tell
+from rota.cli.terminal.output import print_json, remark, say, switched, tell
 from rota.cli.terminal.watch import watched
 from rota.errors import TimingError
 
@@ -223,8 +223,10 @@ def enable(
 ) -> None:
     """Enable a schedule from now on."""
     with administer(ctx) as app:
-        acting(app).enable(name, reason, tenant=tenant)
-    tell(json, f'schedule "{name}" enabled', schedule=name, tenant=tenant, action="enabled")
+        is_changed = acting(app).enable(name, reason, tenant=tenant)
+    text = f'schedule "{name}" {switched("enabled", is_changed)}'
+    told = {"schedule": name, "tenant": tenant, "action": "enabled", "is_changed": is_changed}
+    tell(json, text, **told)
 
 
 @commands.command("disable")
@@ -233,8 +235,10 @@ def disable(
 ) -> None:
     """Disable a schedule: its times are skipped until it is enabled."""
     with administer(ctx) as app:
-        acting(app).disable(name, reason, tenant=tenant)
-    tell(json, f'schedule "{name}" disabled', schedule=name, tenant=tenant, action="disabled")
+        is_changed = acting(app).disable(name, reason, tenant=tenant)
+    text = f'schedule "{name}" {switched("disabled", is_changed)}'
+    told = {"schedule": name, "tenant": tenant, "action": "disabled", "is_changed": is_changed}
+    tell(json, text, **told)
 
 
 @commands.command("pause")
@@ -254,11 +258,12 @@ def pause(
     """Pause a schedule: its times are skipped until it is resumed."""
     end = values.since(until, "--until")
     with administer(ctx) as app:
-        acting(app).pause(name, reason, end, tenant=tenant)
+        is_changed = acting(app).pause(name, reason, end, tenant=tenant)
         paused = app.schedules.sync.get(name, tenant=tenant)
     until_then = f" until {times.absolute(paused.paused_until)}" if paused.paused_until else ""
-    text = f'schedule "{name}" paused{until_then}'
-    tell(json, text, schedule=name, tenant=tenant, action="paused")
+    text = f'schedule "{name}" {switched("paused", is_changed)}{until_then}'
+    told = {"schedule": name, "tenant": tenant, "action": "paused", "is_changed": is_changed}
+    tell(json, text, **told)
 
 
 @commands.command("resume")
@@ -274,8 +279,10 @@ def resume(
 ) -> None:
     """Resume a paused schedule from now on."""
     with administer(ctx) as app:
-        acting(app).resume(name, reason, catch_up=catch_up, tenant=tenant)
-    tell(json, f'schedule "{name}" resumed', schedule=name, tenant=tenant, action="resumed")
+        is_changed = acting(app).resume(name, reason, catch_up=catch_up, tenant=tenant)
+    text = f'schedule "{name}" {"resumed" if is_changed else "was not paused"}'
+    told = {"schedule": name, "tenant": tenant, "action": "resumed", "is_changed": is_changed}
+    tell(json, text, **told)
 
 
 @commands.command("trigger")

@@ -171,6 +171,7 @@ def history(
             order="oldest" if oldest else "newest",
             limit=limit,
         )
+        manual = [] if json else app.schedules.sync.manual(name, tenant=tenant, limit=1)
     if json:
         print_json(found)
         return
@@ -178,6 +179,9 @@ def history(
     if len(found) == limit and not oldest:
         last = found[-1].nominal_at.isoformat().replace("+00:00", "Z")
         remark(f"{limit} shown; for older ones add --before {last}")
+    if manual:
+        whose = f" --tenant {tenant}" if tenant else ""
+        remark(f"manual runs and backfills are listed by: rota schedules manual {name}{whose}")
 
 
 @commands.command("simulate")

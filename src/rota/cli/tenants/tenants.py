@@ -20,6 +20,7 @@ from rota.cli.terminal.output import (
     heading,
     print_json,
     remark,
+    switched,
     table,
     tell,
 )
@@ -231,7 +232,8 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
     def one(app: App, name: str) -> str:
         held = app.tenants.by(actor()).sync.pause(name, reason, until)
         end = app.tenants.sync.get(name).paused_until
-        said = f"paused until {times.absolute(end)}" if end else "paused"
+        said = switched("paused", held is not None)
+        said = f"{said} until {times.absolute(end)}" if end else said
         return f"{said}; {amount(held, 'run')} held" if held else said
 
     return one
@@ -243,6 +245,8 @@ def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json =
 
     def one(app: App, name: str) -> str:
         freed = app.tenants.by(actor()).sync.resume(name, reason)
+        if freed is None:
+            return "was not paused"
         return f"resumed; {amount(freed, 'run')} freed" if freed else "resumed"
 
     return each(ctx, "tenant", names, one, is_json=json)

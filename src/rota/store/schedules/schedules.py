@@ -75,7 +75,10 @@ def put_schedule(
 
 
 def put_schedules(
-    wanted: Sequence[tuple[str, str, Mapping[str, Any]]], *, actor: str | None
+    wanted: Sequence[tuple[str, str, Mapping[str, Any]]],
+    *,
+    actor: str | None,
+    application: str | None,
 ) -> Plan[int]:
     """As `put_schedule`, of many by tenant, name and columns: equal columns are sent once."""
     documents: dict[str, int] = {}
@@ -86,6 +89,7 @@ def put_schedules(
         "places": places,
         "documents": list(documents),
         "actor": actor,
+        "application": application,
     }
     rows = yield Ask("schedules/put_many", params)
     return int(rows[0]["written"])
@@ -100,6 +104,19 @@ def update_schedule(
     return bool(rows)
 
 
+def find_payload_problems(
+    wanted: Sequence[tuple[str, Mapping[str, Any] | None]],
+) -> Plan[dict[int, str]]:
+    """What jobs would not take, by the place in `wanted`: job and payload, None the default one."""
+    distinct: dict[tuple[str, str | None], int] = {}
+    for place, (job, payload) in enumerate(wanted):
+        distinct.setdefault((job, None if payload is None else _json(payload)), place)
+    params = {"jobs": [job for job, _ in distinct], "payloads": [it for _, it in distinct]}
+    rows = yield Ask("schedules/payload_problems", params)
+    places = list(distinct.values())
+    return {places[row["place"] - 1]: row["problem"] for row in rows if row["problem"] is not None}
+
+
 def read_requirements(tenant: str) -> Plan[Rows]:
     """Name, job and required names of each schedule."""
     return (yield Ask("schedules/requiring", {"tenant": tenant}))
@@ -107,19 +124,25 @@ def read_requirements(tenant: str) -> Plan[Rows]:
 
 def pause_schedule(
     name: str, tenant: str, *, reason: str | None, until: datetime | None, actor: str | None
-) -> Plan[None]:
+) -> Plan[bool]:
+    """False if it was so already."""
     params = {"name": name, "tenant": tenant, "reason": reason, "until": until, "actor": actor}
-    yield Ask("schedules/pause", params)
+    (row,) = yield Ask("schedules/pause", params)
+    return bool(row["is_changed"])
 
 
-def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[None]:
+def resume_schedule(name: str, tenant: str, *, catch_up: bool, actor: str | None) -> Plan[bool]:
+    """False if it was not paused."""
     params = {"name": name, "tenant": tenant, "catch_up": catch_up, "actor": actor}
-    yield Ask("schedules/resume", params)
+    (row,) = yield Ask("schedules/resume", params)
+    return bool(row["is_changed"])
 
 
-def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[None]:
+def set_enabled(name: str, tenant: str, *, enabled: bool, actor: str | None) -> Plan[bool]:
+    """False if it was so already."""
     params = {"name": name, "tenant": tenant, "enabled": enabled, "actor": actor}
-    yield Ask("schedules/set_enabled", params)
+    (row,) = yield Ask("schedules/set_enabled", params)
+    return bool(row["is_changed"])
 
 
 def trigger_schedule(

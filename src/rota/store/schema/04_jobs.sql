@@ -212,18 +212,22 @@ CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (O
     EXECUTE FUNCTION rota.keep_system();
 
 -- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
--- writes the audit.
+-- writes the audit. Answers whether it wrote: false if it was so already.
 -- Called by: sql/jobs/set_enabled.sql, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    is_new boolean;
 BEGIN
     PERFORM rota.act_as(set_job_enabled.actor);
     PERFORM set_config('rota' || '.reason', coalesce(set_job_enabled.reason, ''), true);
     UPDATE rota.jobs j SET is_enabled = enabled WHERE j.name = set_job_enabled.job AND j.is_enabled <> enabled;
-    IF NOT FOUND AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
+    is_new := FOUND;
+    IF NOT is_new AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
         PERFORM rota.unknown_job(set_job_enabled.job);
     END IF;
     PERFORM set_config('rota' || '.reason', '', true);
+    RETURN is_new;
 END $$;
 
 -- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running

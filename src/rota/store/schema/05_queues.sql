@@ -25,12 +25,13 @@ COMMENT ON COLUMN rota.queues.paused_until IS 'it goes on by itself then; NULL: 
 CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version}');
 
--- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on.
+-- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on. Of a paused queue,
+-- another end or another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
 -- Called by: sql/queues/pause.sql, users.
 -- Locks: rows.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     who   text := coalesce(pause_queue.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
@@ -48,15 +49,17 @@ BEGIN
         paused_at = CASE WHEN rota.queue_is_paused(q) THEN q.paused_at ELSE excluded.paused_at END,
         pause_reason = CASE WHEN rota.queue_is_paused(q) THEN coalesce(excluded.pause_reason, q.pause_reason)
             ELSE excluded.pause_reason END
-    WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until;
+    WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until
+       OR q.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, q.pause_reason);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'queue "%" is already paused', pause_queue.queue USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     PERFORM rota.write_audit(who, 'queue.paused', 'queue', pause_queue.queue,
         CASE WHEN rota.queue_is_paused(was) THEN jsonb_build_object('is_paused', true, 'paused_until',
         was.paused_until) END, jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until',
             pause_queue.until)), pause_queue.reason);
     PERFORM rota.wake_later(pause_queue.until - clock) WHERE pause_queue.until IS NOT NULL;
+    RETURN true;
 END $$;
 
 -- A pause whose time is over counts as none, before anybody has ended it.
@@ -65,20 +68,21 @@ CREATE FUNCTION rota.queue_is_paused(q rota.queues) RETURNS boolean LANGUAGE sql
     SELECT q.is_paused AND (q.paused_until IS NULL OR q.paused_until > rota.now())
 $$;
 
--- The queue goes on, and whoever waits for work is called.
+-- The queue goes on, and whoever waits for work is called. Answers whether it wrote: false if it was not paused.
 -- Called by: sql/queues/resume.sql, users.
-CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE q.name = resume_queue.queue AND rota.queue_is_paused(q);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'queue "%" is not paused', resume_queue.queue USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     PERFORM rota.write_audit(resume_queue.actor, 'queue.resumed', 'queue', resume_queue.queue, '{"is_paused": true}',
         '{"is_paused": false}', resume_queue.reason);
     PERFORM rota.wake(ARRAY[resume_queue.queue]);
+    RETURN true;
 END $$;
 
 -- Ends pauses of queues whose time is over, and calls those who wait. Answers the seconds until the next one ends.

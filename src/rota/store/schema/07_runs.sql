@@ -289,7 +289,7 @@ FROM rota.ended_runs WHERE attempt_state IS NOT NULL;
 COMMENT ON VIEW rota.attempts IS 'Every attempt of every run: running, past and last.';
 
 -- Whether a run that does not run is past its deadline: it counts as expired before anybody has ended it.
--- Called by: keep_job, settle_expired.
+-- Called by: keep_job, run_state, settle_expired.
 CREATE FUNCTION rota.is_over(state text, expires_at timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT expires_at IS NOT NULL AND state <> 'running' AND expires_at <= rota.now()
 $$;
@@ -318,7 +318,7 @@ END $$;
 
 -- Where an ended run lies. Its id tells when it was created, and most runs end within two days: the rest of the history
 -- is looked at only then.
--- Called by: cancel_run, delete_run, handle_run, reopen_run, retry_run, why_run.
+-- Called by: cancel_run, delete_run, handle_run, reopen_run, retry_run, run_state, why_run.
 CREATE FUNCTION rota.find_ended(run_id bigint, OUT keep_class text, OUT finished_at timestamptz, OUT state text)
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 #variable_conflict use_column

@@ -157,6 +157,9 @@ CREATE TABLE rota.schedules (
     -- Schedules that are due at one instant are spread over a few seconds, unless they say burst_allowed. The start of
     -- the run moves (run_at), the nominal time does not.
     burst_allowed        boolean NOT NULL DEFAULT false,
+    -- Whose code says it at its start (app.schedule), so that a line that was removed is seen; NULL: nobody's, or said
+    -- at run time.
+    application          text COLLATE "C",
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
@@ -178,7 +181,8 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
+-- Called by: check_schedule_payload, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule,
+-- reschedule, trigger_schedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -315,6 +319,80 @@ BEGIN
 END $$;
 CREATE TRIGGER schedules_least_timeout BEFORE INSERT OR UPDATE OF timeout_seconds ON rota.schedules
 FOR EACH ROW WHEN (NEW.timeout_seconds < real '0.001') EXECUTE FUNCTION rota.check_schedule_timeout();
+
+-- Whether a JSON value may be of a type of a JSON schema. Says yes wherever the handler's types might take it: a number
+-- may come as text, an instant as a number, and what is behind a reference is not looked at.
+-- Called by: payload_problem.
+CREATE FUNCTION rota.fits_type(schema jsonb, given jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+SET jit = off AS $$
+DECLARE
+    kind text := jsonb_typeof(given);
+    said text := given #>> '{}';
+BEGIN
+    IF jsonb_typeof(schema -> 'anyOf') = 'array' THEN
+        RETURN EXISTS (SELECT FROM jsonb_array_elements(schema -> 'anyOf') a WHERE rota.fits_type(a, given));
+    END IF;
+    RETURN CASE schema ->> 'type'
+        WHEN 'string' THEN kind = 'string' OR (kind = 'number' AND schema ? 'format')
+        WHEN 'integer' THEN kind = 'boolean' OR (kind = 'number' AND said::numeric % 1 = 0)
+            OR (kind = 'string' AND said ~ '[0-9]')
+        WHEN 'number' THEN kind IN ('boolean', 'number') OR (kind = 'string' AND said ~ '[0-9]')
+        WHEN 'boolean' THEN kind = 'boolean' OR (kind IN ('number', 'string') AND
+            said ~* '^(0|1|0\.0|1\.0|t|f|y|n|true|false|yes|no|on|off)$')
+        WHEN 'array' THEN kind = 'array'
+        WHEN 'object' THEN kind = 'object'
+        WHEN 'null' THEN kind = 'null'
+        ELSE true END;
+END $$;
+
+-- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
+-- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
+-- (a SQL function) takes all.
+-- Called by: check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
+SET jit = off AS $$
+DECLARE
+    known constant jsonb := CASE WHEN jsonb_typeof(schema -> 'properties') = 'object' THEN schema -> 'properties'
+        ELSE '{}' END;
+    names constant text := coalesce((SELECT string_agg(k, ', ') FROM jsonb_object_keys(known) k), 'none');
+    given record;
+BEGIN
+    FOR given IN SELECT r.name FROM jsonb_array_elements_text(CASE WHEN jsonb_typeof(schema -> 'required') = 'array'
+        THEN schema -> 'required' ELSE '[]' END) r (name) LOOP
+        IF NOT payload ? given.name THEN
+            RETURN format('argument %s is missing', given.name);
+        END IF;
+    END LOOP;
+    FOR given IN SELECT e.key, e.value FROM jsonb_each(payload) e LOOP
+        IF known ? given.key AND NOT rota.fits_type(known -> given.key, given.value) THEN
+            RETURN format('argument %s cannot be %s', given.key, left(given.value::text, 60));
+        ELSIF NOT known ? given.key AND schema -> 'additionalProperties' = 'false' THEN
+            RETURN format('there is no argument %s; it takes %s', given.key, names);
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Trigger: refuses a payload that the schedule's job would not take, where it is written. What code declares is checked
+-- by the process that declares it, which knows the types: a build that is older than what the job says now must start.
+CREATE FUNCTION rota.check_schedule_payload() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    problem text;
+BEGIN
+    IF rota.is_syncing() OR (TG_OP = 'INSERT' AND NEW.code IS NOT NULL)
+        OR (TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload)) THEN
+        RETURN NEW;
+    END IF;
+    SELECT rota.payload_problem(j.payload_schema, coalesce(NEW.payload, j.default_payload, '{}')) INTO problem
+    FROM rota.jobs j WHERE j.name = NEW.job;
+    IF problem IS NOT NULL THEN
+        PERFORM rota.bad_schedule(NEW.name, format('its payload does not fit job "%s": %s', NEW.job, problem),
+            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER schedules_payload BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.check_schedule_payload();
 
 -- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
 CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -508,11 +586,21 @@ CREATE TABLE rota.backfill_times (
 );
 CREATE INDEX backfill_times_schedule ON rota.backfill_times (schedule_id, nominal_at);
 
+-- The state of a run, wherever it is; NULL once retention has deleted it.
+-- Called by: occurrences, sql/schedules/history_only.sql.
+CREATE FUNCTION rota.run_state(run_id bigint) RETURNS text LANGUAGE sql STABLE STRICT SET jit = off AS $$
+    SELECT coalesce((SELECT CASE WHEN rota.is_over(o.state, o.expires_at) THEN 'cancelled' ELSE o.state END
+                     FROM rota.open_runs o WHERE o.id = run_state.run_id),
+                    (SELECT e.state FROM rota.find_ended(run_state.run_id) e))
+$$;
+
 CREATE VIEW rota.occurrences AS
 SELECT l.schedule, l.tenant, l.nominal_at, l.through_at, l.count, l.decision, l.reason, l.claimed_at, l.decided_at,
        l.decided_by, l.enqueued_at, l.run_id,
        (SELECT max(b.run_id) FROM rota.backfill_times b
         WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_run_id,
-       l.state, l.success, l.duration_ms, l.lateness_ms, l.error, l.is_moved, l.details, l.schedule_id
+       l.state, l.success, l.duration_ms, l.lateness_ms, l.error, l.is_moved, l.details, l.schedule_id,
+       (SELECT rota.run_state(max(b.run_id)) FROM rota.backfill_times b
+        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_state
 FROM rota.ledger l;
 COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with the decision taken about it.';

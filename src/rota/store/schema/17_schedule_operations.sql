@@ -128,10 +128,11 @@ END $$;
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
 -- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
+-- `application`: whose code says so at its start; what is said at run time names none.
 -- Called by: sql/schedules/put_many.sql.
 -- Locks: rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
-    actor text DEFAULT NULL)
+    actor text DEFAULT NULL, application text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     declared jsonb[] := ARRAY(SELECT d.doc::jsonb FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
@@ -193,6 +194,11 @@ BEGIN
       AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
     GET DIAGNOSTICS changed = ROW_COUNT;
     PERFORM set_config('rota' || '.syncing', '', true);
+    -- By itself: no trigger of edits looks at this column.
+    UPDATE rota.schedules s SET application = put_schedules.application
+    FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
+    WHERE s.tenant = w.tenant AND s.name = w.name AND s.application IS DISTINCT FROM put_schedules.application
+      AND put_schedules.application IS NOT NULL;
     RETURN made + changed;
 END $$;
 
@@ -235,61 +241,71 @@ BEGIN
     RETURN s;
 END $$;
 
--- What enable_schedule and disable_schedule do. The trigger of edits writes the audit.
+-- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Answers whether it wrote: false
+-- if it was so already.
 -- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
 CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(set_schedule_enabled.name, set_schedule_enabled.tenant);
+    wrote bigint;
 BEGIN
     PERFORM rota.act_as(set_schedule_enabled.actor);
     UPDATE rota.schedules s SET is_enabled = enabled WHERE s.id = found.id AND s.is_enabled <> enabled;
+    GET DIAGNOSTICS wrote = ROW_COUNT;
+    RETURN wrote > 0;
 END $$;
 
--- It goes on with its next time.
+-- It goes on with its next time. False: it was enabled already.
 -- Called by: users.
-CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is enabled.
+-- Its times are skipped and recorded until it is enabled. False: it was disabled already.
 -- Called by: users.
-CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is resumed, or until that time.
+-- Its times are skipped and recorded until it is resumed, or until that time. Of a paused schedule, another end or
+-- another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
 -- Called by: sql/schedules/pause.sql, users.
 CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     tenant text DEFAULT '', actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(pause_schedule.name, pause_schedule.tenant);
+    wrote bigint;
 BEGIN
     IF pause_schedule.until <= rota.now() THEN
         PERFORM rota.bad_schedule(found.name, 'a pause ends in the future');
     END IF;
     PERFORM rota.act_as(pause_schedule.actor);
     UPDATE rota.schedules s
-    SET paused_at = coalesce(s.paused_at, rota.now()), pause_reason = pause_schedule.reason,
-        paused_until = pause_schedule.until,
+    SET paused_at = coalesce(s.paused_at, rota.now()), paused_until = pause_schedule.until,
+        pause_reason = coalesce(pause_schedule.reason, CASE WHEN s.paused_until <= rota.now() THEN NULL
+            ELSE s.pause_reason END),
         paused_by = coalesce(pause_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user)
-    WHERE s.id = found.id;
+    WHERE s.id = found.id AND (s.paused_at IS NULL OR s.paused_until IS DISTINCT FROM pause_schedule.until
+        OR s.pause_reason IS DISTINCT FROM coalesce(pause_schedule.reason, s.pause_reason));
+    GET DIAGNOSTICS wrote = ROW_COUNT;
+    RETURN wrote > 0;
 END $$;
 
 -- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
--- decides.
+-- decides. Answers whether it wrote: false if it was not paused.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(resume_schedule.name, resume_schedule.tenant);
 BEGIN
     IF found.paused_at IS NULL THEN
-        RAISE EXCEPTION 'schedule "%" is not paused', found.name USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     PERFORM rota.act_as(resume_schedule.actor);
     UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL,
@@ -300,10 +316,12 @@ BEGIN
         UPDATE rota.schedules s SET segments = s.segments - -1
         WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
     END IF;
+    RETURN true;
 END $$;
 
 -- Runs a schedule now, whatever its state; the cursor stays where it is. The run belongs to its schedule: lists,
--- status, requirements, overlap and limits count it. It takes no nominal time.
+-- status, requirements, overlap and limits count it. It takes no nominal time. RO002: the job would not take the
+-- payload.
 -- Called by: sql/schedules/trigger.sql, users.
 CREATE FUNCTION rota.trigger_schedule(
     name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL, metadata jsonb DEFAULT NULL
@@ -311,12 +329,17 @@ CREATE FUNCTION rota.trigger_schedule(
 DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
     who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
+    given jsonb := coalesce(trigger_schedule.payload, found.payload, its.default_payload, '{}');
+    wrong text := CASE WHEN jsonb_typeof(given) = 'object' THEN rota.payload_problem(its.payload_schema, given) END;
     made  bigint;
 BEGIN
+    IF wrong IS NOT NULL THEN
+        PERFORM rota.bad_schedule(found.name, format('the payload does not fit job "%s": %s', found.job, wrong),
+            'rota.jobs.payload_schema says what the job takes.');
+    END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
-        job => found.job,
-        payload => coalesce(trigger_schedule.payload, found.payload, (SELECT j.default_payload FROM rota.jobs j
-        WHERE j.name = found.job), '{}'), queue => found.queue, priority => found.priority::integer,
+        job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,
             tenant => found.tenant, max_attempts => found.max_attempts::integer,
         timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
         metadata => coalesce(trigger_schedule.metadata || found.run_metadata, trigger_schedule.metadata,

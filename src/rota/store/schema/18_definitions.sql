@@ -34,7 +34,7 @@ CREATE TABLE rota.dropped_schedules (
 );
 
 -- The fields of a row that a declaration names, as the columns hold them (a real column rounds).
--- Called by: put_schedule, put_schedules, read_definitions, read_schedules.
+-- Called by: put_schedule, put_schedules, read_definitions, read_schedules, sql/jobs/plan.sql.
 CREATE FUNCTION rota.pick(stored jsonb, declared jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(jsonb_object_agg(k, stored -> k), '{}') FROM jsonb_object_keys(declared) k
 $$;

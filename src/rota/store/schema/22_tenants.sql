@@ -196,8 +196,9 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Holds a tenant's runs until it is resumed, or until that time; pausing a paused tenant again moves the end.
--- Answers how many runs it held at once; workers hold the rest, and what comes.
+-- Holds a tenant's runs until it is resumed, or until that time. Of a paused tenant, another end or another reason
+-- replaces what was said. Answers how many runs it held at once; workers hold the rest, and what comes. NULL: it was
+-- paused so already, and nothing was written.
 -- Called by: sql/tenants/pause.sql, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -206,6 +207,7 @@ DECLARE
     who   text := coalesce(pause_tenant.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
     was   text;
+    is_new boolean;
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
     IF pause_tenant.until <= clock THEN
@@ -220,12 +222,11 @@ BEGIN
         paused_at = CASE WHEN rota.tenant_is_paused(t) THEN t.paused_at ELSE excluded.paused_at END,
         pause_reason = CASE WHEN rota.tenant_is_paused(t) THEN coalesce(excluded.pause_reason, t.pause_reason)
             ELSE excluded.pause_reason END
-    WHERE NOT rota.tenant_is_paused(t) OR t.paused_until IS DISTINCT FROM excluded.paused_until;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'tenant "%" is already paused', pause_tenant.name USING ERRCODE = 'RO005';
-    END IF;
+    WHERE NOT rota.tenant_is_paused(t) OR t.paused_until IS DISTINCT FROM excluded.paused_until
+       OR t.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, t.pause_reason);
+    is_new := FOUND;
     PERFORM set_config('rota' || '.reason', was, true);
-    RETURN rota.hold_runs_of(pause_tenant.name, 1000);
+    RETURN CASE WHEN is_new THEN rota.hold_runs_of(pause_tenant.name, 1000) END;
 END $$;
 
 -- A pause whose time is over counts as none, before anybody has ended it.
@@ -234,22 +235,22 @@ CREATE FUNCTION rota.tenant_is_paused(t rota.tenants) RETURNS boolean LANGUAGE s
     SELECT t.is_paused AND (t.paused_until IS NULL OR t.paused_until > rota.now())
 $$;
 
--- Frees a tenant's runs; answers how many it freed at once. Workers free the rest.
+-- Frees a tenant's runs; answers how many it freed at once. Workers free the rest. NULL: it was not paused, and
+-- nothing was written.
 -- Called by: sql/tenants/resume.sql, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text;
+    is_new boolean;
 BEGIN
     was := rota.say_why(resume_tenant.actor, resume_tenant.reason);
     UPDATE rota.tenants t SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE t.name = resume_tenant.name AND rota.tenant_is_paused(t);
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'tenant "%" is not paused', resume_tenant.name USING ERRCODE = 'RO005';
-    END IF;
+    is_new := FOUND;
     PERFORM set_config('rota' || '.reason', was, true);
-    RETURN rota.free_runs_of(resume_tenant.name, 1000);
+    RETURN CASE WHEN is_new THEN rota.free_runs_of(resume_tenant.name, 1000) END;
 END $$;
 
 -- Holds the ready runs of a paused tenant, so many at most; limits get their slots back.

@@ -67,16 +67,19 @@ def set_tenant(
 
 def pause_tenant(
     name: str, *, reason: str | None, until: datetime | None, actor: str | None
-) -> Plan[int]:
-    """How many runs were held at once; workers hold the others."""
+) -> Plan[int | None]:
+    """How many runs were held at once; workers hold the others. None if it was so already."""
     params = {"name": name, "reason": reason, "until": until, "actor": actor}
     (row,) = yield Ask("tenants/pause", params)
-    return int(row["held"])
+    held: int | None = row["held"]
+    return held
 
 
-def resume_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[int]:
+def resume_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[int | None]:
+    """How many runs were freed at once. None if it was not paused."""
     (row,) = yield Ask("tenants/resume", {"name": name, "reason": reason, "actor": actor})
-    return int(row["freed"])
+    freed: int | None = row["freed"]
+    return freed
 
 
 def remove_tenant(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:

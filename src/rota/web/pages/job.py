@@ -175,15 +175,17 @@ def asking(verb: str) -> Endpoint:
 async def enable(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("jobs.enable")
-    await scope.jobs.enable(scope.name(), (await read_form(request)).text("reason"))
-    return scope.go(path_of(scope.name()), f"Job {scope.name()} is enabled")
+    is_changed = await scope.jobs.enable(scope.name(), (await read_form(request)).text("reason"))
+    said = f"Job {scope.name()} {'is' if is_changed else 'was already'} enabled"
+    return scope.go(path_of(scope.name()), said)
 
 
 async def disable(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("jobs.disable")
-    await scope.jobs.disable(scope.name(), (await read_form(request)).text("reason"))
-    return scope.go(path_of(scope.name()), f"Job {scope.name()} is disabled")
+    is_changed = await scope.jobs.disable(scope.name(), (await read_form(request)).text("reason"))
+    said = f"Job {scope.name()} {'is' if is_changed else 'was already'} disabled"
+    return scope.go(path_of(scope.name()), said)
 
 
 async def follow(request: Request) -> Response:

@@ -192,10 +192,10 @@ async def pause(request: Request) -> Response:
         error = "Enter a reason. It is shown while the queue is paused."
         return await _ask_again(scope, until=until or "", error=error)
     try:
-        await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
+        is_changed = await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
     except TimingError as error:
         return await _ask_again(scope, reason=reason, until=until or "", time_error=str(error))
-    return scope.go(path_of(name), f"Queue {name} paused")
+    return scope.go(path_of(name), f"Queue {name} {'' if is_changed else 'was already '}paused")
 
 
 async def _ask_again(scope: PageScope, **given: str) -> Response:
@@ -208,8 +208,8 @@ async def resume(request: Request) -> Response:
     scope = PageScope(request)
     name = scope.name()
     scope.check("queues.resume")
-    await scope.queues.resume(name, (await read_form(request)).text("reason"))
-    return scope.go(path_of(name), f"Queue {name} resumed")
+    is_changed = await scope.queues.resume(name, (await read_form(request)).text("reason"))
+    return scope.go(path_of(name), f"Queue {name} {'resumed' if is_changed else 'was not paused'}")
 
 
 async def ask_cap(request: Request) -> Response:

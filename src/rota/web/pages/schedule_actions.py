@@ -111,24 +111,26 @@ async def pause(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     if reason is None:
         raise TimingError("Enter a reason. It is shown while the schedule is paused.")
     until = read_time(form.text("until"), zone_of(scope.request))
-    await scope.schedules.pause(name, reason, until, tenant=tenant)
-    return f"Schedule {name} is paused"
+    is_changed = await scope.schedules.pause(name, reason, until, tenant=tenant)
+    return f"Schedule {name} {'is' if is_changed else 'was already'} paused"
 
 
 async def resume(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     is_catching_up = form.get("catch_up") == "1"
-    await scope.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
-    return f"Schedule {name} resumed"
+    is_changed = await scope.schedules.resume(
+        name, form.text("reason"), catch_up=is_catching_up, tenant=tenant
+    )
+    return f"Schedule {name} {'resumed' if is_changed else 'was not paused'}"
 
 
 async def enable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    await scope.schedules.enable(name, form.text("reason"), tenant=tenant)
-    return f"Schedule {name} is enabled"
+    is_changed = await scope.schedules.enable(name, form.text("reason"), tenant=tenant)
+    return f"Schedule {name} {'is' if is_changed else 'was already'} enabled"
 
 
 async def disable(scope: PageScope, name: str, tenant: str, form: Form) -> str:
-    await scope.schedules.disable(name, form.text("reason"), tenant=tenant)
-    return f"Schedule {name} is disabled"
+    is_changed = await scope.schedules.disable(name, form.text("reason"), tenant=tenant)
+    return f"Schedule {name} {'is' if is_changed else 'was already'} disabled"
 
 
 async def reschedule(scope: PageScope, name: str, tenant: str, form: Form) -> str:
@@ -208,7 +210,7 @@ async def revert(request: Request) -> Response:
             "Not reverted: this schedule was changed in the meantime. These are its current values."
         )
         return await _ask_revert(scope, text, 409)
-    except (TimingError, WrongState) as error:
+    except (PayloadError, TimingError, WrongState) as error:
         return await _ask_revert(scope, str(error), 422)
     return scope.go(path_of(name, tenant), f"The edit of {name} is reverted")
 

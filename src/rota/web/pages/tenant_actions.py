@@ -72,17 +72,19 @@ async def pause(request: Request) -> Response:
         return await _ask(scope, "pause", status=422, given=dict(form), error=error)
     try:
         until = read_time(form.text("until"), zone_of(request))
-        await scope.tenants.pause(scope.name(), reason, until)
+        held = await scope.tenants.pause(scope.name(), reason, until)
     except TimingError as error:
         return await _ask(scope, "pause", status=422, given=dict(form), time_error=str(error))
-    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} is paused")
+    said = f"Tenant {scope.name()} {'was already' if held is None else 'is'} paused"
+    return scope.go(path_of(scope.name()), said)
 
 
 async def resume(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("tenants.resume")
-    await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
-    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} resumed")
+    freed = await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
+    said = f"Tenant {scope.name()} {'was not paused' if freed is None else 'resumed'}"
+    return scope.go(path_of(scope.name()), said)
 
 
 async def edit(request: Request) -> Response:

@@ -3,6 +3,11 @@ WITH wanted AS MATERIALIZED (
     SELECT * FROM rota.read_definitions(%(jobs)s::text::jsonb)
 ), schedules AS MATERIALIZED (
     SELECT * FROM rota.read_schedules(%(jobs)s::text::jsonb, %(names)s::text[])
+), declared AS MATERIALIZED (
+    -- By app.schedule.
+    SELECT d.tenant, d.name, d.document ->> 'job' AS job,
+           rota.pick(to_jsonb(jsonb_populate_record(NULL::rota.schedules, d.document)), d.document - 'job') AS code
+    FROM jsonb_to_recordset(%(declared)s::text::jsonb) AS d (tenant text, name text, document jsonb)
 ), found AS (
     SELECT 'job' AS kind, w.name, w.name AS job, NULL AS field, 'new' AS change, NULL::jsonb AS code, NULL::jsonb AS stored,
            NULL::text AS changed_by, NULL::timestamptz AS changed_at
@@ -37,5 +42,20 @@ WITH wanted AS MATERIALIZED (
     SELECT 'schedule', s.name, s.job, NULL, 'gone', NULL, NULL, NULL, NULL
     FROM rota.schedules s
     WHERE s.origin = 'definition' AND s.job = ANY (%(names)s::text[]) AND s.name NOT IN (SELECT w.name FROM schedules w)
+    UNION ALL
+    SELECT 'schedule', concat_ws('/', nullif(d.tenant, ''), d.name), d.job, NULL, 'new', NULL, NULL, NULL, NULL
+    FROM declared d WHERE NOT EXISTS (SELECT FROM rota.schedules s WHERE s.tenant = d.tenant AND s.name = d.name)
+    UNION ALL
+    SELECT 'schedule', concat_ws('/', nullif(s.tenant, ''), s.name), s.job, c.key,
+           CASE WHEN c.key = ANY (rota.kept_fields(s.edited)) THEN 'kept' ELSE 'follows' END,
+           c.value, to_jsonb(s) -> c.key, s.edited -> c.key ->> 'by', (s.edited -> c.key ->> 'at')::timestamptz
+    FROM declared d JOIN rota.schedules s ON s.tenant = d.tenant AND s.name = d.name AND s.origin IS DISTINCT FROM 'definition'
+    CROSS JOIN LATERAL jsonb_each(d.code) c
+    WHERE to_jsonb(s) -> c.key IS DISTINCT FROM c.value
+    UNION ALL
+    SELECT 'schedule', concat_ws('/', nullif(s.tenant, ''), s.name), s.job, NULL, 'left', NULL, NULL, NULL, NULL
+    FROM rota.schedules s
+    WHERE s.origin = 'code' AND s.application = %(application)s::text
+      AND NOT EXISTS (SELECT FROM declared d WHERE d.tenant = s.tenant AND d.name = s.name)
 )
 SELECT * FROM found ORDER BY job COLLATE "C", kind, name COLLATE "C", field COLLATE "C" NULLS FIRST

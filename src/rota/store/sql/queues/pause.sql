@@ -1,2 +1,2 @@
 SELECT rota.pause_queue(queue => %(queue)s::text, reason => %(reason)s::text, actor => %(actor)s::text,
-                       until => %(until)s::timestamptz)
+                       until => %(until)s::timestamptz) AS is_changed

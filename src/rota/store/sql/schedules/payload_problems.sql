@@ -1,0 +1,4 @@
+-- Which of these payloads their jobs would not take, by their places from 1. NULL stands for the job's default one.
+SELECT w.n::integer AS place, rota.payload_problem(j.payload_schema, coalesce(w.payload::jsonb, j.default_payload, '{}')) AS problem
+FROM unnest(%(jobs)s::text[], %(payloads)s::text[]) WITH ORDINALITY AS w (job, payload, n) JOIN rota.jobs j ON j.name = w.job
+ORDER BY w.n
