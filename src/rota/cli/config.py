@@ -42,7 +42,11 @@ def list_settings(json: Json = False) -> None:
         for setting in describe()
     ]
     table(("KEY", "VALUE", "FROM", "ACCEPTS"), rows)
-    remark(f"file: {config.file}" if config.file else "no rota.toml; `rota config init` writes one")
+    remark(
+        f"file: {config.file}"
+        if config.file
+        else "no rota.toml; create one with `rota config init`"
+    )
 
 
 def _entry(config: object, key: str) -> dict[str, object]:
@@ -108,9 +112,9 @@ def set_setting(
     shown = MASK if setting.is_secret else text.strip()
     tell(json, f"{key} = {shown} in {path}", key=key, value=shown, file=str(path), action="set")
     if os.environ.get(setting.env, "").strip():
-        remark(f"hint: {setting.env} is set, and wins over the file")
+        remark(f"hint: {setting.env} is set, and takes precedence over the file")
     if setting.is_secret and path.stat().st_mode & 0o077:
-        remark(f"hint: others may read {path}: chmod 600 it")
+        remark(f"hint: others can read {path}; run chmod 600 {path}")
 
 
 @commands.command("unset")
@@ -126,14 +130,16 @@ def unset(key: Key, file: File = None, json: Json = False) -> None:
 
 @commands.command("init")
 def init(
-    path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("rota.toml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path(
+        "rota.toml"
+    ),
     json: Json = False,
 ) -> None:
     """Write a rota.toml that lists every setting with its default and range as comments."""
     from rota.config.edit import write_template
 
     if path.exists():
-        raise Failure(f"{path} exists already", hint="remove it, or choose another path")
+        raise Failure(f"{path} already exists", hint="remove it, or choose another path")
     write_template(path)
     tell(json, f"wrote {path}", file=str(path), action="written")
 

@@ -23,6 +23,8 @@ from rota.cli.runs import bulk, views
 from rota.cli.runs import errors as error_groups
 from rota.cli.schedules import calendars
 from rota.cli.schedules import edits as schedule_edits
+from rota.cli.schedules import lists as schedule_lists
+from rota.cli.schedules import templates as schedule_templates
 from rota.cli.serving import dev, server
 from rota.cli.session import Session
 from rota.cli.tenants import data as tenant_data
@@ -32,7 +34,7 @@ from rota.cli.terminal.output import remark
 from rota.cli.terminal.watch import spell_out
 from rota.cli.workers import worker, workers
 
-DATABASE_HINT = "is the database there? `rota config list` says where database_url comes from"
+DATABASE_HINT = "is the database running? `rota config list` shows where database_url comes from"
 
 program = typer.Typer(
     name="rota",
@@ -76,6 +78,7 @@ for noun in (
     config,
 ):
     program.add_typer(noun.commands)
+schedule_lists.commands.add_typer(schedule_templates.commands)
 
 
 @program.callback()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.config import Config
 
-APP_HINT = "give --app module:attribute or --app file.py, set ROTA_APP, or `app` in rota.toml"
+APP_HINT = "pass --app module:attribute or --app file.py, or set ROTA_APP, or `app` in rota.toml"
 
 
 class Kept:
@@ -71,7 +71,7 @@ class Session:
         """Where the application is, unloaded."""
         found = self._place(given)
         if found is None:
-            raise Failure("no application is named", hint=APP_HINT, code=2)
+            raise Failure("no application specified", hint=APP_HINT, code=2)
         return found
 
     def _place(self, given: str | None) -> Place | None:
@@ -150,6 +150,6 @@ def _refuse_empty(config: Config) -> None:
     if not directory.exists():
         raise Failure(
             f"no database is configured, and there is no embedded one in {directory}",
-            hint="set ROTA_DATABASE_URL, or database_url in rota.toml; `rota dev` makes one here",
+            hint="set ROTA_DATABASE_URL or database_url in rota.toml; `rota dev` creates one here",
             code=2,
         )

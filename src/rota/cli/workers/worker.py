@@ -91,7 +91,7 @@ def worker(
 
     configure(config.log_level)
     if not found.app.registry:
-        remark(f"hint: {found.reference} declares no jobs, so there is nothing that it could run")
+        remark(f"hint: {found.reference} declares no jobs, so this worker has nothing to run")
     with closing(found.app):
         if config.worker.processes > 1:
             return run_processes(found.app, config, app or session(ctx).app, overrides)
