@@ -31,7 +31,10 @@ def test_an_environment_variable_that_wins_is_mentioned(
     bare_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROTA_WORKER_CONCURRENCY", "3")
-    assert "wins over the file" in bare_cli.done("config", "set", "worker.concurrency", "7").err
+    assert (
+        "takes precedence over the file"
+        in bare_cli.done("config", "set", "worker.concurrency", "7").err
+    )
     assert bare_cli.done("config", "get", "worker.concurrency").out == "3\n"
 
 
@@ -67,7 +70,7 @@ def test_init_writes_every_setting_once(bare_cli: Cli, here: Path) -> None:
     bare_cli.done("config", "init")
     assert "# concurrency = " in (here / "rota.toml").read_text()
     result = bare_cli("config", "init")
-    assert (result.code, result.err.splitlines()[0]) == (1, "error: rota.toml exists already")
+    assert (result.code, result.err.splitlines()[0]) == (1, "error: rota.toml already exists")
     bare_cli.done("config", "init", "other.toml")
     bare_cli.done("config", "set", "schema", "jobs", "--file", "other.toml")
     assert bare_cli.done("--config", "other.toml", "config", "get", "schema").out == "jobs\n"

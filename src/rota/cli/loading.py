@@ -137,7 +137,7 @@ def _broken(target: str, error: BaseException) -> Failure:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         what, where = str(error), f"{frame.filename}:{frame.lineno}"
     text = f"{target} could not be imported: {type(error).__name__}: {what} ({where})"
-    return Failure(text, hint="ROTA_DEBUG=1 shows the traceback")
+    return Failure(text, hint="set ROTA_DEBUG=1 to see the traceback")
 
 
 def _get(module: ModuleType, place: Place) -> App:

@@ -58,7 +58,7 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App) -> None:
     assert "Tenant acme is paused" in cli.done("why", "1").out
     assert cli("tenants", "pause", "acme").err == 'error: tenant "acme" is already paused\n'
     assert "paused until" in cli.done("tenants", "pause", "acme", "--for", "2h").out
-    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" resumed; 1 run freed\n'
+    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" resumed; 1 run released\n'
     assert cli("tenants", "resume", "acme").err == 'error: tenant "acme" is not paused\n'
 
 
@@ -74,15 +74,13 @@ def test_runs_show_whose_they_are(cli: Cli, jobs: rota.App) -> None:
 
 def test_names_as_lists_print_them(cli: Cli, jobs: rota.App) -> None:
     for flags in (("--tenant", "acme"), ()):
-        cli.done(
-            "schedules", "create", "--name", "sync", "--job", "send", "--cron", "@daily", *flags
-        )
+        cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
     assert "acme/sync" in cli.done("schedules", "list").out
     assert cli.done("schedules", "show", "acme/sync", "--json").json["tenant"] == "acme"
     cli.done("schedules", "pause", "acme/sync", "--reason", "x")
     assert "is paused" in cli.done("why", "acme/sync").out
     assert "is paused" not in cli.done("why", "sync").out
-    cli.done("schedules", "create", "--name", "a/b", "--job", "send", "--cron", "@daily")
+    cli.done("schedules", "create", "a/b", "--job", "send", "--cron", "@daily")
     assert cli.done("schedules", "show", "a/b", "--json").json["name"] == "a/b"
     assert cli("schedules", "show", "blue/sync").code == 1
     cli.done("schedules", "delete", "acme/sync")

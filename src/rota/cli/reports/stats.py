@@ -100,9 +100,8 @@ def _show_steps(found: Stats, is_absolute: bool) -> None:
     rows = [(_at(it.at, found.at, is_absolute), *_done(it.activity)) for it in shown]
     table(("FROM", *_DONE), rows)
     if len(shown) < len(found.series):
-        remark(
-            f"{plural(len(found.series) - len(shown), 'earlier interval')} not shown; --json lists all"
-        )
+        left = plural(len(found.series) - len(shown), "earlier interval")
+        remark(f"{left} not shown; --json lists all")
 
 
 def _at(at: datetime, now: datetime, is_absolute: bool) -> str:

@@ -167,6 +167,8 @@ def history(
     """Show the ledger: the decision for each scheduled time, newest first."""
     values.choice(decision, DECISIONS, "--decision")
     part: Any = values.choice(only, PARTS, "--only")
+    if part is not None and (decision is not None or order != "newest"):
+        values.refuse("--only", "cannot be combined with --decision or --order oldest")
     first, last = values.since(since, "--since"), values.since(until, "--until")
     cursor = paging.read(f"history {order}", after)
     with administer(ctx) as app:
