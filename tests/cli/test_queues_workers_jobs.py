@@ -75,7 +75,7 @@ def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     said = cli.done("queues", "set", "mail", "--when-full", "drop_lowest", "--json").json
     assert (said["max_waiting"], said["when_full"]) == (1, "drop_lowest")
     assert cli.done("queues", "set", "mail", "--max-waiting", "none").out == (
-        'queue "mail": any number may wait\n'
+        'queue "mail": no limit on waiting runs\n'
     )
     jobs.queue("mail", max_waiting=7)
     assert "7 may wait" in cli.done("queues", "set", "mail", "--reset").out
@@ -93,7 +93,7 @@ def test_a_pause_with_an_end(cli: Cli, jobs: rota.App) -> None:
     said = cli.done("queues", "pause", "mail", "--for", "2h", "--reason", "smtp").out
     assert said.startswith('queue "mail" paused until 20')
     assert "by cli:alice: smtp; resumes in " in cli.done("queues", "list").out
-    assert "; goes on 20" in cli.done("queues", "show", "mail").out
+    assert "; resumes 20" in cli.done("queues", "show", "mail").out
     assert cli.done("queues", "pause", "mail", "--until", "2099-01-31T14:30Z").out.startswith(
         'queue "mail" paused until 2099-01-31'
     )

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from rota.cli.database.psql import conninfo
+from rota.cli.session import administer, has_embedded
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, say, table, tell
@@ -69,6 +71,7 @@ def _entry(config: object, key: str) -> dict[str, object]:
 
 @commands.command("get")
 def get(
+    ctx: typer.Context,
     key: Key,
     reveal: Annotated[bool, typer.Option("--reveal", help="Print secrets in plain text.")] = False,
     json: Json = False,
@@ -79,14 +82,25 @@ def get(
 
     config = Config.load()
     entry = _entry(config, key)
+    shown = value_text(config.get(key)) if reveal else config.show(key)
     if reveal:
         entry["value"] = config.get(key)
+    is_embedded = key == "database_url" and config.database_url is None and config.embedded
+    if is_embedded and has_embedded(config):
+        entry["value"] = shown = _embedded(ctx, reveal)
+        entry["source"] = "embedded"
     if json:
         print_json(entry)
         return
-    say(value_text(config.get(key)) if reveal else config.show(key))
-    if key == "database_url" and config.database_url is None and config.embedded:
+    say(shown)
+    if is_embedded:
         remark("not set: the embedded Postgres is used; `rota psql` opens it")
+
+
+def _embedded(ctx: typer.Context, reveal: bool) -> str:
+    """Where the embedded server is. Asking starts it, as its address is settled when it starts."""
+    with administer(ctx) as app:
+        return app.database.url if reveal else conninfo(app)
 
 
 @commands.command("set")

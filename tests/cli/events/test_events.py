@@ -79,7 +79,7 @@ def test_what_is_kept(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert cli.done("events", "list", "--text", "none").err == "no events match\n"
     assert cli("events", "list", "--outcome", "lost").code == 2
     assert '"n": 1' in cli.done("events", "show", "1").out
-    assert "its filter did not match" in cli.done("events", "show", "2").out
+    assert "its filter did not fit" in cli.done("events", "show", "2").out
     assert cli("events", "show", "99").code == 1
     assert 'order.*  ship  {"n": 1}' in " ".join(cli.done("events", "bindings").out.split("\n"))
     assert "no job is bound to it" in cli.done("events", "bindings", "x").err
@@ -128,4 +128,4 @@ def test_watches(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert cli.done("events", "unwatch", "orders").out == "removed: watch 1\n"
     assert cli("events", "unwatch", "7").code == 1
     assert "no table is watched" in cli.done("events", "watches").err
-    assert cli.done("events", "refusals").err == "nothing was refused\n"
+    assert cli.done("events", "refusals").err == "no refused requests\n"

@@ -66,7 +66,7 @@ def test_a_sequence_goes_on(cli: Cli, engine: Engine) -> None:
     admit(engine)
     engine.fail(worker, engine.claim_one(worker))
     admit(engine)
-    assert cli.done("limits", "unblock", "line").out == 'limit "line": 1 sequence goes on\n'
+    assert cli.done("limits", "unblock", "line").out == 'limit "line": 1 sequence unblocked\n'
 
 
 def test_what_is_wrong(cli: Cli, engine: Engine) -> None:

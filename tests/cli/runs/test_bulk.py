@@ -44,9 +44,9 @@ def test_a_filter_needs_a_yes_and_says_what_it_would_do(cli: Cli, jobs: rota.App
     done = cli.done("runs", "cancel", "--job", "send", "--yes")
     assert done.out == "1 run cancelled, 0 skipped, 0 failed\n"
     assert "bulk action 1; it continues" in done.err
-    assert cli.done("runs", "cancel", "--job", "send").err == "no runs fit\n"
-    assert cli.done("runs", "cancel", "--job", "send", "--dry-run").err == "no runs fit\n"
-    assert "no runs fit\n" in cli.done("runs", "cancel", "--job", "send", "--yes").err
+    assert cli.done("runs", "cancel", "--job", "send").err == "no runs match\n"
+    assert cli.done("runs", "cancel", "--job", "send", "--dry-run").err == "no runs match\n"
+    assert "no runs match\n" in cli.done("runs", "cancel", "--job", "send", "--yes").err
 
 
 def test_dead_letters_are_listed_retried_and_deleted(cli: Cli, jobs: rota.App) -> None:
@@ -86,7 +86,7 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
     assert cli("bulk", "pause", 1).code == 1
     shown = cli.done("bulk", "show", 1)
     assert "job send" in shown.out
-    assert "5 a second" in shown.out
+    assert "5/s" in shown.out
     assert cli.done("bulk", "throttle", 1, "--json").json["rate"] is None
     assert "at most 2 runs" in cli.done("bulk", "throttle", 1, "--rate", "2").out
     assert "goes on" in cli.done("bulk", "resume", 1).out

@@ -24,7 +24,7 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b")
         (("runs", "enqueue", "none"), "`rota jobs list` lists them"),
         (("schedules", "trigger", "none"), "`rota schedules list`"),
         (("queues", "set", "default", "--max-waiting", "-1"), "`none` removes the limit"),
-        (("jobs", "update", "work", "--timeout", "0"), "must be a duration, from 0.001 to 31536000 s"),
+        (("jobs", "update", "work", "--timeout", "0"), "a duration, from 0.001 to 31536000 s"),
         (("runs", "enqueue", "work", "--attempt-timeout", "0"), "must be a duration"),
         (("limits", "set", "calm", "--cap", "1", "--per", "0s"), "--per 0"),
         (("events", "emit", "paid", "--key", "k", "--key-keep", "1h", "--key-period", "1h"),

@@ -60,7 +60,7 @@ def zone_name() -> str:
     if not name:
         name = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     try:
-        return ZoneInfo(name).key
+        return ZoneInfo(name.removeprefix("Etc/")).key
     except (OSError, ValueError, KeyError):
         return "UTC"
 

@@ -66,8 +66,8 @@ def list_workers(
         table(HEADERS, [_row(worker, now, absolute) for worker in found])
         slots = sum(one.concurrency for one in found if one.status == "live")
         running = sum(one.running for one in found)
-        told = (plural(len(found), "worker"), plural(running, "run"), plural(slots, "slot"))
-        remark("{}, {} running, {}".format(*told))
+        told = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
+        remark(", ".join(told))
     else:
         remark("no workers match" if wanted or host else "no workers; start one with `rota worker`")
 

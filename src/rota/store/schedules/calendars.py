@@ -83,7 +83,7 @@ def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Pla
     if stored.schedules:
         raise WrongState(
             f'calendar "{name}" is used by {plural(stored.schedules, "schedule")}',
-            hint="give them another calendar, or none, first",
+            hint="change or remove the calendar of those schedules first",
         )
     yield Ask("calendars/delete", {"name": name})
     before = {"description": stored.description, "definition": stored.definition}
