@@ -249,7 +249,7 @@ class AttemptTimeout(RotaError, TimeoutError):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return f"attempt exceeded its timeout of {self.seconds:g} s"
+        return f"attempt exceeded its timeout of {self.seconds:.12g} s"
 
 
 class RunFailed(RotaError):
@@ -315,7 +315,7 @@ class Snooze(Control):
         self.delay = _seconds(delay)
 
     def __str__(self) -> str:
-        return f"snoozed for {self.delay:g} s"
+        return f"snoozed for {self.delay:.12g} s"
 
 
 class Cancel(Control):

@@ -128,7 +128,7 @@ async def test_jobs_that_name_one_limit_share_it(make_app: MakeApp, engine: Engi
     admit(engine)
     stripe_, rate = sorted(await app.limits.list(), key=lambda one: one.kind)
     assert (stripe_.name, stripe_.jobs, stripe_.in_use) == ("stripe", ["charge", "refund"], 1)
-    assert (rate.name, rate.rule) == ("charge/rate", "100 in 60 s, 10 at one moment")
+    assert (rate.name, rate.rule) == ("charge/rate", "100 in 1 min, 10 at one moment")
 
 
 @pytest.mark.parametrize(

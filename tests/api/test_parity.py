@@ -64,10 +64,9 @@ SAME = {
     "schedules revert": "revert_schedule",
     "schedules manual": "list_manual_runs",
     "schedules simulate": "simulate",
-    "schedules templates": (
-        "list_schedule_templates get_schedule_template put_schedule_template "
-        "delete_schedule_template"
-    ),
+    "schedules templates list": "list_schedule_templates get_schedule_template",
+    "schedules templates add": "put_schedule_template",
+    "schedules templates remove": "delete_schedule_template",
     "calendars list": "list_calendars",
     "calendars show": "get_calendar",
     "calendars create": "create_calendar",
@@ -133,20 +132,18 @@ CLI_ONLY = {
 API_ONLY = {"health", "ready", "metrics", "get_clock"}
 
 # How the output looks, or how a person is asked: a program needs none of it.
-MANNERS = {"--json", "--absolute", "--timezone", "--watch", "--yes", "--interval", "--rows",
+MANNERS = {"--json", "--absolute", "--display-timezone", "--watch", "--yes", "--interval", "--rows",
            "--once", "--app", "--detach"}  # fmt: skip
 # The same under another name: by the words of HTTP, or because the shell has shorter ones.
 WORDS = {
-    "--before": {"cursor", "until"}, "--after": {"cursor", "after", "next_after"},
-    "--cursor": {"cursor"},
-    "--oldest": {"order"}, "--version": {"if-match"}, "--all": {"gone"}, "--noun": {"object_type"},
+    "--after": {"cursor"}, "--version": {"if-match"}, "--all": {"gone"}, "--noun": {"object_type"},
     "--subject": {"object_id"}, "--run": {"run_id"}, "--grep": {"text"}, "-n": {"lines"},
     "--failing": {"failing_seconds"}, "--logs": {"log_lines"}, "--step": {"step_seconds"},
-    "--zone": {"viewer_zone"}, "--every": {"interval_seconds"}, "--at": {"run_at", "at"},
+    "--every": {"interval_seconds"}, "--at": {"run_at", "at"},
     "--with-seconds": {"has_seconds"}, "--jitter": {"jitter_seconds"}, "--shadow": {"is_shadow"},
     "--catch-up-window": {"catch_up_seconds"}, "--grace": {"grace_seconds"},
     "--timeout": {"timeout_seconds", "wait_seconds"}, "--enabled": {"is_enabled", "enabled"},
-    "--run-tag": {"run_tags"}, "--tag": {"tag", "tags"}, "--from": {"from_at"},
+    "--run-tag": {"run_tags"}, "--tag": {"tag", "tags"}, "--from": {"from_at", "after"},
     "--until": {"until", "until_at"}, "--delay": {"delay_seconds"}, "--wait": {"wait_seconds"},
     "--attempt-timeout": {"timeout_seconds"}, "--key-keep": {"key_seconds"},
     "--key-period": {"period_seconds"}, "--id": {"ids"},
@@ -156,7 +153,7 @@ WORDS = {
     "--for": {"seconds"}, "--now": {"at_once"},
     "--dry-run": {"dry_run", "plan_retention", "plan_cleanup"},
     "--older-than": {"older_than_seconds"}, "--recipe": {"use_cleanup_recipe"},
-    "--reset": {"reset", "remove_tenant", "reset_queue"}, "--add": {"name"}, "--remove": {"name"},
+    "--reset": {"reset", "remove_tenant", "reset_queue"},
     "--per": {"period_seconds"}, "--job": {"job", "jobs"}, "--key": {"key", "value"},
 }  # fmt: skip
 # Of one command alone.
@@ -223,8 +220,9 @@ def test_what_a_list_filters_by_the_command_does_too() -> None:
     for path, names in SAME.items():
         if path.split()[-1] not in ("list", "search", "tail", "history"):
             continue
-        has = set(flags(every_command()[path])) | {"--text", "--cursor", "--limit", "--name"}
-        for word in known[names] - {names}:
+        has = set(flags(every_command()[path])) | {"--text", "--after", "--limit", "--name"}
+        takes = set().union(*(known[name] - {name} for name in names.split()))
+        for word in takes:
             same = {f"--{word.replace('_', '-')}"}
             same |= {flag for flag, words in WORDS.items() if word in words}
             if not same & has and word != "last-event-id":

@@ -31,7 +31,10 @@ def test_an_environment_variable_that_wins_is_mentioned(
     bare_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROTA_WORKER_CONCURRENCY", "3")
-    assert "wins over the file" in bare_cli.done("config", "set", "worker.concurrency", "7").err
+    assert (
+        "takes precedence over the file"
+        in bare_cli.done("config", "set", "worker.concurrency", "7").err
+    )
     assert bare_cli.done("config", "get", "worker.concurrency").out == "3\n"
 
 

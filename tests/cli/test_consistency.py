@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -16,11 +17,22 @@ from rota.cli.program import program
 from tests.cli.conftest import Cli
 from tests.docs.test_cli_docs import commands, flags
 
-EVERY = {path: flags(one) for path, one in commands(typer.main.get_command(program()))}
+COMMANDS = dict(commands(typer.main.get_command(program())))
+EVERY = {path: flags(one) for path, one in COMMANDS.items()}
+# They show the first few, or of each kind, or act on so many: there is no next page.
+FIRST_ONLY = {
+    "rota find", "rota attention", "rota schedules manual", "rota events refusals",
+    "rota runs cancel", "rota runs retry", "rota runs delete",
+}  # fmt: skip
 # Programs that run until they are stopped; they answer nothing.
 RUNNING = {"rota", "rota dev", "rota psql", "rota worker", "rota server"}
 # What stands in files does not change by itself; a log is followed by `tail`.
 STILL = {"rota config list", "rota logs show"}
+
+
+def help_of(path: str, flag: str) -> str:
+    (found,) = (one for one in COMMANDS[path].params if flag in one.opts)
+    return str(found.help)
 
 
 def test_every_answer_can_be_had_as_json() -> None:
@@ -31,12 +43,86 @@ def test_every_list_and_page_can_be_watched_in_any_zone() -> None:
     seen = [path for path in EVERY if path.split()[-1] in ("list", "show", "history")]
     assert len(seen) > 10
     for path in set(seen) - STILL:
-        assert {"--watch", "--timezone"} <= set(EVERY[path]), path
+        assert {"--watch", "--display-timezone"} <= set(EVERY[path]), path
 
 
-def test_pages_have_a_limit() -> None:
-    for path in ("runs list", "schedules list", "schedules history", "audit list"):
-        assert "--limit" in EVERY[f"rota {path}"]
+def test_one_way_to_page() -> None:
+    paged = {path for path in EVERY if "--after" in EVERY[path]}
+    assert {"rota runs list", "rota schedules history", "rota logs search"} <= paged
+    assert {path for path in EVERY if "--limit" in EVERY[path]} == paged | FIRST_ONLY
+    others = {"--before", "--cursor", "--page", "--offset", "--count-from"}
+    assert [path for path in EVERY if others & set(EVERY[path])] == []
+    for path in paged:
+        assert help_of(path, "--limit") == "Maximum number of results."
+        assert help_of(path, "--after").startswith("Show the next page")
+
+
+def test_one_way_to_order() -> None:
+    ordered = [path for path in EVERY if "--order" in EVERY[path]]
+    assert len(ordered) > 10
+    assert all(help_of(path, "--order").startswith("Sort order: ") for path in ordered)
+    others = {"--oldest", "--newest", "--sort", "--reverse"}
+    assert [path for path in EVERY if others & set(EVERY[path])] == []
+
+
+def test_a_time_zone_is_a_schedules_or_the_viewers() -> None:
+    own = {path for path in EVERY if "--timezone" in EVERY[path]}
+    assert own == {f"rota schedules {verb}" for verb in ("create", "update", "preview")}
+    assert {help_of(path, "--timezone") for path in own} == {
+        "Time zone of the schedule, e.g. Europe/Paris. Default: UTC."
+    }
+    seen = [path for path in EVERY if "--display-timezone" in EVERY[path]]
+    assert {help_of(path, "--display-timezone") for path in seen} == {
+        "Time zone for display. Default: ROTA_CLI_TIMEZONE, TZ or the system's."
+    }
+    assert [path for path in EVERY if {"--zone", "--tz"} & set(EVERY[path])] == []
+
+
+def test_what_a_command_is_about_is_an_argument() -> None:
+    assert [path for path in EVERY if "--name" in EVERY[path]] == []
+    about = ("show", "create", "update", "delete", "set", "pause", "resume", "enable", "disable")
+    for path in EVERY:
+        if path.split()[-1] in about and path != "rota config set":
+            first = EVERY[path][0]
+            assert first in ("NAME", "ID", "RUN", "GROUP"), path
+
+
+def test_every_argument_and_option_explains_itself() -> None:
+    silent = [
+        f"{path} {parameter.opts[0]}"
+        for path, command in COMMANDS.items()
+        for parameter in command.params
+        if not getattr(parameter, "hidden", False) and not parameter.help
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("path", [path for path in EVERY if path not in ("rota", "rota psql")])
+def test_wrong_use_is_2_and_points_to_the_help(bare_cli: Cli, path: str) -> None:
+    code, out, err = bare_cli(*path.split()[1:], "--nonsense")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: No such option: --nonsense")
+    assert f"hint: see `{path} --help`" in err
+    assert bare_cli(*path.split()[1:], "--help").code == 0
+
+
+def test_every_column_has_a_heading() -> None:
+    """A row of headings is a tuple or list of words in capitals, where `>` marks numbers."""
+    place = Path(rota.__file__).parent / "cli"
+    found = [
+        [it.value for it in node.elts if isinstance(it, ast.Constant)]
+        for path in place.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Tuple | ast.List)
+    ]
+    words = [[it for it in row if isinstance(it, str)] for row in found]
+    heads = [row for row in words if sum(_is_heading(it) for it in row) > 1]
+    assert len(heads) > 30
+    assert [row for row in heads if "" in row] == []
+
+
+def _is_heading(text: str) -> bool:
+    return bool(re.fullmatch(r"[#A-Z][-A-Z0-9 ]*>?", text))
 
 
 def test_a_command_by_itself_is_what_it_is_among_all() -> None:
@@ -101,7 +187,7 @@ def test_actions_say_what_they_did(
     conn.execute(
         "INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('often', 'work', 60)"
     )
-    cli.done("calendars", "create", "--name", "free", "--definition", '{"holidays": []}')
+    cli.done("calendars", "create", "free", "--definition", '{"holidays": []}')
     assert cli.done(*arguments, "--json").json == told
 
 

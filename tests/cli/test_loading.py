@@ -44,7 +44,7 @@ def test_an_application_inside_something(here: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "text", "message", "hint"),
     [
-        ("x = 1\n", "bad_a.py", "holds no rota.App", "app = rota.App()"),
+        ("x = 1\n", "bad_a.py", "has no rota.App", "app = rota.App()"),
         (f"{ONE}other = rota.App(embedded=False)\n", "bad_b.py", "more than one", "bad_b.py:other"),
         (ONE, "bad_c.py:nope", "has no nope", "applications in it: app"),
         (f"{ONE}x = 1\n", "bad_d.py:x", "is a int, not a rota.App", "applications in it: app"),
@@ -89,7 +89,7 @@ def test_the_name_in_a_file_is_relative_to_that_file(
 
 
 def test_no_application_is_named(here: Path) -> None:
-    with pytest.raises(Failure, match="no application is named"):
+    with pytest.raises(Failure, match="no application specified"):
         Session().load()
     assert Session().find() is None
 

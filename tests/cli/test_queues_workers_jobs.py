@@ -51,7 +51,7 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     assert cli.done("queues", "pause", "mail").out == 'queue "mail" was already paused\n'
     assert cli.done("queues", "resume", "mail", "--reason", "ok").out == 'queue "mail" resumed\n'
     assert cli.done("queues", "resume", "mail").out == 'queue "mail" was not paused\n'
-    assert "no worker serves it" in cli.done("queues", "list").out
+    assert "no live worker serves it" in cli.done("queues", "list").out
     rows = conn.execute("SELECT actor, action, reason FROM rota.audit ORDER BY id").fetchall()
     assert rows[1:] == [
         ("cli:alice", "queue.paused", "smtp"), ("cli:alice", "queue.resumed", "ok")
@@ -60,7 +60,7 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
 
 def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     said = cli.done("queues", "set", "mail", "--max-waiting", "1", "--reason", "slow").out
-    assert said == 'queue "mail": 1 may wait, more are refused\n'
+    assert said == 'queue "mail": at most 1 waiting run, more are refused\n'
     cli.done("runs", "enqueue", "send")
     conn.execute("SELECT rota.tend_caps(), rota.tend_caps()")
     refused = cli("runs", "enqueue", "send")
@@ -68,11 +68,14 @@ def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     assert refused.err.startswith(
         'error: queue "mail" is full: 1 run waits in it, and 1 may\nhint: '
     )
-    assert "1 may wait, more are refused; full since 20" in cli.done("queues", "show", "mail").out
+    assert (
+        "at most 1 waiting run, more are refused; full since 20"
+        in cli.done("queues", "show", "mail").out
+    )
     said = cli.done("queues", "set", "mail", "--when-full", "drop_lowest", "--json").json
     assert (said["max_waiting"], said["when_full"]) == (1, "drop_lowest")
     assert cli.done("queues", "set", "mail", "--max-waiting", "none").out == (
-        'queue "mail": any number may wait\n'
+        'queue "mail": no limit on waiting runs\n'
     )
     jobs.queue("mail", max_waiting=7)
     assert "7 may wait" in cli.done("queues", "set", "mail", "--reset").out
@@ -89,8 +92,8 @@ def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
 def test_a_pause_with_an_end(cli: Cli, jobs: rota.App) -> None:
     said = cli.done("queues", "pause", "mail", "--for", "2h", "--reason", "smtp").out
     assert said.startswith('queue "mail" paused until 20')
-    assert "by cli:alice: smtp; goes on in " in cli.done("queues", "list").out
-    assert "; goes on 20" in cli.done("queues", "show", "mail").out
+    assert "by cli:alice: smtp; resumes in " in cli.done("queues", "list").out
+    assert "; resumes 20" in cli.done("queues", "show", "mail").out
     assert cli.done("queues", "pause", "mail", "--until", "2099-01-31T14:30Z").out.startswith(
         'queue "mail" paused until 2099-01-31'
     )
@@ -130,7 +133,7 @@ def test_what_was_done_to_each_queue(cli: Cli, jobs: rota.App) -> None:
     ]
     assert "2 queues, 0 queued, 0 running" in cli.done("queues", "list").err
     cli.done("queues", "resume", "mail", "web")
-    assert cli.done("queues", "list", "--paused").err == "no queue is paused\n"
+    assert cli.done("queues", "list", "--paused").err == "no queues are paused\n"
 
 
 def test_names_are_completed(cli: Cli, jobs: rota.App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +170,7 @@ def test_workers_that_do_not_get_their_work_done(cli: Cli, conn: Connection) -> 
     conn.execute("SELECT rota.beat(id, false, 60, 90, 7, 'feeder: it is stuck') FROM rota.workers")
     _, line = cli.done("workers", "list", "--state", "failing").out.splitlines()
     assert line.split()[1] == "failing"
-    assert line.rstrip().endswith("live but failing: feeder: it is stuck")
+    assert line.rstrip().endswith("failing: feeder: it is stuck")
     (found,) = cli.done("workers", "list", "--json").json
     assert (found["errors"], found["trouble"]) == (7, "feeder: it is stuck")
     assert found["finished_at"] < found["claimed_at"] < found["heartbeat_at"]

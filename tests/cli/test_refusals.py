@@ -34,9 +34,9 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
     "schedules list": (("--state", "eaten"), "a list", NO_STATE),
     "schedules show": ((), ("digset",), NO_STATE),
     "schedules create": (
-        ("--name", "x", "--job", "send", "--every", "soon"),
-        ("--name", "x", "--job", "sned", "--every", "1h"),
-        ("--name", "digest", "--job", "send", "--every", "1h"),
+        ("x", "--job", "send", "--every", "soon"),
+        ("x", "--job", "sned", "--every", "1h"),
+        ("digest", "--job", "send", "--every", "1h"),
     ),
     "schedules update": (
         ("digest", "--enabled", "maybe"),
@@ -57,8 +57,10 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
         ("started", "--from", "1d"), ("digset", "--from", "1d"), "fills in whatever state",
     ),
     "schedules history": (("digest", "--decision", "eaten"), ("digset",), NO_STATE),
-    "schedules simulate": (("--timezone", "Mars/Base"), "of all", NO_STATE),
-    "schedules templates": (("--remove", "Hurly"), "a flag names it", "they have no states"),
+    "schedules simulate": (("--display-timezone", "Mars/Base"), "of all", NO_STATE),
+    "schedules templates list": (("--json", "maybe"), "a list", NO_STATE),
+    "schedules templates add": (("Tea", "--cron", "soon"), "makes one", "they have no states"),
+    "schedules templates remove": ((), ("Hurly",), "they have no states"),
     "find": ((), "it finds or not", NO_STATE),
     "limits list": (("--kind", "odd"), "a list", NO_STATE),
     "limits show": ((), ("none",), NO_STATE),
@@ -84,7 +86,7 @@ MATRIX: dict[str, tuple[Words, Words | str, Words | str]] = {
     "calendars list": (("--json", "maybe"), "a list", NO_STATE),
     "calendars show": ((), ("fere",), NO_STATE),
     "calendars create": (
-        ("--name", "x", "--definition", "{"), "makes one", ("--name", "free", "--definition", "{}"),
+        ("x", "--definition", "{"), "makes one", ("free", "--definition", "{}"),
     ),
     "calendars update": (
         ("free", "--definition", "{"), ("fere", "--definition", "{}"), "they have no states",

@@ -28,7 +28,7 @@ def flags(command: Any) -> list[str]:
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             found.append(parameter.metavar)
-        else:
+        elif not parameter.hidden:
             found += [*parameter.opts, *parameter.secondary_opts]
     return found
 

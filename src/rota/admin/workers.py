@@ -19,8 +19,9 @@ Running = list[RunningRun]
 class WorkerCommands(Commands):
     @command
     def list(self, *, order: TimeOrder = "newest", **filters: Unpack[WorkerFilters]) -> Plan[Found]:
-        """Live, stopping and lost workers, the `newest` or the `oldest` first; narrowed by
-        `status` and `host`. Those that left too with `include_gone`."""
+        """Live, stopping and recently lost workers, the `newest` or the `oldest` first; narrowed by
+        `status` and `host`. Those that left, or were lost more than ten minutes ago, with
+        `include_gone`."""
         return workers.list_workers(order=order, **filters)
 
     @command

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from rota.cli.database.psql import conninfo
+from rota.cli.session import administer, has_embedded
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, say, table, tell
@@ -42,7 +44,11 @@ def list_settings(json: Json = False) -> None:
         for setting in describe()
     ]
     table(("KEY", "VALUE", "FROM", "ACCEPTS"), rows)
-    remark(f"file: {config.file}" if config.file else "no rota.toml; `rota config init` writes one")
+    remark(
+        f"file: {config.file}"
+        if config.file
+        else "no rota.toml; create one with `rota config init`"
+    )
 
 
 def _entry(config: object, key: str) -> dict[str, object]:
@@ -65,6 +71,7 @@ def _entry(config: object, key: str) -> dict[str, object]:
 
 @commands.command("get")
 def get(
+    ctx: typer.Context,
     key: Key,
     reveal: Annotated[bool, typer.Option("--reveal", help="Print secrets in plain text.")] = False,
     json: Json = False,
@@ -75,14 +82,25 @@ def get(
 
     config = Config.load()
     entry = _entry(config, key)
+    shown = value_text(config.get(key)) if reveal else config.show(key)
     if reveal:
         entry["value"] = config.get(key)
+    is_embedded = key == "database_url" and config.database_url is None and config.embedded
+    if is_embedded and has_embedded(config):
+        entry["value"] = shown = _embedded(ctx, reveal)
+        entry["source"] = "embedded"
     if json:
         print_json(entry)
         return
-    say(value_text(config.get(key)) if reveal else config.show(key))
-    if key == "database_url" and config.database_url is None and config.embedded:
+    say(shown)
+    if is_embedded:
         remark("not set: the embedded Postgres is used; `rota psql` opens it")
+
+
+def _embedded(ctx: typer.Context, reveal: bool) -> str:
+    """Where the embedded server is. Asking starts it, as its address is settled when it starts."""
+    with administer(ctx) as app:
+        return app.database.url if reveal else conninfo(app)
 
 
 @commands.command("set")
@@ -108,9 +126,9 @@ def set_setting(
     shown = MASK if setting.is_secret else text.strip()
     tell(json, f"{key} = {shown} in {path}", key=key, value=shown, file=str(path), action="set")
     if os.environ.get(setting.env, "").strip():
-        remark(f"hint: {setting.env} is set, and wins over the file")
+        remark(f"hint: {setting.env} is set, and takes precedence over the file")
     if setting.is_secret and path.stat().st_mode & 0o077:
-        remark(f"hint: others may read {path}: chmod 600 it")
+        remark(f"hint: others can read {path}; run chmod 600 {path}")
 
 
 @commands.command("unset")
@@ -126,14 +144,16 @@ def unset(key: Key, file: File = None, json: Json = False) -> None:
 
 @commands.command("init")
 def init(
-    path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("rota.toml"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path(
+        "rota.toml"
+    ),
     json: Json = False,
 ) -> None:
     """Write a rota.toml that lists every setting with its default and range as comments."""
     from rota.config.edit import write_template
 
     if path.exists():
-        raise Failure(f"{path} exists already", hint="remove it, or choose another path")
+        raise Failure(f"{path} already exists", hint="remove it, or choose another path")
     write_template(path)
     tell(json, f"wrote {path}", file=str(path), action="written")
 

@@ -22,7 +22,7 @@ from rota.cli.terminal.failure import Failure
 if TYPE_CHECKING:
     from rota.app import App
 
-HOW = "name it as module:attribute, or as file.py:attribute"
+HOW = "write module:attribute, or file.py:attribute"
 
 
 class Loaded(NamedTuple):
@@ -78,7 +78,7 @@ def source_roots(place: Place) -> list[Path]:
 def _put_on_path(place: Place) -> str:
     """Make it importable; answers its name."""
     if not place.target:
-        raise Failure(f"{place.text!r} names no application", hint=HOW, code=2)
+        raise Failure(f"{place.text!r} is not an application", hint=HOW, code=2)
     if place.file is None:
         _prepend(place.base)
         return place.target
@@ -112,7 +112,7 @@ def _import(name: str, place: Place) -> ModuleType:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            hint = "run it in the directory that holds the package, or give the path of the file"
+            hint = "run it in the directory that contains the package, or pass the path of the file"
             raise Failure(f"there is no module {error.name}", hint=hint, code=2) from error
         raise _broken(place.target, error) from error
     except (Exception, SystemExit) as error:
@@ -138,7 +138,7 @@ def _broken(target: str, error: BaseException) -> Failure:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         what, where = str(error), f"{frame.filename}:{frame.lineno}"
     text = f"{target} could not be imported: {type(error).__name__}: {what} ({where})"
-    return Failure(text, hint="ROTA_DEBUG=1 shows the traceback")
+    return Failure(text, hint="set ROTA_DEBUG=1 to see the traceback")
 
 
 def _get(module: ModuleType, place: Place) -> App:
@@ -164,9 +164,9 @@ def _only_app(module: ModuleType, target: str) -> tuple[str, App]:
     if len({id(app) for app in found.values()}) == 1:
         return next(iter(found.items()))
     if not found:
-        raise Failure(f"{target} holds no rota.App", hint="write `app = rota.App()` in it", code=2)
-    hint = f"name one: {', '.join(f'{target}:{name}' for name in found)}"
-    raise Failure(f"{target} holds more than one rota.App", hint=hint, code=2)
+        raise Failure(f"{target} has no rota.App", hint="add `app = rota.App()` to it", code=2)
+    hint = f"choose one: {', '.join(f'{target}:{name}' for name in found)}"
+    raise Failure(f"{target} has more than one rota.App", hint=hint, code=2)
 
 
 def _apps(module: ModuleType) -> dict[str, App]:
@@ -177,4 +177,4 @@ def _apps(module: ModuleType) -> dict[str, App]:
 
 def _candidates(module: ModuleType) -> str:
     names = ", ".join(_apps(module))
-    return f"applications in it: {names}" if names else "write `app = rota.App()` in it"
+    return f"applications in it: {names}" if names else "add `app = rota.App()` to it"

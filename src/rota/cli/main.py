@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 import typer
@@ -13,8 +13,9 @@ from rota.cli.program import command_of
 from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.output import remark
 from rota.cli.terminal.watch import spell_out
+from rota.cli.terminal.wording import typed
 
-DATABASE_HINT = "is the database there? `rota config list` says where database_url comes from"
+DATABASE_HINT = "is the database running? `rota config list` shows where database_url comes from"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -23,9 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
+    words = spell_out(sys.argv[1:] if arguments is None else arguments)
     try:
         # Not standalone: typer would print its own kind of errors.
-        words = spell_out(sys.argv[1:] if arguments is None else arguments)
         code: Any = command_of(words)(args=words, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -40,7 +41,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as error:
         return error.exit_code
     except Exception as error:
-        return fail(error)
+        return fail(error, _flags(words))
     return code if isinstance(code, int) else 0
 
 
@@ -51,7 +52,15 @@ def _nobody_reads() -> int:
     return 0
 
 
-def fail(error: Exception) -> int:
+def _flags(words: Sequence[str]) -> frozenset[str]:
+    """Of the command that these words call."""
+    command = command_of(words)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    return frozenset(flag for one in command.params for flag in one.opts)
+
+
+def fail(error: Exception, flags: Collection[str] = ()) -> int:
     if os.environ.get("ROTA_DEBUG", "").lower() in ("1", "true", "yes", "on"):
         import traceback
 
@@ -60,9 +69,9 @@ def fail(error: Exception) -> int:
         typer.echo(str(error), err=True)
         return 2
     message, hint, code = _explain(error)
-    remark(f"error: {message.rstrip()}")
+    remark(f"error: {typed(message.rstrip(), flags)}")
     if hint:
-        remark(f"hint: {hint}")
+        remark(f"hint: {typed(hint, flags)}")
     return code
 
 
@@ -74,6 +83,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         PayloadError,
         RotaError,
         SearchError,
+        TemplateNotFound,
         TimingError,
     )
 
@@ -83,12 +93,13 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
         misuse = ConfigError | FilterError | PayloadError | SearchError | TimingError
-        is_misuse = isinstance(error, misuse)
+        # A kind of TimingError for whoever creates a schedule; here it is just not there.
+        is_misuse = isinstance(error, misuse) and not isinstance(error, TemplateNotFound)
         return str(error), error.hint, 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # typer's own, of wrong use
         context = getattr(error, "ctx", None)
-        hint = f"{context.command_path} --help" if context else None
+        hint = f"see `{context.command_path} --help`" if context else None
         return error.format_message(), hint, getattr(error, "exit_code", 2)
     if type(error).__module__.startswith("psycopg"):
         return str(error).strip(), DATABASE_HINT, 1
-    return f"{type(error).__name__}: {error}", "ROTA_DEBUG=1 shows the traceback", 1
+    return f"{type(error).__name__}: {error}", "set ROTA_DEBUG=1 to see the traceback", 1

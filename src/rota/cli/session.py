@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.app import App
     from rota.config import Config
 
-APP_HINT = "give --app module:attribute or --app file.py, set ROTA_APP, or `app` in rota.toml"
+APP_HINT = "pass --app module:attribute or --app file.py, or set ROTA_APP, or `app` in rota.toml"
 
 
 class Kept:
@@ -81,7 +81,7 @@ class Session:
         """Where the application is, unloaded."""
         found = self.named(given)
         if found is None:
-            raise Failure("no application is named", hint=APP_HINT, code=2)
+            raise Failure("no application specified", hint=APP_HINT, code=2)
         return found
 
     def named(self, given: str | None) -> Place | None:
@@ -150,17 +150,24 @@ def _config() -> Config:
     return Config.load()
 
 
+def has_embedded(config: Config) -> bool:
+    """Whether there is an embedded database already."""
+    return _embedded_home(config).exists()
+
+
+def _embedded_home(config: Config) -> Path:
+    from rota.embedded import default_data_dir
+
+    return config.data_dir or default_data_dir()
+
+
 def refuse_empty(config: Config) -> None:
     """Do not make a database in order to say that there is nothing in it: somebody who asks has
     one elsewhere, and forgot to say where."""
-    from rota.embedded import default_data_dir
-
-    if config.database_url or not config.embedded:
+    if config.database_url or not config.embedded or has_embedded(config):
         return
-    directory = config.data_dir or default_data_dir()
-    if not directory.exists():
-        raise Failure(
-            f"no database is configured, and there is no embedded one in {directory}",
-            hint="set ROTA_DATABASE_URL, or database_url in rota.toml; `rota dev` makes one here",
-            code=2,
-        )
+    raise Failure(
+        f"no database is configured, and there is no embedded one in {_embedded_home(config)}",
+        hint="set ROTA_DATABASE_URL or database_url in rota.toml; `rota dev` creates one here",
+        code=2,
+    )

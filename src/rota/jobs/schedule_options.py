@@ -147,9 +147,9 @@ def _seconds(
             raise TimingError(f"{name} must be seconds or a timedelta, not {value!r}")
         if number < least or (is_open and number == least):
             bound = "more than" if is_open else "at least"
-            raise TimingError(f"{name} must be {bound} {least:g} seconds, not {number:g}")
+            raise TimingError(f"{name} must be {bound} {least:.12g} seconds, not {number:.12g}")
         if number > most:
-            raise TimingError(f"{name} must be at most {most:.0f} seconds, not {number:g}")
+            raise TimingError(f"{name} must be at most {most:.0f} seconds, not {number:.12g}")
         return float(number)
 
     return read

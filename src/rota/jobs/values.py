@@ -64,7 +64,8 @@ def check_duration(name: str, value: Any, least: float = SHORTEST, most: float =
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not least <= seconds <= most:
         raise ValueError(
-            f"{name} must be seconds or a timedelta, from {least:g} to {most:g} s, not {value!r}"
+            f"{name} must be seconds or a timedelta, from {least:.12g} to {most:.12g} s,"
+            f" not {value!r}"
         )
     return float(seconds)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from rota.model.words import duration
+
 LimitKind = Literal["concurrency", "rate", "sequence"]
 OnFull = Literal["wait", "skip", "replace", "cancel_running"]
 NextAfter = Literal["success", "end"]
@@ -67,7 +69,7 @@ class LimitInfo:
         if self.kind == "concurrency":
             return f"{self.cap:,} at once{each}"
         burst = f", {self.burst:,} at one moment" if self.burst else ""
-        return f"{self.cap:,} in {self.period_seconds:g} s{burst}{each}"
+        return f"{self.cap:,} in {duration(self.period_seconds)}{burst}{each}"
 
 
 @dataclass(frozen=True, slots=True)

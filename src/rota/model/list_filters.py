@@ -59,7 +59,8 @@ class LimitFilters(TypedDict, total=False):
 
 
 class WorkerFilters(TypedDict, total=False):
-    """Those that have left are listed on request: by `include_gone`, or the status `gone`."""
+    """Those that have left, and those that were lost more than ten minutes ago, are listed on
+    request: by `include_gone`, or the status `gone` or `lost`."""
 
     include_gone: bool
     status: WorkerStatus | None

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rota.model.words import plural
+
 # What a cell shows, by its shape, and the word for it.
 WORDS = {
     "ok": "succeeded",
@@ -31,7 +33,7 @@ class Strip:
             return "no times yet"
         counts = Counter(self.cells)
         parts = [f"{counts[key]} {word}" for key, word in WORDS.items() if counts[key]]
-        return f"last {len(self.cells)} times: {', '.join(parts)}"
+        return f"last {plural(len(self.cells), 'time')}: {', '.join(parts)}"
 
 
 def strip_of(rows: Sequence[tuple[str, str | None, str | None]]) -> Strip:

@@ -1,4 +1,8 @@
-"""Numbers and durations as people read them. Pure."""
+"""Numbers, rates and durations as people read them, in the terminal and in the dashboard. Pure.
+
+A duration has two spellings. Sentences and pages say `4 min 10 s` (`duration`); columns of the
+terminal say `4m 10s` (`span`), as its flags take it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Sequence
 
 _UNREADABLE = "unreadable"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_TINY = 0.001
 
 
 def number(value: float | None) -> str:
@@ -15,9 +20,38 @@ def number(value: float | None) -> str:
         return ""
     if not math.isfinite(value):
         return _UNREADABLE
-    if not float(value).is_integer():
-        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
-    return f"{int(value):,}"
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) < _TINY:
+        return f"{'−' if value < 0 else ''}< 0.001"
+    # Three significant digits, and never an exponent.
+    return plain(float(f"{value:.3g}"))
+
+
+def plain(value: float) -> str:
+    """As somebody would type it: `1000000`, `0.05`; no commas, and never an exponent."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def rate(per_second: float | None) -> str:
+    """`1,200/s`, `2.5/s`, `0.3/min`, `4/h`: in the unit in which it is no small fraction."""
+    if per_second is None:
+        return ""
+    if not math.isfinite(per_second):
+        return _UNREADABLE
+    if per_second <= 0:
+        return "0/s"
+    for size, unit in ((1, "s"), (_MINUTE, "min"), (_HOUR, "h"), (_DAY, "d")):
+        value = per_second * size
+        if value >= 0.1:
+            return f"{value:,.0f}/{unit}" if value >= 99.95 else f"{_tenths(value)}/{unit}"
+    return "< 0.1/d"
+
+
+def _tenths(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def plural(count: float, one: str, many: str | None = None) -> str:
@@ -32,7 +66,9 @@ def percent(share: float | None) -> str:
     if not math.isfinite(share):
         return _UNREADABLE
     value = share * 100
-    return f"{value:.0f} %" if value == 0 or value >= 99.95 else f"{value:.3g} %"
+    if value == 0 or value >= 99.95:
+        return f"{value:.0f} %"
+    return f"{value:.3g} %" if value >= 0.01 else "< 0.01 %"
 
 
 def duration(seconds: float | None) -> str:
@@ -43,11 +79,17 @@ def duration(seconds: float | None) -> str:
         return _UNREADABLE
     if seconds < 0:
         return f"−{duration(-seconds)}"
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2g} ms"
+    if seconds < 0.9995:
+        return f"{_milliseconds(seconds * 1000)} ms"
     if seconds < 10:
         return f"{seconds:.2g} s"
     return _whole(round(seconds))
+
+
+def _milliseconds(value: float) -> str:
+    if value >= 10:
+        return f"{value:.0f}"
+    return f"{value:.2g}" if value >= 0.01 else "0"
 
 
 def _whole(seconds: int) -> str:
@@ -60,6 +102,34 @@ def _whole(seconds: int) -> str:
             rest = seconds % size // smaller
             return f"{seconds // size} {unit}" + (f" {rest} {its_unit}" if rest else "")
     return f"{seconds} s"
+
+
+def span(seconds: float) -> str:
+    """`45s`, `12m`, `2h 5m`, `3d 4h`: whole seconds, two units at most."""
+    if not math.isfinite(seconds):
+        return _UNREADABLE
+    left = max(0, round(seconds))
+    for size, unit, smaller, its_unit in (
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "m"),
+        (_MINUTE, "m", 1, "s"),
+    ):
+        if left >= size:
+            rest = left % size // smaller
+            return f"{left // size}{unit}" + (f" {rest}{its_unit}" if rest else "")
+    return f"{left}s"
+
+
+def took(milliseconds: float | None) -> str:
+    """`84 ms`, `1.2 s`, `3m 20s`: how long something ran, in a column of the terminal."""
+    if milliseconds is None:
+        return ""
+    if not math.isfinite(milliseconds):
+        return _UNREADABLE
+    if milliseconds < 999.5:
+        return f"{_milliseconds(milliseconds)} ms"
+    seconds = milliseconds / 1000
+    return f"{_tenths(seconds)} s" if seconds < 59.95 else span(seconds)
 
 
 def roughly(seconds: float) -> str:

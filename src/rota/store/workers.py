@@ -35,7 +35,7 @@ def _filters(given: WorkerFilters, worker_id: int | None = None) -> dict[str, An
         "id": worker_id,
         "status": status,
         "host": given.get("host"),
-        "include_gone": given.get("include_gone", False) or status == "gone",
+        "include_gone": given.get("include_gone", False) or status in ("gone", "lost"),
     }
 
 

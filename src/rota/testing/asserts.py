@@ -12,6 +12,7 @@ from rota.app import App
 from rota.jobs import connections
 from rota.jobs.decorator import BoundJob
 from rota.model.run import RunInfo
+from rota.model.words import plural
 
 _SHOWN = 10
 _FIELDS = {field.name: str(field.type) for field in fields(RunInfo)}
@@ -87,7 +88,7 @@ def _matching(
         if field not in _FIELDS:
             raise TypeError(f"a run has no field {field!r}; it has {', '.join(_FIELDS)}")
     found = [run for run in runs if all(_matches(run, it, filters[it]) for it in filters)]
-    wanted = "at least one run" if count is None else f"{count} runs"
+    wanted = "at least one run" if count is None else plural(count, "run")
     if not found if count is None else len(found) != count:
         shown = "".join(f"\n  {run}" for run in runs[:_SHOWN]) or " none at all"
         raise AssertionError(

@@ -49,7 +49,7 @@ def _span(step: timedelta) -> str:
         count, rest = divmod(seconds, size)
         if not rest and (count > 1 or (count == 1 and unit != "day")):
             return unit if count == 1 else f"{count:.0f} {unit}s"
-    return f"{seconds:g} seconds"
+    return f"{seconds:.12g} seconds"
 
 
 def _cron(timing: Timing) -> str:

@@ -61,7 +61,7 @@ def step_of(seconds: object) -> timedelta:
         raise TimingError(f"interval must be a number of seconds, not {seconds!r}")
     if step < SHORTEST:
         raise TimingError(
-            f"interval must be 1 second or more, not {step.total_seconds():g}",
+            f"interval must be 1 second or more, not {step.total_seconds():.12g}",
             hint="for continuous work, loop inside the job or let it enqueue its next run",
         )
     if step > LONGEST:

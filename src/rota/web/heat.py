@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from statistics import median
 
+from rota.model.words import plural
 from rota.timing.load import Load
 from rota.timing.zones import Shift, shifts
 
@@ -121,7 +122,7 @@ def _cell(
     at = wall.replace(tzinfo=zone).astimezone(UTC)
     is_within = at + _HOUR > load.from_at and at < load.until_at
     is_twice, is_missing = _touched(wall, shift)
-    runs = f"{count:,} run{'' if count == 1 else 's'}"
+    runs = plural(count, "run")
     title = f"{runs}, {day:%a} {day.day} {day:%b} {hour:02}:00 to {hour:02}:59"
     if is_twice:
         title += ", an hour that comes twice"

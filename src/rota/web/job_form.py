@@ -8,6 +8,7 @@ from typing import Any
 
 from rota.errors import PayloadError
 from rota.model.job import JobInfo
+from rota.model.words import plain
 from rota.web.forms import read_payload, read_span
 
 # What `app.jobs.update` calls them, by the name of the field in the form.
@@ -27,7 +28,7 @@ def _text(name: str, value: Any) -> str:
     if value is None or value in ([], {}):
         return ""
     if name == "timeout":
-        return f"{value:g}"
+        return plain(value)
     if name == "retention" and isinstance(value, Mapping):
         return ", ".join(f"{key}={days}" for key, days in value.items())
     if isinstance(value, list):

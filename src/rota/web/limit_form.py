@@ -7,6 +7,7 @@ from typing import Any
 
 from rota.errors import LimitError
 from rota.model.limit import LimitInfo
+from rota.model.words import plain
 from rota.web.forms import Form
 
 # Of the columns that are numbers: how they are read.
@@ -34,7 +35,7 @@ def draft_of(limit: LimitInfo) -> LimitDraft:
     return LimitDraft(
         kind=limit.kind,
         cap=str(limit.cap),
-        period_seconds="" if limit.period_seconds is None else f"{limit.period_seconds:g}",
+        period_seconds="" if limit.period_seconds is None else plain(limit.period_seconds),
         burst="" if limit.burst is None else str(limit.burst),
         cost=limit.cost or "",
         next_after=limit.next_after or "end",

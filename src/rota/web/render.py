@@ -31,6 +31,7 @@ def environment() -> jinja2.Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "number": words.number,
+        "plain": words.plain,
         "percent": words.percent,
         "duration": words.duration,
         "milliseconds": lambda ms: words.duration(None if ms is None else ms / 1000),

@@ -61,7 +61,9 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
         found.append(("many are due at the same instant", "Start on time with all of them."))
     if one.pause_after_failures:
         now = one.failures_in_a_row
-        text = f"Pause after {one.pause_after_failures} failures in a row; now {now}."
+        text = (
+            f"Pause after {words.plural(one.pause_after_failures, 'failure')} in a row; now {now}."
+        )
         found.append(("it keeps failing", text))
     if one.max_runs:
         text = (

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 
 from rota.model.unreadable import Unreadable
-from rota.model.words import duration, number, percent, plural, roughly, size
+from rota.model.words import duration, number, percent, plain, plural, roughly, size
 
 __all__ = [
     "absolute",
@@ -14,6 +14,7 @@ __all__ = [
     "duration",
     "number",
     "percent",
+    "plain",
     "plural",
     "relative",
     "roughly",

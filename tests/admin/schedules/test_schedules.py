@@ -422,7 +422,7 @@ async def test_calendars(app: rota.App, conn: Connection) -> None:
     assert (changed.definition["weekends"], changed.description) == (["SAT", "SUN"], "Germany")
     await app.schedules.create("s", "send", every=60, calendar="de")
     assert [one.schedules for one in await app.calendars.list()] == [1]
-    with pytest.raises(rota.WrongState, match="used by 1"):
+    with pytest.raises(rota.WrongState, match="used by 1 schedule"):
         await app.calendars.delete("de")
     await app.schedules.delete("s")
     await app.calendars.delete("de")

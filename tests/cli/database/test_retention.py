@@ -20,7 +20,7 @@ def test_a_dry_run_and_a_run(cli: Cli, opened: rota.App) -> None:
     assert "would remove" in told.out
     assert cli.done("retention", "run", "--dry-run", "--json").json["is_dry_run"] is True
     assert "removed about" in cli.done("retention", "run", "--hurry").out
-    assert cli.done("retention", "run").err == "nothing is past its time\n"
+    assert cli.done("retention", "run").err == "nothing has expired\n"
 
 
 def test_another_pass_and_wrong_use(cli: Cli, opened: rota.App, database_url: str) -> None:

@@ -13,7 +13,7 @@ def test_emit_starts_what_is_bound(cli: Cli, conn: psycopg.Connection[Any]) -> N
     conn.execute("INSERT INTO rota.jobs (name, events) VALUES ('receipt', '{order.paid}')")
     arguments = ("events", "emit", "order.paid", '{"n": 1}', "--key", "7")
     assert cli.done(*arguments).out == "run 1 of receipt enqueued\n"
-    assert cli.done(*arguments).out == "run 1 of receipt was there already\n"
+    assert cli.done(*arguments).out == "run 1 of receipt already exists\n"
     again = cli.done(*arguments, "--json").json
     assert again == [{"id": 1, "job": "receipt", "is_duplicate": True}]
     kept = cli.done(*arguments[:4], "--key", "8", "--key-keep", "1h", "--json").json
@@ -54,7 +54,7 @@ def test_reasons_and_versions(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     cli.done("schedules", "disable", "s", "--reason", "quiet")
     assert cli("schedules", "delete", "s", "--version", "99").code == 1
     cli.done("schedules", "delete", "s", "--version", "2", "--reason", "no more")
-    told = cli.done("audit", "list", "--oldest", "--noun", "schedule", "--json").json
+    told = cli.done("audit", "list", "--order", "oldest", "--noun", "schedule", "--json").json
     assert [one["reason"] for one in told][-2:] == ["quiet", "no more"]
     assert cli("jobs", "delete", "a", "--version", "99").code == 1
     cli.done("jobs", "delete", "a", "--version", "1")
@@ -73,7 +73,7 @@ def test_what_is_kept(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert "ship 1" in shown
     assert "nothing: event 3 came first" in shown
     assert "nothing: no job was bound to it" in shown
-    assert "nothing: the filters of 1 job did not fit" in shown
+    assert "nothing: the filters of 1 job did not match" in shown
     found = cli.done("events", "list", "order.*", "--outcome", "filtered", "--json").json
     assert [one["id"] for one in found] == [2]
     assert cli.done("events", "list", "--text", "none").err == "no events match\n"
@@ -125,7 +125,7 @@ def test_watches(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     assert cli("events", "watch", "orders", "--on", "truncate").code == 2
     wrong = cli("events", "watch", "orders", "--when", "new.nothing = 1")
     assert (wrong.code, "nothing" in wrong.err) == (2, True)
-    assert cli.done("events", "unwatch", "orders").out == "no longer watched: watch 1\n"
+    assert cli.done("events", "unwatch", "orders").out == "removed: watch 1\n"
     assert cli("events", "unwatch", "7").code == 1
     assert "no table is watched" in cli.done("events", "watches").err
-    assert cli.done("events", "refusals").err == "nothing was refused\n"
+    assert cli.done("events", "refusals").err == "no refused requests\n"

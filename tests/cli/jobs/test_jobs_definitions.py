@@ -43,7 +43,7 @@ def test_plan_and_sync_of_new_code(cli: Cli, shop: rota.App, conn: Connection) -
     assert "new: will be added" in cli.done("--app", "shop_jobs.py", "jobs", "plan").out
     assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "1 written: send\n"
     assert cli.done("--app", "shop_jobs.py", "jobs", "sync").out == "nothing to write\n"
-    assert "say the same" in cli.done("--app", "shop_jobs.py", "jobs", "plan").err
+    assert "are in sync" in cli.done("--app", "shop_jobs.py", "jobs", "plan").err
     assert cli.done("jobs", "list").out.split("\n")[1].split()[:3] == ["send", "mail", "3"]
 
 
@@ -84,10 +84,10 @@ def test_update_sets_and_resets(cli: Cli, shop: rota.App) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["send"], 2, "nothing to change"),
+        (["send"], 2, "nothing to update"),
         (["send", "--priority", "10"], 1, "priority must be"),
         (["send", "--priority", "many"], 2, "--priority"),
-        (["send", "--timeout", "soon"], 2, "no duration"),
+        (["send", "--timeout", "soon"], 2, "is not a duration"),
         (["send", "--payload", "["], 2, "not JSON"),
         (["send", "--backoff", "cubic"], 1, "backoff kind"),
         (["send", "--reset", "colour"], 1, "no colour to reset"),
@@ -127,7 +127,7 @@ def test_a_job_gone_from_the_code_shows(cli: Cli, shop: rota.App, here: Path) ->
 def test_an_application_is_needed(cli: Cli, shop: rota.App) -> None:
     for verb in ("plan", "sync"):
         result = cli("jobs", verb)
-        assert (result.code, "no application is named" in result.err) == (2, True)
+        assert (result.code, "no application specified" in result.err) == (2, True)
     result = cli("--app", "shop_jobs.py", "jobs", "sync", "--force", "sned")
     assert result.code == 1
     assert "did you mean send?" in result.err

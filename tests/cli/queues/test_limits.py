@@ -29,14 +29,14 @@ def test_nothing_to_list(cli: Cli) -> None:
 
 def test_one_is_set_shown_and_removed(cli: Cli, engine: Engine) -> None:
     made = cli.done("limits", "set", "few", "--job", "work", "--cap", 1, "--key", "{c}")
-    assert made.out == 'limit "few" holds job work: 1 at once for each {c}\n'
+    assert made.out == 'limit "few" set for job work: 1 at once for each {c}\n'
     runs = [engine.enqueue(payload={"c": "a"}) for _ in range(2)]
     admit(engine)
     line = cli.done("limits", "list").out.splitlines()[1]
     assert "1 at once for each {c}" in line
     assert "1 of 1" in line
     shown = cli.done("limits", "show", "few").out
-    for part in ("has a place", "waits", str(runs[0]), str(runs[1]), "job work"):
+    for part in ("holding a slot", "waiting", str(runs[0]), str(runs[1]), "job work"):
         assert part in shown
     assert cli.done("limits", "show", "few", "--json").json["limit"]["waiting"] == 1
     assert "2 at once" in cli.done("limits", "set", "few", "--cap", 2, "--reason", "more").out
@@ -47,24 +47,26 @@ def test_one_is_set_shown_and_removed(cli: Cli, engine: Engine) -> None:
 
 def test_a_rate_and_a_sequence(cli: Cli, engine: Engine) -> None:
     rate = cli.done("limits", "set", "api", "--cap", 100, "--per", "1m", "--burst", 10)
-    assert rate.out == 'limit "api" holds all runs: 100 in 60 s, 10 at one moment\n'
+    assert rate.out == 'limit "api" set for all runs: 100 in 1 min, 10 at one moment\n'
     line = cli.done(
-        "limits", "set", "line", "--kind", "sequence", "--after", "success", "--job", "work"
+        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--job", "work"
     )
-    assert line.out == 'limit "line" holds job work: one after the success of the other\n'
+    assert line.out == 'limit "line" set for job work: one after the success of the other\n'
     anew = cli.done("limits", "set", "line", "--job", "any", "--queue", "mail", "--json").json
     assert (anew["jobs"], anew["queue"]) == (None, "mail")
     assert cli("limits", "unblock", "line").code == 1
 
 
 def test_a_sequence_goes_on(cli: Cli, engine: Engine) -> None:
-    cli.done("limits", "set", "line", "--kind", "sequence", "--after", "success", "--job", "work")
+    cli.done(
+        "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--job", "work"
+    )
     engine.enqueue()
     worker = engine.worker()
     admit(engine)
     engine.fail(worker, engine.claim_one(worker))
     admit(engine)
-    assert cli.done("limits", "unblock", "line").out == 'limit "line": 1 sequence goes on\n'
+    assert cli.done("limits", "unblock", "line").out == 'limit "line": 1 sequence unblocked\n'
 
 
 def test_what_is_wrong(cli: Cli, engine: Engine) -> None:

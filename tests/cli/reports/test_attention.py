@@ -11,7 +11,7 @@ from tests.engine import Engine
 
 
 def test_nothing(cli: Cli) -> None:
-    assert cli.done("attention").out == "Nothing needs you.\n"
+    assert cli.done("attention").out == "nothing needs attention\n"
 
 
 def test_what_why_since_when_and_what_to_type(cli: Cli, conn: psycopg.Connection[Any]) -> None:
@@ -31,7 +31,7 @@ def test_json_and_a_limit(cli: Cli, conn: psycopg.Connection[Any]) -> None:
     found = cli.done("attention", "--json", "--limit", "2").json
     assert (found["total"], len(found["needs"])) == (3, 2)
     said = cli.done("attention", "--limit", "2")
-    assert "1 more; --limit shows them" in said.err
+    assert "1 more; raise --limit to see them" in said.err
 
 
 def test_a_limit_that_is_none(cli: Cli) -> None:

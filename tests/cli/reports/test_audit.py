@@ -44,9 +44,9 @@ def test_the_table_says_why_or_what(cli: Cli) -> None:
 @pytest.mark.usefixtures("history")
 def test_pages(cli: Cli) -> None:
     first = cli.done("audit", "list", "--limit", 2)
-    assert "2 shown; for more add --before" in first.err
+    assert "2 shown; next page: --after" in first.err
     last = first.err.split()[-1]
-    (rest,) = cli.done("audit", "list", "--limit", 2, "--before", last, "--json").json
+    (rest,) = cli.done("audit", "list", "--limit", 2, "--after", last, "--json").json
     assert rest["reason"] == "smtp down"
 
 

@@ -31,7 +31,7 @@ def test_by_id_key_and_name(cli: Cli, engine: Engine) -> None:
 def test_nothing(cli: Cli, engine: Engine) -> None:
     result = cli.done("find", "nobody")
     assert result.out == ""
-    assert "nothing is called 'nobody'" in result.err
+    assert "nothing found for 'nobody'" in result.err
     assert cli.done("find", "nobody", "--json").json == []
 
 

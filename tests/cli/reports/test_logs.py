@@ -36,11 +36,11 @@ def test_search_goes_on_by_its_cursor(cli: Cli, conn: Connection) -> None:
         write(conn, f"line {n}", 10 - n, seq=n + 1)
     first = cli.done("logs", "search", "line", "--limit", 2)
     assert "searched back to" in first.err
-    cursor = first.err.split("--cursor ")[1].strip()
-    rest = cli.done("logs", "search", "line", "--limit", 2, "--cursor", cursor)
+    cursor = first.err.split("--after ")[1].strip()
+    rest = cli.done("logs", "search", "line", "--limit", 2, "--after", cursor)
     assert "line 0" in rest.out
     assert rest.err == ""
-    assert cli.done("logs", "search", "nosuchword") == (0, "", "no lines\n")
+    assert cli.done("logs", "search", "nosuchword") == (0, "", "no log lines\n")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_search_goes_on_by_its_cursor(cli: Cli, conn: Connection) -> None:
         ["search", "--level", "loud"],
         ["search", "--since", "yesterday"],
         ["search", "--limit", "0"],
-        ["search", "--cursor", "x"],
+        ["search", "--after", "x"],
         ["search", "--patience", "long"],
         ["tail", "--level", "loud"],
         ["tail", "--lines", "-1"],
@@ -77,8 +77,8 @@ def test_show(cli: Cli, make_app: Any) -> None:
     lines = cli.done("logs", "show", run.id).out.splitlines()
     assert [line.split("  ", 2)[1].strip() for line in lines] == ["info", "warning"]
     assert [one["seq"] for one in cli.done("logs", "show", run.id, "--json").json] == [1, 2]
-    assert cli.done("logs", "show", run.id, "--attempt", 2).err == "no lines\n"
-    assert cli.done("logs", "show", quiet.id).err == "no lines\n"
+    assert cli.done("logs", "show", run.id, "--attempt", 2).err == "no log lines\n"
+    assert cli.done("logs", "show", quiet.id).err == "no log lines\n"
 
 
 def test_show_of_no_run(cli: Cli) -> None:

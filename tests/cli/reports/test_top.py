@@ -83,7 +83,12 @@ def test_as_json(cli: Cli, busy: rota.App) -> None:
 
 def test_an_empty_place(cli: Cli) -> None:
     text = cli.done("top", "--once").out
-    for words in ("no queues", "`rota worker` starts one", "nothing runs", "nothing failed"):
+    for words in (
+        "no queues",
+        "start one with `rota worker`",
+        "nothing is running",
+        "nothing failed",
+    ):
         assert words in text
 
 
@@ -97,7 +102,7 @@ def test_the_database_away_at_the_start(bare_cli: Cli, monkeypatch: pytest.Monke
     monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://localhost:1/none")
     code, out, err = bare_cli("top", "--once")
     assert (code, out) == (1, "")
-    assert "hint: is the database there?" in err
+    assert "hint: is the database running?" in err
 
 
 # The picture.
@@ -207,7 +212,7 @@ def terminal(database_url: str) -> Iterator[Terminal]:
 
 
 def test_live_until_q(terminal: Terminal, busy: rota.App) -> None:
-    terminal.wait_for("QUEUES", "mail", "WORKERS", "box", "digest", "q quits")
+    terminal.wait_for("QUEUES", "mail", "WORKERS", "box", "digest", "q: quit")
     terminal.resize(12, 60)
     terminal.wait_for("QUEUES")
     terminal.press("q")
@@ -228,7 +233,7 @@ def test_a_database_that_restarts(terminal: Terminal, busy: rota.App, conn: Conn
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name = 'rota'"
     )
-    terminal.wait_for("the database is away", "mail")
+    terminal.wait_for("database unavailable", "mail")
     conn.execute("UPDATE pg_database SET datallowconn = true WHERE datname = %s", [name])
     terminal.wait_for("QUEUES", "slots")
     terminal.press("q")

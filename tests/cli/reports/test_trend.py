@@ -33,15 +33,15 @@ async def busy(make_app: Any, conn: psycopg.Connection[Any]) -> rota.App:
 
 
 def test_steps_beside_the_day_before(cli: Cli, busy: rota.App) -> None:
-    said = cli.done("trend", "--absolute", "--timezone", "UTC")
+    said = cli.done("trend", "--absolute", "--display-timezone", "UTC")
     lines = [line.split() for line in said.out.splitlines()]
     assert ["ended", "2", "succeeded,", "1", "failed"] in lines
     assert ["the", "day", "before", "1", "succeeded,", "1", "failed"] in lines
-    assert "Steps of 1m" in said.out
+    assert "By interval of 1m" in said.out
     last = " ".join(lines[-1])
     assert last.startswith("2026-06-03 12:00:00")
     assert "3 2 1 1" in last
-    assert "30 earlier steps are left out" in said.err
+    assert "30 earlier intervals not shown" in said.err
 
 
 def test_json_has_every_step(cli: Cli, busy: rota.App) -> None:

@@ -38,7 +38,7 @@ def test_as_json(cli: Cli, engine: Engine) -> None:
 def test_a_name_of_several_things(cli: Cli, engine: Engine) -> None:
     result = cli.done("why", "mail")
     assert result.out.startswith("job mail\n")
-    assert "there is a queue of that name, too: --kind queue" in result.err
+    assert "a queue has this name too: add --kind queue" in result.err
     assert cli.done("why", "mail", "--kind", "queue").out.startswith("queue mail\n")
 
 
@@ -66,7 +66,7 @@ def test_a_database_that_is_away_is_a_reason_too(cli: Cli, monkeypatch: pytest.M
     monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     result = cli("why", 1)
     assert result.code == 1
-    assert "hint: is the database there?" in result.err
+    assert "hint: is the database running?" in result.err
 
 
 def test_a_run_that_waits_is_shown_with_its_reasons(cli: Cli, engine: Engine) -> None:

@@ -37,16 +37,16 @@ def test_a_filter_needs_a_yes_and_says_what_it_would_do(cli: Cli, jobs: rota.App
     result = cli("runs", "cancel", "--job", "send")
     assert result.code == 2
     assert "--yes" in result.err
-    assert "1 runs" in result.err
+    assert "cancel 1 run by filter" in result.err
     told = cli.done("runs", "cancel", "--job", "send", "--dry-run")
     assert told.out.split() == ["JOB", "STATE", "RUNS", "send", "queued", "1"]
     assert told.err == "1 run would be cancelled\n"
     done = cli.done("runs", "cancel", "--job", "send", "--yes")
     assert done.out == "1 run cancelled, 0 skipped, 0 failed\n"
-    assert "bulk action 1; it goes on" in done.err
-    assert cli.done("runs", "cancel", "--job", "send").err == "no runs fit\n"
-    assert cli.done("runs", "cancel", "--job", "send", "--dry-run").err == "no runs fit\n"
-    assert "no runs fit\n" in cli.done("runs", "cancel", "--job", "send", "--yes").err
+    assert "bulk action 1; it continues" in done.err
+    assert cli.done("runs", "cancel", "--job", "send").err == "no runs match\n"
+    assert cli.done("runs", "cancel", "--job", "send", "--dry-run").err == "no runs match\n"
+    assert "no runs match\n" in cli.done("runs", "cancel", "--job", "send", "--yes").err
 
 
 def test_dead_letters_are_listed_retried_and_deleted(cli: Cli, jobs: rota.App) -> None:
@@ -79,14 +79,14 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
     _enqueue(cli, "send")
     flags = ("--job", "send", "--yes", "--detach", "--rate", "5", "--reason", "storm")
     started = cli.done("runs", "cancel", *flags)
-    assert started.out == "bulk action 1 is started\n"
+    assert started.out == "bulk action 1 started\n"
     assert "no worker is live" in started.err
-    assert "waits: no worker is live" in cli.done("bulk", "list").out
+    assert "waiting for a live worker" in cli.done("bulk", "list").out
     assert "paused" in cli.done("bulk", "pause", 1, "--reason", "wait").out
     assert cli("bulk", "pause", 1).code == 1
     shown = cli.done("bulk", "show", 1)
     assert "job send" in shown.out
-    assert "5 a second" in shown.out
+    assert "5/s" in shown.out
     assert cli.done("bulk", "throttle", 1, "--json").json["rate"] is None
     assert "at most 2 runs" in cli.done("bulk", "throttle", 1, "--rate", "2").out
     assert "goes on" in cli.done("bulk", "resume", 1).out
@@ -98,11 +98,11 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
 
 def test_views(cli: Cli, jobs: rota.App) -> None:
     assert cli.done("views", "list").err.startswith("no views")
-    assert cli.done("views", "save", "today", "state=failed").out == "view today is saved\n"
+    assert cli.done("views", "save", "today", "state=failed").out == 'view "today" saved\n'
     assert "state=failed" in cli.done("views", "list").out
     assert cli.done("views", "list", "--json").json[0]["name"] == "today"
     assert cli("views", "save", "today", "nothing").code == 2
-    assert cli.done("views", "delete", "today").out == "view today is deleted\n"
+    assert cli.done("views", "delete", "today").out == 'view "today" deleted\n'
     missing = cli("views", "delete", "today")
     assert (missing.code, missing.err) == (1, 'error: there is no view "today"\n')
 
@@ -136,8 +136,8 @@ def test_list_in_the_other_order_by_schedule_and_until(cli: Cli, jobs: rota.App)
     def found(*flags: str) -> list[int]:
         return [run["id"] for run in cli.done("runs", "list", "--json", *flags).json]
 
-    assert found("--oldest") == [first, second]
-    assert found("--oldest", "--before", str(first)) == [second]
+    assert found("--order", "oldest") == [first, second]
+    assert found("--order", "oldest", "--after", str(first)) == [second]
     assert found("--until", "1h") == found("--schedule", "none") == []
 
 

@@ -96,3 +96,19 @@ def test_all_of_a_group_are_retried(cli: Cli, group: str) -> None:
     assert said.json["done"] == 2
     left = cli.done("runs", "list", "--group", group, "--json").json
     assert [run["state"] for run in left] == ["queued", "queued"]
+
+
+def test_pages(cli: Cli, shop: rota.App) -> None:
+    @shop.job(max_attempts=1)
+    async def read() -> None:
+        raise LookupError("no page")
+
+    shop.runs.sync.enqueue("call", {"order": 1})
+    shop.runs.sync.enqueue("read")
+    drain_sync(shop)
+    first = cli.done("errors", "list", "--limit", 1, "--json")
+    assert first.err.startswith("1 shown; next page: --after ")
+    rest = cli.done("errors", "list", "--after", first.err.split()[-1], "--json")
+    types = {one["error_type"] for one in [*first.json, *rest.json]}
+    assert types == {"ConnectionError", "LookupError"}
+    assert len(rest.json) == 1

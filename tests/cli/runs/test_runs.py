@@ -45,7 +45,7 @@ def test_list_shows_each_state_with_what_matters(cli: Cli, jobs: rota.App) -> No
     drain_sync(jobs)
     cli.done("runs", "enqueue", "send")
     lines = cli.done("runs", "list").out.splitlines()
-    assert lines[0].split() == ["ID", "STATE", "JOB", "QUEUE", "ATTEMPT", "CREATED"]
+    assert lines[0].split() == ["ID", "STATE", "JOB", "QUEUE", "ATTEMPT", "CREATED", "DETAILS"]
     assert "queued" in lines[1]
     assert "waiting " in lines[1]
     assert "failed" in lines[2]
@@ -74,8 +74,8 @@ def test_list_filters(cli: Cli, jobs: rota.App) -> None:
 def test_list_pages(cli: Cli, jobs: rota.App) -> None:
     ids = [cli.done("runs", "enqueue", "send", "--json").json["id"] for _ in range(3)]
     page = cli.done("runs", "list", "--limit", "2")
-    assert f"--before {ids[1]}" in page.err
-    rest = cli.done("runs", "list", "--json", "--before", ids[1]).json
+    assert f"next page: --after {ids[1]}" in page.err
+    rest = cli.done("runs", "list", "--json", "--after", ids[1]).json
     assert [run["id"] for run in rest] == ids[:1]
 
 
@@ -98,14 +98,14 @@ def test_times_are_relative_or_absolute_and_in_json_utc(
     "flags",
     [
         ("--state", "done"), ("--since", "3x"), ("--since", "yesterday"), ("--limit", "0"),
-        ("--limit", "many"), ("--before", "x"), ("--nonsense",),
+        ("--limit", "many"), ("--after", "x"), ("--nonsense",),
     ],
 )  # fmt: skip
 def test_list_refuses_wrong_use(bare_cli: Cli, flags: tuple[str, ...]) -> None:
     result = bare_cli("runs", "list", *flags)
     assert result.code == 2
     assert result.err.startswith("error: ")
-    assert "hint: rota runs list --help" in result.err
+    assert "hint: see `rota runs list --help`" in result.err
     assert flags[0] in result.err
 
 
@@ -200,7 +200,7 @@ def test_enqueue_takes_every_option(cli: Cli, jobs: rota.App) -> None:
     }  # fmt: skip
     assert (found["max_attempts"], found["run_at"]) == (9, "2099-01-01T00:00:00Z")
     again = cli.done("runs", "enqueue", "send", "--key", "k", "--tenant", "t")
-    assert again.out == f"run {run['id']} holds the key already\n"
+    assert again.out == f"run {run['id']} already holds the key\n"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ async def test_enqueue_and_wait(cli: Cli, jobs: rota.App) -> None:
         assert (good.code, good.json) == (0, {"user": 5})
         bad = await asyncio.to_thread(cli, "runs", "enqueue", "fail", "--wait", "--json")
     assert (bad.code, bad.json["state"]) == (1, "failed")
-    assert "ended as failed: attempts used up: no\n  way" in bad.err
+    assert "run 2 failed: attempts used up: no\n  way" in bad.err
     late = await asyncio.to_thread(cli, "runs", "enqueue", "send", "--wait", "--timeout", "10ms")
     assert late.code == 1
     assert "had not ended" in late.err

@@ -29,7 +29,7 @@ def jobs(make_app: Any, conn: Connection) -> rota.App:
 
 @pytest.fixture
 def made(cli: Cli, jobs: rota.App) -> Cli:
-    cli.done("schedules", "create", "--name", "digest", "--job", "send", *DAILY)
+    cli.done("schedules", "create", "digest", "--job", "send", *DAILY)
     return cli
 
 
@@ -47,17 +47,20 @@ def misused(cli: Cli, *arguments: object) -> str:
 
 
 def test_nothing_to_list(cli: Cli) -> None:
-    assert cli.done("schedules", "list").err == "no schedules; `rota schedules create`\n"
+    assert (
+        cli.done("schedules", "list").err
+        == "no schedules; create one with `rota schedules create`\n"
+    )
     for narrowed in (("--job", "x"), ("--tag", "x"), ("--state", "paused"), ("--metadata", "a:1")):
         assert cli.done("schedules", "list", *narrowed).err == "no schedules match\n"
     assert cli.done("schedules", "list", "--json").json == []
     assert cli.done("calendars", "list").err == "no calendars\n"
-    assert "no state" in misused(cli, "list", "--state", "eaten")
+    assert "unknown state" in misused(cli, "list", "--state", "eaten")
 
 
 def test_create_list_and_show(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     result = cli.done(
-        "schedules", "create", "--name", "digest", "--job", "send", *DAILY, "--payload",
+        "schedules", "create", "digest", "--job", "send", *DAILY, "--payload",
         '{"user_id": 7}', "--enabled", "false", "--tag", "a", "--tag", "b", "--timeout", "5m",
         "--overlap", "queue_one",
     )  # fmt: skip
@@ -81,7 +84,7 @@ def test_create_list_and_show(cli: Cli, jobs: rota.App, conn: Connection) -> Non
 def test_list_by_metadata(made: Cli) -> None:
     for name, metadata in (("a", '{"team": "growth", "sla": 2}'), ("b", '{"team": "core"}')):
         made.done(
-            "schedules", "create", "--name", name, "--job", "send", "--every", "1h",
+            "schedules", "create", name, "--job", "send", "--every", "1h",
             "--metadata", metadata,
         )  # fmt: skip
 
@@ -91,7 +94,7 @@ def test_list_by_metadata(made: Cli) -> None:
     assert names("--metadata", "team:growth") == ["a"]
     assert names("--metadata", "team:growth", "--metadata", "sla:2") == ["a"]
     assert names("--metadata", "team:growth", "--metadata", "sla:3") == []
-    assert "no pair" in misused(made, "list", "--metadata", "team")
+    assert "is not KEY:VALUE" in misused(made, "list", "--metadata", "team")
 
 
 @pytest.mark.parametrize(
@@ -134,33 +137,33 @@ def test_the_audit_keeps_why_of_pauses(made: Cli, conn: Connection) -> None:
         ((), "exactly one of"),
         (("--cron", "nonsense"), "nonsense"),
         (("--cron", "* * * * *", "--every", "5m"), "found cron and every"),
-        (("--every", "soon"), "no duration"),
+        (("--every", "soon"), "is not a duration"),
         (("--every", "5m", "--payload", "{"), "not JSON"),
         (("--every", "5m", "--enabled", "maybe"), "neither true nor false"),
-        (("--every", "5m", "--priority", "high"), "no whole number"),
+        (("--every", "5m", "--priority", "high"), "is not a whole number"),
         (("--every", "5m", "--priority", "11"), "from 0 to 9"),
-        (("--at", "teatime"), "no time"),
+        (("--at", "teatime"), "is not a time"),
         (("--cron", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),
-        (("--template", "Hurly"), "did you mean Hourly?"),
     ],
 )
 def test_create_refuses(cli: Cli, jobs: rota.App, flags: tuple[str, ...], words: str) -> None:
-    error = misused(cli, "create", "--name", "x", "--job", "send", *flags)
+    error = misused(cli, "create", "x", "--job", "send", *flags)
     assert words in error
     assert cli.done("schedules", "list", "--json").json == []
 
 
 def test_create_in_the_wrong_state(made: Cli) -> None:
-    assert "already exists" in failed(
-        made, "create", "--name", "digest", "--job", "send", "--every", "5m"
+    assert "already exists" in failed(made, "create", "digest", "--job", "send", "--every", "5m")
+    assert "sned" in failed(made, "create", "x", "--job", "sned", "--every", "5m")
+    assert "did you mean Hourly?" in failed(
+        made, "create", "x", "--job", "send", "--template", "Hurly"
     )
-    assert "sned" in failed(made, "create", "--name", "x", "--job", "sned", "--every", "5m")
-    assert made("schedules", "create", "--name", "x").code == 2
+    assert made("schedules", "create", "x").code == 2
 
 
 def test_a_time_without_offset_is_the_schedules(made: Cli) -> None:
     made.done(
-        "schedules", "create", "--name", "once", "--job", "send", "--at", "2027-07-01T09:00",
+        "schedules", "create", "once", "--job", "send", "--at", "2027-07-01T09:00",
         "--timezone", "Europe/Paris",
     )  # fmt: skip
     found = made.done("schedules", "show", "once", "--json").json
@@ -168,16 +171,16 @@ def test_a_time_without_offset_is_the_schedules(made: Cli) -> None:
 
 
 def test_list_pages(made: Cli) -> None:
-    made.done("schedules", "create", "--name", "later", "--job", "send", "--every", "1d")
+    made.done("schedules", "create", "later", "--job", "send", "--every", "1d")
     page = made.done("schedules", "list", "--limit", 1)
-    assert "for more add --after" in page.err
+    assert "1 shown; next page: --after " in page.err
     rest = made.done("schedules", "list", "--after", page.err.split()[-1], "--json").json
     assert [one["name"] for one in rest] == ["later"]
     assert made("schedules", "list", "--limit", 0).code == 2
 
 
 def test_update(made: Cli) -> None:
-    made.done("schedules", "create", "--name", "first", "--job", "send", "--every", "1d")
+    made.done("schedules", "create", "first", "--job", "send", "--every", "1d")
     made.done("schedules", "update", "digest", "--max-runs", 5, "--requires", "first:1h")
     out = made.done("schedules", "update", "digest", "--every", "90s", "--max-runs", "none").out
     assert out.startswith('schedule "digest" updated: every ')
@@ -186,7 +189,7 @@ def test_update(made: Cli) -> None:
     assert "first within 1h" in made.done("schedules", "show", "digest").out
     assert (found["cron"], found["interval_seconds"], found["max_runs"]) == (None, 90, None)
     assert "has changed" in failed(made, "update", "digest", "--every", "5m", "--version", "0")
-    assert "nothing to change" in misused(made, "update", "digest")
+    assert "nothing to update" in misused(made, "update", "digest")
     assert "no schedule" in failed(made, "update", "none", "--every", "5m")
 
 
@@ -240,7 +243,7 @@ def test_trigger_and_reschedule(made: Cli) -> None:
 
 def test_preview_of_an_unsaved_timing_needs_no_database(bare_cli: Cli) -> None:
     flags = ("--cron", "30 2 * * *", "--timezone", "America/New_York")
-    window = ("--after", "2026-03-07T12:00:00Z")
+    window = ("--from", "2026-03-07T12:00:00Z")
     rows = bare_cli.done("schedules", "preview", *flags, *window, "--count", 2, "--json").json
     assert rows[0] | {"note": ""} == {
         "at": "2026-03-08T07:00:00Z", "local": "2026-03-08T03:00:00-04:00", "viewer_local": None,
@@ -260,7 +263,9 @@ def test_preview_of_an_unsaved_timing_needs_no_database(bare_cli: Cli) -> None:
 
 
 def test_preview_of_a_schedule(made: Cli) -> None:
-    rows = made.done("schedules", "preview", "digest", "--zone", "Asia/Tokyo", "--json").json
+    rows = made.done(
+        "schedules", "preview", "digest", "--display-timezone", "Asia/Tokyo", "--json"
+    ).json
     assert len(rows) == 10
     assert rows[0]["viewer_local"] == "2026-03-03T16:00:00+09:00"
     assert "no schedule" in failed(made, "preview", "none")
@@ -273,8 +278,8 @@ def test_backfill(made: Cli) -> None:
     assert dry.err == "3 runs would be enqueued\n"
     done = made.done(*arguments, "--rate", 60, "--priority", 9, "--json").json
     assert len(done["run_ids"]) == 3
-    assert "3 ran already" in made.done(*arguments).err
-    made.done("schedules", "create", "--name", "often", "--job", "send", "--every", "1h")
+    assert "3 already ran" in made.done(*arguments).err
+    made.done("schedules", "create", "often", "--job", "send", "--every", "1h")
     long = made.done("schedules", "backfill", "often", "--from", "3d", "--dry-run")
     assert len(long.out.splitlines()) == 51
     assert "… and 22 more, up to 2026-03-02 1" in long.err
@@ -285,7 +290,7 @@ def test_backfill(made: Cli) -> None:
 
 
 def test_history(made: Cli, conn: Connection) -> None:
-    assert made.done("schedules", "history", "digest").err == "no decisions yet\n"
+    assert made.done("schedules", "history", "digest").err == "no entries\n"
     conn.execute("SELECT rota.ensure_partitions('2026-02-23', '2026-03-09')")
     for day in (1, 2):
         conn.execute(
@@ -297,18 +302,20 @@ def test_history(made: Cli, conn: Connection) -> None:
         )
     page = made.done("schedules", "history", "digest", "--limit", 1)
     assert "overlap" in page.out
-    assert "--before 2026-03-02T07:00:00Z" in page.err
-    rest = made.done("schedules", "history", "digest", "--before", "2026-03-02T07:00:00Z", "--json")
-    assert [one["reason"] for one in rest.json] == ["overlap"]
+    assert "1 shown; next page: --after " in page.err
+    rest = made.done("schedules", "history", "digest", "--after", page.err.split()[-1], "--json")
+    assert [one["nominal_at"] for one in rest.json] == ["2026-03-01T07:00:00Z"]
+    until = ("--until", "2026-03-02T07:00:00Z", "--json")
+    assert made.done("schedules", "history", "digest", *until).json == rest.json
+    oldest = made.done("schedules", "history", "digest", "--order", "oldest", "--json").json
+    assert [one["nominal_at"][:10] for one in oldest] == ["2026-03-01", "2026-03-02"]
     assert made.done("schedules", "history", "digest", "--since", "1h", "--json").json == []
-    assert "there are" in misused(made, "history", "digest", "--decision", "eaten")
+    assert "choose from ran" in misused(made, "history", "digest", "--decision", "eaten")
 
 
 def test_simulate(made: Cli) -> None:
     for number in range(5):
-        made.done(
-            "schedules", "create", "--name", f"n{number}", "--job", "send", "--cron", "0 0 * * *"
-        )
+        made.done("schedules", "create", f"n{number}", "--job", "send", "--cron", "0 0 * * *")
     text = made.done("schedules", "simulate", "--days", 2).out
     assert "12 runs in the next 2 days" in text
     assert "5 at 00:00 on 2 days: n0, n1, n2, n3, n4" in text
@@ -317,22 +324,32 @@ def test_simulate(made: Cli) -> None:
     load = made.done("schedules", "simulate", "--days", 1, "--json").json
     assert load["pile_ups"][0]["count"] == 5
     assert made("schedules", "simulate", "--days", 99).code == 2
-    assert "Mars" in misused(made, "simulate", "--timezone", "Mars")
+    assert "Mars" in misused(made, "simulate", "--display-timezone", "Mars")
 
 
 def test_templates(cli: Cli, jobs: rota.App) -> None:
-    assert "Weekdays 9 AM" in cli.done("schedules", "templates").out
-    added = cli.done("schedules", "templates", "--add", "Tea", "--cron", "0 17 * * *", "--json")
-    assert "Tea" in [one["name"] for one in added.json]
-    cli.done("schedules", "create", "--name", "t", "--job", "send", "--template", "Tea")
-    cli.done("schedules", "templates", "--remove", "Tea")
-    assert "no template" in misused(cli, "templates", "--remove", "Tea")
-    assert "belongs to --add" in misused(cli, "templates", "--cron", "0 17 * * *")
+    assert "Weekdays 9 AM" in cli.done("schedules", "templates", "list").out
+    added = cli.done("schedules", "templates", "add", "Tea", "--cron", "0 17 * * *", "--json")
+    assert added.json == {"template": "Tea", "action": "added"}
+    assert "Tea" in [it["name"] for it in cli.done("schedules", "templates", "list", "--json").json]
+    cli.done("schedules", "create", "t", "--job", "send", "--template", "Tea")
+    assert cli.done("schedules", "templates", "remove", "Tea").out == 'template "Tea" removed\n'
+    assert "no template" in failed(cli, "templates", "remove", "Tea")
+    assert "--cron" in misused(cli, "templates", "add", "Tea")
+
+
+def test_a_name_is_taken_as_an_option_too(cli: Cli, jobs: rota.App) -> None:
+    cli.done("schedules", "create", "--name", "digest", "--job", "send", *DAILY)
+    cli.done("calendars", "create", "--definition", "{}", "--name", "de")
+    assert cli.done("schedules", "show", "digest", "--json").json["name"] == "digest"
+    assert cli.done("calendars", "show", "de", "--json").json["name"] == "de"
+    assert "--name" not in cli.done("schedules", "create", "--help").out
+    assert "Missing argument" in misused(cli, "create", "--job", "send", *DAILY)
 
 
 def test_calendars(made: Cli) -> None:
     definition = {"timezone": "Europe/Berlin", "weekends": True, "holidays": ["2026-12-25"]}
-    create = ("calendars", "create", "--name", "de", "--definition", json.dumps(definition))
+    create = ("calendars", "create", "de", "--definition", json.dumps(definition))
     assert made.done(*create).out == 'calendar "de" created\n'
     assert made(*create)[::2] == (
         1, 'error: calendar "de" already exists\nhint: update it instead\n',
@@ -345,7 +362,7 @@ def test_calendars(made: Cli) -> None:
     assert made("calendars", "update", "de").code == 2
     bad = made("calendars", "update", "de", "--definition", '{"holidays": ["soon"]}')
     assert bad[::2] == (2, "error: calendar 'de': 'soon' is not a date\n")
-    assert "followed by 1 schedules" in made("calendars", "delete", "de").err
+    assert "used by 1 schedule" in made("calendars", "delete", "de").err
     made.done("schedules", "update", "digest", "--calendar", "none")
     assert made.done("calendars", "delete", "de").out == 'calendar "de" deleted\n'
     for command in ("show", "delete"):
@@ -384,7 +401,7 @@ def test_edits_and_taking_one_back(made: Cli) -> None:
     assert "created" in failed(made, "revert", "digest", created["id"])
     assert "has changed" in failed(made, "revert", "digest", edit["id"], "--version", "1")
     said = made.done("schedules", "revert", "digest", edit["id"]).out
-    assert f"as it was before edit {edit['id']}" in said
+    assert f'edit {edit["id"]} of schedule "digest" reverted' in said
     shown = json.loads(made.done("schedules", "show", "digest", "--json").out)
     assert shown["cron"] == "0 8 * * *"
     failed(made, "edits", "nope")
@@ -401,7 +418,7 @@ def test_list_by_text_and_exceptions(made: Cli) -> None:
 
 
 def test_what_was_run_by_hand(made: Cli) -> None:
-    assert "nobody has run it" in made.done("schedules", "manual", "digest").err
+    assert "no manual runs" in made.done("schedules", "manual", "digest").err
     made.done("schedules", "trigger", "digest", "--reason", "asked for")
     made.done(
         "schedules",
@@ -425,4 +442,4 @@ def test_the_moved_time_of_one_that_stands_still(made: Cli, verb: str, state: st
     made.done("schedules", verb, "digest", "--reason", "x")
     told = made.done("schedules", "reschedule", "digest", "--at", "2026-03-03T10:00:00Z").out
     assert "runs next at 2026-03-03" in told
-    assert f"if it is not {state} then" in told
+    assert f"unless it is still {state} then" in told

@@ -35,6 +35,7 @@ class Dev:
     """A started `rota dev`, with its output in a file."""
 
     def __init__(self, place: Path, *arguments: str) -> None:
+        self._place = place
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "rota", "dev", *arguments],
@@ -51,6 +52,13 @@ class Dev:
             assert self.output.count(words) >= count, self.output
 
         eventually_sync(said, 30)
+
+    def ask(self, *arguments: str) -> str:
+        """What another command says in its directory."""
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "rota", *arguments],
+            cwd=self._place, capture_output=True, text=True, check=True, env=os.environ,
+        ).stdout  # fmt: skip
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -153,6 +161,13 @@ def test_without_a_database_it_makes_one(bare_cli: Cli, dev: Callable[..., Dev])
             assert "PGPASSWORD=$(cat .rota/postgres/password) psql" in program.output
             password = (place / ".rota/postgres/password").read_text().strip()
             assert password not in program.output
+            assert "database=" in program.output
+            assert "jobs=version" in program.output
+            asked = program.ask("config", "get", "database_url")
+            assert "dbname=rota host=" in asked
+            assert password not in asked
+            assert f":{password}@" in program.ask("config", "get", "database_url", "--reveal")
+            assert program.ask("psql", "-X", "-Atc", "SELECT count(*) FROM rota.runs") == "0\n"
         finally:
             program.close()
         eventually_sync(lambda: not (place / ".rota/postgres/cluster/postmaster.pid").exists(), 30)

@@ -58,7 +58,7 @@ def test_pause_and_resume(cli: Cli, jobs: rota.App) -> None:
     assert "Tenant acme is paused" in cli.done("why", "1").out
     assert cli.done("tenants", "pause", "acme").out == 'tenant "acme" was already paused\n'
     assert "paused until" in cli.done("tenants", "pause", "acme", "--for", "2h").out
-    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" resumed; 1 run freed\n'
+    assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" resumed; 1 run released\n'
     assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" was not paused\n'
 
 
@@ -74,19 +74,76 @@ def test_runs_show_whose_they_are(cli: Cli, jobs: rota.App) -> None:
 
 def test_names_as_lists_print_them(cli: Cli, jobs: rota.App) -> None:
     for flags in (("--tenant", "acme"), ()):
-        cli.done(
-            "schedules", "create", "--name", "sync", "--job", "send", "--cron", "@daily", *flags
-        )
+        cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
     assert "acme/sync" in cli.done("schedules", "list").out
     assert cli.done("schedules", "show", "acme/sync", "--json").json["tenant"] == "acme"
     cli.done("schedules", "pause", "acme/sync", "--reason", "x")
     assert "is paused" in cli.done("why", "acme/sync").out
     assert "is paused" not in cli.done("why", "sync").out
-    cli.done("schedules", "create", "--name", "a/b", "--job", "send", "--cron", "@daily")
+    cli.done("schedules", "create", "a/b", "--job", "send", "--cron", "@daily")
     assert cli.done("schedules", "show", "a/b", "--json").json["name"] == "a/b"
     assert cli("schedules", "show", "blue/sync").code == 1
     cli.done("schedules", "delete", "acme/sync")
     assert cli("schedules", "show", "acme/sync").code == 1
+
+
+def test_runs_of_a_schedule_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:
+    for flags in (("--tenant", "acme"), ()):
+        cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
+    assert cli.done("schedules", "trigger", "acme/sync").out == "run 1 of send enqueued\n"
+    assert cli.done("schedules", "trigger", "sync").out == "run 2 of send enqueued\n"
+    found = cli.done("runs", "list", "--schedule", "acme/sync", "--json").json
+    assert [run["id"] for run in found] == [1]
+    paused = cli.done("schedules", "pause", "acme/sync").out
+    assert paused == 'schedule "acme/sync" paused\n'
+    assert "acme/sync" in cli.done("top", "--once").out
+
+
+def test_limits_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:
+    for flags in (("--tenant", "acme"), ()):
+        cli.done("limits", "set", "calm", "--cap", 2, *flags)
+    lines = cli.done("limits", "list").out.splitlines()
+    assert {line.split()[0] for line in lines[1:]} == {"acme/calm", "calm"}
+    assert cli.done("limits", "show", "acme/calm", "--json").json["limit"]["tenant"] == "acme"
+    cli.done("limits", "set", "acme/calm", "--cap", 3)
+    assert cli.done("limits", "show", "acme/calm", "--json").json["limit"]["cap"] == 3
+    assert cli.done("limits", "remove", "acme/calm").out == 'limit "acme/calm" removed\n'
+    assert cli.done("limits", "show", "calm", "--json").json["limit"]["cap"] == 2
+
+
+def test_a_column_for_tenants_where_there_are_any(cli: Cli, jobs: rota.App) -> None:
+    cli.done("events", "emit", "order.paid")
+    assert "TENANT" not in cli.done("events", "list").out
+    assert "TENANT" not in cli.done("audit", "list").out
+    cli.done("events", "emit", "order.paid", "--tenant", "acme")
+    for noun in ("events", "audit"):
+        head, first, *_ = cli.done(noun, "list").out.splitlines()
+        assert "TENANT" in head
+        assert "acme" in first.split()
+
+
+def test_pages_in_any_order(cli: Cli, jobs: rota.App) -> None:
+    for name in ("a", "b", "c"):
+        cli.done("runs", "enqueue", "send", "--tenant", name)
+    for order in ("name", "waiting"):
+        flags = ("--order", order, "--limit", 2)
+        first = cli.done("tenants", "list", *flags, "--json")
+        assert first.err.startswith("2 shown; next page: --after ")
+        cursor = first.err.split()[-1]
+        rest = cli.done("tenants", "list", *flags, "--after", cursor, "--json")
+        assert (rest.err, len(rest.json)) == ("", 1)
+        names = [one["name"] for one in [*first.json, *rest.json]]
+        assert sorted(names) == ["a", "b", "c"]
+        refused = cli("tenants", "list", "--order", "failed", "--after", cursor)
+        assert refused.code == 2
+        assert "is not a cursor of this list in this order" in refused.err
+
+
+@pytest.mark.parametrize("cursor", ["x", "12", "W10", "eyJhIjoxfQ", "é"])
+def test_what_is_no_cursor(cli: Cli, cursor: str) -> None:
+    for noun in ("tenants", "schedules", "errors"):
+        code, _, err = cli(noun, "list", "--after", cursor)
+        assert (code, "is not a cursor" in err) == (2, True)
 
 
 def test_export_and_delete(cli: Cli, jobs: rota.App, here: Path) -> None:

@@ -72,4 +72,4 @@ def test_a_database_that_comes_back_is_waited_for(
     monkeypatch.setattr("rota.cli.terminal.watch.sleep", wait)
     result = cli.done("workers", "list", "--watch", "--json")
     assert result.out == "[]\n[]\n"
-    assert "trying again" in result.err
+    assert "retrying" in result.err

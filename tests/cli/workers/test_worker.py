@@ -119,7 +119,7 @@ def test_processes(start: Start, cli: Cli, conn: Connection) -> None:
     ("flags", "words"),
     [
         (("--concurrency", "0"), "worker.concurrency must be"),
-        (("--poll", "soon"), "is no duration"),
+        (("--poll", "soon"), "is not a duration"),
         (("--lease", "1s"), "worker.lease_seconds must be"),
         (("--processes", "1000"), "worker.processes must be"),
         (("--app", "nowhere"), "there is no module nowhere"),
@@ -134,7 +134,7 @@ def test_wrong_use(cli: Cli, shop: Path, flags: tuple[str, ...], words: str) -> 
 def test_no_application(cli: Cli) -> None:
     result = cli("worker")
     assert result.code == 2
-    assert "hint: give --app" in result.err
+    assert "hint: pass --app" in result.err
 
 
 def test_a_database_that_was_not_migrated(

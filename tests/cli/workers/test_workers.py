@@ -36,7 +36,7 @@ def test_an_isolated_run_is_shown_everywhere(cli: Cli, conn: Connection) -> None
     engine.claim_one(lost, jobs=["send"])
     engine.lose(lost)
     engine.rescue()
-    waits = "waits to be run apart, because a worker was lost with it"
+    waits = "waiting to run isolated, because a worker was lost"
     assert waits in cli.done("runs", "show", run).out
     assert cli.done("runs", "show", run, "--json").json["isolation"] == "waiting"
 
@@ -68,7 +68,7 @@ def test_filters(cli: Cli, worker: int) -> None:
     assert len(cli.done("workers", "list", "--state", "live", "--json").json) == 1
     code, out, err = cli("workers", "list", "--state", "dreaming")
     assert (code, out) == (2, "")
-    assert "there are live, draining" in err
+    assert "choose from live, draining" in err
 
 
 def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
@@ -77,7 +77,7 @@ def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
     )
     line = cli.done("workers", "list").out.splitlines()[1]
     assert " draining " in line
-    assert "has not heard it yet; by cli:alice: kernel" in line
+    assert "not yet acknowledged; by cli:alice: kernel" in line
     conn.execute("UPDATE rota.workers SET drain_seen_at = clock_timestamp()")
     assert "then waits" in cli.done("workers", "show", worker).out
     assert cli("workers", "drain", worker)[::2] == (
@@ -85,7 +85,7 @@ def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
         f"error: worker {worker} is already draining\n",
     )
     assert "then stops" in cli.done("workers", "drain", worker, "--stop").out
-    assert cli.done("workers", "resume", worker).out == f"worker {worker} claims again\n"
+    assert cli.done("workers", "resume", worker).out == f"worker {worker} resumed\n"
     assert cli("workers", "resume", worker).code == 1
     assert cli("workers", "drain").code == 2
 
@@ -98,3 +98,24 @@ def test_what_was_done_to_each_as_json(cli: Cli, worker: int) -> None:
         {"worker": 99, "is_done": False, "error": "there is no worker 99"},
     ]
     assert cli.done("workers", "resume", worker, "--json").json[0]["is_done"] is True
+
+
+def test_lost_workers_leave_the_list_after_ten_minutes(cli: Cli, conn: Connection) -> None:
+    for name in ("old", "fresh", "live"):
+        conn.execute("SELECT rota.register_worker(%s, 'box', 7, '', '{}', '{}', 4, 30)", [name])
+    conn.execute(
+        "UPDATE rota.workers SET state = 'lost', ended_at = clock_timestamp()"
+        " - CASE name WHEN 'old' THEN interval '11 minutes' ELSE interval '9 minutes' END"
+        " WHERE name <> 'live'"
+    )
+
+    def names(*flags: str) -> list[str]:
+        return [it["name"] for it in cli.done("workers", "list", *flags, "--json").json]
+
+    assert names() == ["live", "fresh"]
+    assert names("--order", "oldest", "--all") == ["old", "fresh", "live"]
+    assert names("--state", "lost") == ["fresh", "old"]
+    seen = cli.done("top", "--once", "--json").json["workers"]
+    assert [it["name"] for it in seen] == ["live", "fresh"]
+    (old, *_) = cli.done("workers", "list", "--all", "--order", "oldest", "--json").json
+    assert cli.done("workers", "show", old["id"], "--json").json["status"] == "lost"

@@ -92,4 +92,4 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _late(run_id: int, timeout: float | None) -> WaitTimeout:
-    return WaitTimeout(f"run {run_id} had not ended after {timeout:g} s")
+    return WaitTimeout(f"run {run_id} had not ended after {timeout:.12g} s")

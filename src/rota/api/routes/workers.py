@@ -25,7 +25,10 @@ _ACTION: Any = {
 @routes.get("/workers", response_model=schemas.WorkerPage, operation_id="list_workers")
 async def list_workers(
     scope: Scoped,
-    gone: Annotated[bool, Query(description="Include workers that shut down cleanly.")] = False,
+    gone: Annotated[
+        bool,
+        Query(description="Include workers that shut down, or were lost over 10 minutes ago."),
+    ] = False,
     status: Annotated[WorkerStatus | None, Query(description="Only with this status.")] = None,
     host: Annotated[str | None, Query(max_length=300, description="Only on this host.")] = None,
     order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",

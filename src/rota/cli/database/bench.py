@@ -9,6 +9,7 @@ import typer
 from rota.cli.session import session
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, table
+from rota.model.words import number
 
 if TYPE_CHECKING:
     from rota.benchmark import Figure
@@ -39,18 +40,9 @@ def bench(
         print_json([{**asdict(one), "ratio": one.ratio} for one in figures])
         return
     table(
-        ["FIGURE", "ROTA", "FLOOR", "RATIO", "UNIT"],
-        [
-            (one.name, _number(one.rota), _number(one.floor), _share(one), one.unit)
-            for one in figures
-        ],
+        ["FIGURE", "ROTA>", "FLOOR>", "RATIO>", "UNIT"],
+        [(one.name, number(one.rota), number(one.floor), _share(one), one.unit) for one in figures],
     )
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def _share(figure: Figure) -> str:

@@ -35,14 +35,15 @@ def doctor(
 
 
 def _show(found: Report, with_fine: bool) -> None:
-    say(f"{found.bad} need action, {found.warn} worth a look, {found.ok} fine")
+    needs = "needs" if found.bad == 1 else "need"
+    say(f"{found.bad} {needs} action, {found.warn} worth a look, {found.ok} OK")
     for one in found.findings:
         if one.verdict != "ok":
             _finding(one)
     if with_fine:
         say("")
         fine = [it for it in found.findings if it.verdict == "ok"]
-        table(("FINE", "FIGURE", "LIMIT"), [(it.title, it.figure, it.limit or "") for it in fine])
+        table(("OK", "FIGURE", "LIMIT"), [(it.title, it.figure, it.limit or "") for it in fine])
 
 
 def _finding(one: Finding) -> None:

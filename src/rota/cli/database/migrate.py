@@ -26,8 +26,8 @@ def migrate(
         found = app.pending_migrations() if plan else app.migrate()
         role = app.shadowing_role()
     if role is not None:
-        remark(f'role "{role}" is called like the schema, and finds Rota\'s tables before its own')
-        remark(f'name another one, or say ALTER ROLE "{role}" SET search_path = public')
+        remark(f'hint: role "{role}" has the same name as the schema, so it finds Rota\'s tables')
+        remark(f'first; use another role, or run: ALTER ROLE "{role}" SET search_path = public')
     if json:
         names = [str(one) for one in found]
         print_json({"schema": config.schema, "is_applied": not plan, "migrations": names})

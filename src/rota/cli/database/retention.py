@@ -11,6 +11,7 @@ from rota.cli.terminal import times
 from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, say, table
 from rota.cli.terminal.progress import progress
+from rota.model.words import plural, size
 
 if TYPE_CHECKING:
     from rota.model.retention import RetentionItem, RetentionResult
@@ -58,18 +59,19 @@ def run(
 
 def _print(result: RetentionResult) -> None:
     if not result.items:
-        remark("nothing is past its time")
+        remark("nothing has expired")
         return
     rows = [
         (
             one.action, one.partition or one.table, _whose(one), one.outcome or "",
-            f"about {one.rows}" if one.action == "drop" else one.rows, _size(one),
+            f"about {one.rows:,}" if one.action == "drop" else f"{one.rows:,}", _size(one),
             times.absolute(one.until), one.note or "",
         )
         for one in result.items
     ]  # fmt: skip
-    table(("ACTION", "WHERE", "OF", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", ""), rows)
-    say(f"{'would remove' if result.is_dry_run else 'removed'} about {result.rows} rows")
+    table(("ACTION", "WHERE", "OF", "OUTCOME", "ROWS>", "SIZE>", "UNTIL", "NOTE"), rows)
+    done = "would remove" if result.is_dry_run else "removed"
+    say(f"{done} about {plural(result.rows, 'row')}")
 
 
 def _whose(one: RetentionItem) -> str:
@@ -77,4 +79,4 @@ def _whose(one: RetentionItem) -> str:
 
 
 def _size(one: RetentionItem) -> str:
-    return "" if one.bytes is None else f"{one.bytes / 2**20:.1f} MiB"
+    return "" if one.bytes is None else size(one.bytes)

@@ -8,12 +8,13 @@ import typer
 
 from rota.cli.events.events import commands
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.flags import Absolute, Json, Reason
-from rota.cli.terminal.names import job_names
-from rota.cli.terminal.output import amount, print_json, remark, say, table
+from rota.cli.terminal.names import job_names, tenant_names
+from rota.cli.terminal.output import print_json, remark, say, table
 from rota.cli.terminal.watch import watched
 from rota.model.watch import read_operations
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.model.watch import Replayed, WatchInfo
@@ -39,7 +40,10 @@ def replay(
     until: Annotated[
         str | None, typer.Option(metavar="2h|TIME", help="Events before this time.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Events of this tenant.", autocompletion=tenant_names),
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Include events already delivered to the job.")
     ] = False,
@@ -51,7 +55,7 @@ def replay(
 ) -> None:
     """Deliver stored events to a job that was bound to them later."""
     if (event is None) == (not event_id):
-        values.refuse("--event", "say which events: either --event or --id")
+        values.refuse("--event", "pass either --event or --id")
     wanted: Any = {
         "event": event, "ids": event_id or None, "tenant": tenant, "again": again,
         "since": values.since(since, "--since"), "until": values.since(until, "--until"),
@@ -68,7 +72,7 @@ def replay(
 def _told(done: Replayed, job: str) -> str:
     verb = "would start" if done.is_dry_run else "started"
     left = [
-        f"{count} {word}"
+        f"{count:,} {word}"
         for count, word in (
             (done.joined, "joined the run of another event"),
             (done.delivered_before, "delivered before"),
@@ -78,7 +82,7 @@ def _told(done: Replayed, job: str) -> str:
         if count
     ]
     rest = f"; {', '.join(left)}" if left else ""
-    return f"{amount(done.events, 'event')}: {verb} {amount(done.started, 'run')} of {job}{rest}"
+    return f"{plural(done.events, 'event')}: {verb} {plural(done.started, 'run')} of {job}{rest}"
 
 
 @commands.command("watch")
@@ -145,7 +149,7 @@ def unwatch(
     if json:
         print_json(done)
     else:
-        say(f"no longer watched: {', '.join(f'watch {it}' for it in done)}")
+        say(f"removed: {', '.join(f'watch {it}' for it in done)}")
 
 
 @commands.command("watches")
@@ -158,14 +162,14 @@ def watches(ctx: typer.Context, absolute: Absolute = False, json: Json = False) 
     if json:
         print_json(found)
     elif not found:
-        remark("no table is watched; `rota events watch TABLE` begins")
+        remark("no table is watched; watch one with `rota events watch TABLE`")
     else:
         headers = ("ID>", "TABLE", "ON", "EVENT", "WHEN", "BY", "DRIFT")
         rows = [(*_row(it), f"{it.created_by} {times.shown(it.created_at, now, absolute)}",
                  "; ".join(it.drift)) for it in found]  # fmt: skip
         table(headers, rows)
         if any(it.drift for it in found):
-            remark("`rota events unwatch ID` and `watch` again put a watch right")
+            remark("to repair a watch: `rota events unwatch ID`, then `rota events watch TABLE`")
 
 
 def _row(it: WatchInfo) -> tuple[object, ...]:
@@ -176,8 +180,8 @@ def _row(it: WatchInfo) -> tuple[object, ...]:
 @watched
 def refusals(
     ctx: typer.Context,
-    hook: Annotated[str | None, typer.Argument(metavar="HOOK")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    hook: Annotated[str | None, typer.Argument(metavar="HOOK", help="Only this webhook.")] = None,
+    limit: paging.Limit = 50,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
@@ -188,7 +192,7 @@ def refusals(
     if json:
         print_json(found)
     elif not found:
-        remark("nothing was refused")
+        remark("no refused requests")
     else:
         rows = [
             (times.shown(it.last_at, now, absolute), it.hook, it.reason, it.address, it.refusals)

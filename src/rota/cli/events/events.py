@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
-from rota.cli.terminal.flags import Absolute, Json, Oldest
-from rota.cli.terminal.names import job_names
+from rota.cli.terminal import paging, times, values
+from rota.cli.terminal.flags import Absolute, Json
+from rota.cli.terminal.names import job_names, tenant_names
 from rota.cli.terminal.output import (
-    amount,
     compact,
     facts,
     heading,
@@ -24,6 +23,7 @@ from rota.cli.terminal.output import (
 )
 from rota.cli.terminal.watch import watched
 from rota.model.event import Outcome, where_from
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.model.event import EventInfo
@@ -33,6 +33,7 @@ commands = typer.Typer(
 )
 
 HEADERS = ("ID>", "WHEN", "EVENT", "FROM", "STARTED")
+WITH_TENANT = ("ID>", "WHEN", "TENANT", *HEADERS[2:])
 
 
 @commands.command("emit")
@@ -73,12 +74,12 @@ def emit(
         )
         return
     for run in runs:
-        was_there = " was there already" if run.is_duplicate else " enqueued"
+        was_there = " already exists" if run.is_duplicate else " enqueued"
         say(f"run {run.id} of {run.job}{was_there}")
     if not runs:
         remark(
-            f"event {runs.event_id} is kept, but started nothing;"
-            f" `rota events show {runs.event_id}` says why"
+            f"event {runs.event_id} is stored, but started nothing;"
+            f" `rota events show {runs.event_id}` shows why"
         )
 
 
@@ -89,14 +90,17 @@ def list_events(
     name: Annotated[
         str | None, typer.Argument(metavar="EVENT", help="Event name or pattern, e.g. order.*")
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Events of this tenant.", autocompletion=tenant_names),
+    ] = None,
     job: Annotated[
         str | None,
         typer.Option(
             metavar="JOB", help="Events that concerned this job.", autocompletion=job_names
         ),
     ] = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY")] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Events with this key.")] = None,
     outcome: Annotated[
         str | None,
         typer.Option(metavar="OUTCOME", help=f"Outcome: {', '.join(get_args(Outcome))}."),
@@ -108,11 +112,9 @@ def list_events(
     until: Annotated[
         str | None, typer.Option(metavar="2h|TIME", help="Events before this time.")
     ] = None,
-    oldest: Oldest = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
-    before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Start after this event (next page).")
-    ] = None,
+    order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
+    limit: paging.Limit = 50,
+    after: paging.AfterId = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
@@ -121,25 +123,32 @@ def list_events(
         "name": name, "tenant": tenant, "job": job, "key": key, "text": text,
         "outcome": values.choice(outcome, get_args(Outcome), "--outcome"),
         "since": values.since(since, "--since"), "until": values.since(until, "--until"),
-        "order": "oldest" if oldest else "newest", "before_id": before, "limit": limit,
+        "order": paging.order(order, paging.NEWEST), "cursor": paging.place(after), "limit": limit,
     }  # fmt: skip
     with administer(ctx) as app:
-        found = app.events.sync.list(**wanted)
+        page = app.events.sync.page(**wanted)
         now = app.clock.sync.now()
+    found = [*page.items]
     if json:
         print_json(found)
     elif not found:
         remark("no events match")
     else:
-        table(HEADERS, [_row(one, now, absolute) for one in found])
-        if len(found) == limit:
-            remark(f"{limit} shown; for more add --before {found[-1].id}")
+        _print_list(found, now, absolute)
+    paging.more(len(found), page.cursor)
 
 
-def _row(one: EventInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
-    when = times.shown(one.at, now, is_absolute)
-    name = f"{one.name} of {one.tenant}" if one.tenant else one.name
-    return one.id, when, name, where_from(one.source), started(one)
+def _print_list(found: list[EventInfo], now: datetime, is_absolute: bool) -> None:
+    # A column for those who have tenants, and for nobody else.
+    is_shared = any(one.tenant for one in found)
+    rows = [
+        (
+            one.id, times.shown(one.at, now, is_absolute), *([one.tenant] if is_shared else []),
+            one.name, where_from(one.source), started(one),
+        )
+        for one in found
+    ]  # fmt: skip
+    table(WITH_TENANT if is_shared else HEADERS, rows)
 
 
 def started(one: EventInfo) -> str:
@@ -149,7 +158,7 @@ def started(one: EventInfo) -> str:
     if one.outcome == "unbound":
         return "nothing: no job was bound to it"
     if one.outcome == "filtered":
-        return f"nothing: the filters of {amount(len(one.told), 'job')} did not fit"
+        return f"nothing: the filters of {plural(len(one.told), 'job')} did not match"
     return ", ".join(it.brief for it in one.told if it.run is not None)
 
 
@@ -157,7 +166,7 @@ def started(one: EventInfo) -> str:
 @watched
 def show(
     ctx: typer.Context,
-    event_id: Annotated[int, typer.Argument(metavar="ID")],
+    event_id: Annotated[int, typer.Argument(metavar="ID", help="Event ID.")],
     json: Json = False,
 ) -> None:
     """Show one event: its payload, its source and what it started."""
@@ -183,7 +192,7 @@ def show(
     )
     if found.told:
         heading("jobs")
-        table(("JOB", "RUN>", ""), [(it.job, it.run or "", it.word) for it in found.told])
+        table(("JOB", "RUN>", "RESULT"), [(it.job, it.run or "", it.word) for it in found.told])
     heading("payload")
     json_block(found.payload)
 
@@ -196,7 +205,10 @@ def bindings(
         str | None,
         typer.Argument(metavar="EVENT", help="Bindings that an event of this name matches."),
     ] = None,
-    job: Annotated[str | None, typer.Option(metavar="JOB", autocompletion=job_names)] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(metavar="JOB", help="Bindings of this job.", autocompletion=job_names),
+    ] = None,
     json: Json = False,
 ) -> None:
     """List event bindings: jobs, event names or patterns, and filters."""
@@ -205,11 +217,11 @@ def bindings(
     if json:
         print_json(found)
     elif not found:
-        remark("no job is bound to it" if event else "no job is bound to an event")
+        remark("no bindings match" if event or job else "no job is bound to an event")
     else:
         rows = [
             (it.pattern, it.job, compact(it.filter) if it.filter else "",
-             "" if it.is_enabled else "disabled: its runs wait")
+             "" if it.is_enabled else "job disabled: its runs wait")
             for it in found
         ]  # fmt: skip
-        table(("EVENT", "JOB", "FILTER", ""), rows)
+        table(("EVENT", "JOB", "FILTER", "NOTE"), rows)

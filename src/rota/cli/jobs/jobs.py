@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.flags import Json, Metadata, Reason, Version
 from rota.cli.terminal.names import job_names, queue_names
 from rota.cli.terminal.output import (
@@ -25,20 +25,21 @@ from rota.cli.terminal.output import (
 )
 from rota.cli.terminal.watch import watched
 from rota.model.event import delivery_words
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rota.model.job import JobInfo
 
-Name = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Job name.", autocompletion=job_names)]
 commands = typer.Typer(
     name="jobs", help="Jobs: functions that applications declare.", no_args_is_help=True
 )
 
 ORDERS = ("name", "newest", "changed")
 HEADERS = (
-    "JOB",
+    "NAME",
     "QUEUE",
     "PRIORITY>",
     "ATTEMPTS>",
@@ -57,13 +58,18 @@ def list_jobs(
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text in the name or description.")
     ] = None,
-    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=queue_names)] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG", help="Jobs with this tag.")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Jobs whose runs go to this queue.", autocompletion=queue_names
+        ),
+    ] = None,
     metadata: Metadata = None,
-    enabled: Annotated[str | None, typer.Option(metavar="true|false")] = None,
-    order: Annotated[
-        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
-    ] = "name",
+    enabled: Annotated[
+        str | None, typer.Option(metavar="true|false", help="Enabled or disabled jobs.")
+    ] = None,
+    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
     system: Annotated[bool, typer.Option("--system", help="Include Rota's own jobs.")] = False,
     json: Json = False,
 ) -> None:
@@ -74,7 +80,7 @@ def list_jobs(
         "queue": queue,
         "metadata": values.pairs(metadata, "--metadata"),
         "enabled": values.boolean(enabled, "--enabled"),
-        "order": values.choice(order, ORDERS, "--order"),
+        "order": paging.order(order, ORDERS),
         "system": system,
     }
     with administer(ctx) as app:
@@ -86,7 +92,7 @@ def list_jobs(
     elif text or tag or queue or metadata or enabled:
         remark("no jobs match")
     else:
-        remark("no jobs; they are registered when an application that declares them starts")
+        remark("no jobs; an application registers its jobs when its worker starts")
 
 
 def _row(job: JobInfo) -> tuple[object, ...]:
@@ -108,7 +114,7 @@ def _state(job: JobInfo) -> str:
 
 
 def _timeout(job: JobInfo) -> str:
-    return "" if job.timeout_seconds is None else f"{job.timeout_seconds:g} s"
+    return "" if job.timeout_seconds is None else times.took(job.timeout_seconds * 1000)
 
 
 @commands.command("show")
@@ -153,7 +159,7 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("metadata", compact(job.metadata) if job.metadata else ""),
         ("default payload", compact(job.default_payload) if job.default_payload else ""),
         ("enabled", "yes" if job.is_enabled else "no"),
-        ("changed here", "; ".join(_edits(job, now))),
+        ("overrides", "; ".join(_edits(job, now))),
         ("application", job.application),
         ("source", job.source),
         ("deleted", times.both(job.deleted_from_code_at, now)),
@@ -178,7 +184,7 @@ def _edits(job: JobInfo, now: datetime) -> list[str]:
     from rota.model.job_edits import edits_of
 
     return [
-        f"{it.field} by {it.by or 'somebody'} {times.ago(it.at, now)}".rstrip()
+        f"{it.field} by {it.by or 'unknown'} {times.ago(it.at, now)}".rstrip()
         for it in edits_of(job)
     ]
 
@@ -218,5 +224,7 @@ def delete(
         cancelled = app.jobs.by(actor()).sync.delete(
             name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason
         )
-    text = f'job "{name}" deleted' + (f", {cancelled} runs cancelled" if cancel_open else "")
+    text = f'job "{name}" deleted' + (
+        f", {plural(cancelled, 'run')} cancelled" if cancel_open else ""
+    )
     tell(json, text, job=name, action="deleted", cancelled_runs=cancelled)

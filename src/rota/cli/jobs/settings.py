@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 def update(
     ctx: typer.Context,
     name: Name,
-    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Queue of new runs.")] = None,
     priority: Annotated[
-        int | None, typer.Option(metavar="0-9", help="Priority; lower runs first.")
+        int | None, typer.Option(metavar="0..9", help="Priority; lower runs first.")
     ] = None,
-    max_attempts: Annotated[int | None, typer.Option(metavar="N")] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum attempts of new runs.")
+    ] = None,
     timeout: Annotated[
         str | None,
         typer.Option(
@@ -117,7 +119,7 @@ def update(
     if retention is not None:
         changes["retention"] = _retention(retention)
     if not changes and not reset:
-        raise typer.BadParameter("nothing to change is given")
+        raise typer.BadParameter(values.NOTHING)
     with administer(ctx) as app:
         jobs = app.jobs.by(actor()).sync
         found = jobs.update(name, reset=reset or (), version=version, reason=reason, **changes)
@@ -127,8 +129,8 @@ def update(
         say(f'job "{name}" updated')
     if retention is not None:
         remark(
-            "a shorter time reaches runs that have ended already, in the next pass; a longer one"
-            " holds for those that end from now on"
+            "a shorter retention also applies to runs that have already ended, at the next pass; a"
+            " longer one applies to runs that end from now on"
         )
 
 
@@ -146,7 +148,7 @@ def _retention(text: str) -> dict[str, Any] | None:
     for part in values.names(text) or []:
         name, _, number = part.partition("=")
         if not number.isdigit():
-            values.refuse("--retention", f"{part!r} is no number; write days=30,failed_days=90")
+            values.refuse("--retention", f"{part!r} is not a number; write days=30,failed_days=90")
         found[name] = int(number)
     return found
 
@@ -157,10 +159,10 @@ WORDS = {
     "new": "new: will be added",
     "follows": "will follow the code",
     "kept": "kept",
-    "gone": "gone from the code",
+    "gone": "no longer in the code",
     "revived": "back in the code",
-    "deleted": "deleted by an operator, stays so",
-    "taken": "another schedule has the name",
+    "deleted": "deleted by an operator, stays deleted",
+    "taken": "name taken by another schedule",
     "left": "removed from the code, still runs: rota schedules delete",
 }
 
@@ -181,10 +183,10 @@ def plan(ctx: typer.Context, json: Json = False) -> None:
     if json:
         print_json(found)
     elif found:
-        headers = ("JOB", "WHAT", "FIELD", "CODE", "DATABASE", "", "BY")
+        headers = ("JOB", "OBJECT", "FIELD", "CODE", "DATABASE", "STATUS", "BY")
         table(headers, [_drift(one, now) for one in found])
     else:
-        remark("code and database say the same")
+        remark("code and database are in sync")
 
 
 def _drift(one: Drift, now: datetime) -> tuple[object, ...]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.tenants.whose import has_limit, named, whole_name, whose_limit
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Json, Reason
 from rota.cli.terminal.names import limit_names
-from rota.cli.terminal.output import amount, facts, heading, print_json, remark, say, table
+from rota.cli.terminal.output import facts, heading, print_json, remark, say, table
 from rota.cli.terminal.watch import watched
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,10 +26,15 @@ commands = typer.Typer(
     name="limits", help="Limits: concurrency, rate and ordering of runs.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=limit_names)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Limit name, or TENANT/NAME.", autocompletion=limit_names),
+]
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="NAME", help="One or more limits.", autocompletion=limit_names),
+    typer.Argument(
+        metavar="NAME", help="One or more limits: NAME, or TENANT/NAME.", autocompletion=limit_names
+    ),
 ]
 Tenant = Annotated[
     str,
@@ -35,6 +42,7 @@ Tenant = Annotated[
         "--tenant",
         metavar="TENANT",
         help="Tenant of the limit. Default: the limit for all tenants.",
+        callback=whose_limit,
     ),
 ]
 KINDS = ("concurrency", "rate", "sequence")
@@ -58,32 +66,32 @@ def list_limits(
     queue: Annotated[
         str | None, typer.Option(metavar="QUEUE", help="Limits of this queue.")
     ] = None,
-    order: Annotated[
-        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
-    ] = "name",
+    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
     json: Json = False,
 ) -> None:
     """List limits: rule, slots in use and runs waiting."""
     wanted = None if kind is None else values.choice(kind, KINDS, "--kind")
     with administer(ctx) as app:
         found = app.limits.sync.list(
-            order=values.choice(order, ORDERS, "--order"),
+            order=paging.order(order, ORDERS),
             tenant=tenant, kind=wanted, job=job, queue=queue,
         )  # fmt: skip
     if json:
         print_json(found)
     elif found:
-        headers = ("LIMIT", "HOLDS", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "")
+        headers = ("LIMIT", "HOLDS", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "NOTE")
         table(headers, [_row(limit) for limit in found])
         waiting = sum(it.waiting for it in found)
-        remark(f"{amount(len(found), 'limit')}, {waiting:,} waiting")
+        remark(f"{plural(len(found), 'limit')}, {waiting:,} waiting")
     else:
-        remark("no limits; jobs declare them, and `rota limits set` makes one")
+        remark("no limits; jobs declare them, or create one with `rota limits set`")
 
 
 def _row(it: LimitInfo) -> tuple[object, ...]:
     full = f"{it.full} of {it.keys}" if it.key else ("yes" if it.full else "")
-    return it.name, it.scope, it.rule, it.in_use, it.waiting or "", full, it.on_full, _news(it)
+    waiting = f"{it.waiting:,}" if it.waiting else ""
+    name = whole_name(it.tenant, it.name)
+    return name, it.scope, it.rule, f"{it.in_use:,}", waiting, full, it.on_full, _news(it)
 
 
 def _news(it: LimitInfo) -> str:
@@ -107,33 +115,33 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
     it = found.limit
     facts(
         [
-            ("limit", it.name),
+            ("limit", whole_name(it.tenant, it.name)),
             ("holds", it.scope),
             ("rule", it.rule),
-            ("cost", f"the payload's {it.cost}" if it.cost else ""),
+            ("cost", f"payload field {it.cost}" if it.cost else ""),
             ("when full", it.on_full),
             ("in use", f"{it.in_use:,}"),
             ("waiting", f"{it.waiting:,}"),
-            ("let through", f"{it.admitted:,}"),
+            ("admitted", f"{it.admitted:,}"),
             ("declared", _declared(it)),
         ]
     )
     if it.key and found.keys:
         heading("counters")
         rows = [
-            (one.value, one.in_use, one.waiting or "", times.shown(one.wait_until, now, False),
-             one.blocked_by or "")
+            (one.value, f"{one.in_use:,}", one.waiting or "",
+             times.shown(one.wait_until, now, False), one.blocked_by or "")
             for one in found.keys
         ]  # fmt: skip
         table(("KEY", "IN USE>", "WAITING>", "ROOM", "BLOCKED BY>"), rows)
-    _runs("has a place", found.holders, now)
-    _runs("waits", found.waiters, now)
+    _runs("holding a slot", found.holders, now)
+    _runs("waiting", found.waiters, now)
 
 
 def _declared(it: LimitInfo) -> str:
     if not it.is_declared:
         return f"no; set by {it.updated_by}"
-    return f"in code, but edited by {it.updated_by}" if it.is_edited else "in code"
+    return f"in code, overridden by {it.updated_by}" if it.is_edited else "in code"
 
 
 def _runs(title: str, found: list[LimitRun], now: datetime) -> None:
@@ -169,7 +177,7 @@ def set_limit(
             metavar="FIELD", help="Rate limits: payload field that holds the cost of a run."
         ),
     ] = None,
-    after: Annotated[
+    next_after: Annotated[
         str | None,
         typer.Option(
             metavar="END", help=f"Sequences: start the next run after {' or '.join(AFTER)}."
@@ -208,7 +216,9 @@ def set_limit(
         "period_seconds": None if per is None else values.seconds(per, "--per"),
         "burst": burst,
         "cost": cost,
-        "next_after": None if after is None else values.choice(after, AFTER, "--after"),
+        "next_after": None
+        if next_after is None
+        else values.choice(next_after, AFTER, "--next-after"),
         "on_full": None if on_full is None else values.choice(on_full, ON_FULL, "--on-full"),
         "queue": queue,
         "jobs": job or None,
@@ -228,7 +238,7 @@ def set_limit(
     if json:
         print_json(made)
         return
-    say(f'limit "{made.name}" holds {made.scope}: {made.rule}')
+    say(f'limit "{whole_name(made.tenant, made.name)}" set for {made.scope}: {made.rule}')
 
 
 @commands.command("remove")
@@ -240,8 +250,9 @@ def remove(
     """
 
     def one(app: App, name: str) -> str:
-        answer = app.limits.by(actor()).sync.remove(name, tenant=tenant, reason=reason)
-        return "removed" if answer == "removed" else "reset: the code's values hold again"
+        owner, rest = (tenant, name) if tenant else named(app, name, has_limit)
+        answer = app.limits.by(actor()).sync.remove(rest, tenant=owner or "", reason=reason)
+        return "removed" if answer == "removed" else "reset to the values in the code"
 
     return each(ctx, "limit", names, one, is_json=json)
 
@@ -263,4 +274,4 @@ def unblock(
     if json:
         print_json({"limit": name, "unblocked": freed})
         return
-    say(f'limit "{name}": {amount(freed, "sequence")} {"goes" if freed == 1 else "go"} on')
+    say(f'limit "{whole_name(tenant, name)}": {plural(freed, "sequence")} unblocked')

@@ -10,21 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Absolute, Json, Reason, Version
 from rota.cli.terminal.names import queue_names
-from rota.cli.terminal.output import (
-    amount,
-    facts,
-    heading,
-    print_json,
-    remark,
-    say,
-    switched,
-    table,
-)
+from rota.cli.terminal.output import facts, heading, print_json, remark, say, switched, table
 from rota.cli.terminal.watch import watched
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.admin.queues.queues import QueueSettings
@@ -37,7 +29,9 @@ commands = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=queue_names)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Queue name.", autocompletion=queue_names)
+]
 Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME", help="One or more queues.", autocompletion=queue_names),
@@ -54,26 +48,22 @@ WHEN_FULL = ("refuse", "drop_lowest")
 def list_queues(
     ctx: typer.Context,
     paused: Annotated[bool, typer.Option("--paused", help="Only paused queues.")] = False,
-    order: Annotated[
-        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
-    ] = "name",
+    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List queues: runs waiting and running, age of the oldest, and whether each is paused."""
     with administer(ctx) as app:
-        found = app.queues.sync.list(
-            order=values.choice(order, ORDERS, "--order"), paused=paused or None
-        )
+        found = app.queues.sync.list(order=paging.order(order, ORDERS), paused=paused or None)
         now = app.clock.sync.now()
     if json:
         print_json(found)
     elif found:
-        headers = ("QUEUE", "STATE", *COUNTS, "WORKERS>", "")
+        headers = ("QUEUE", "STATE", *COUNTS, "WORKERS>", "NOTE")
         table(headers, [_row(queue, now, absolute) for queue in found])
         remark(_total(found))
     else:
-        remark("no queue is paused" if paused else "no queues; jobs and runs name them")
+        remark("no queues are paused" if paused else "no queues; jobs and runs create them")
 
 
 def _row(queue: QueueInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
@@ -84,22 +74,23 @@ def _row(queue: QueueInfo, now: datetime, is_absolute: bool) -> tuple[object, ..
 
 def _counts(it: QueueInfo | JobDepth) -> tuple[object, ...]:
     oldest = "" if it.oldest_seconds is None else times.span(it.oldest_seconds)
-    return it.queued, it.held or "", oldest, it.scheduled, it.blocked, it.running
+    counts = (f"{count:,}" for count in (it.scheduled, it.blocked, it.running))
+    return f"{it.queued:,}", f"{it.held:,}" if it.held else "", oldest, *counts
 
 
 def _news(queue: QueueInfo, shown: Callable[[datetime | None], str]) -> str:
     if queue.is_paused:
         reason = f": {queue.pause_reason}" if queue.pause_reason else ""
-        end = f"; goes on {shown(queue.paused_until)}" if queue.paused_until else ""
+        end = f"; resumes {shown(queue.paused_until)}" if queue.paused_until else ""
         return f"paused {shown(queue.paused_at)} by {queue.paused_by}{reason}{end}"
     if queue.queued and not queue.workers:
-        return "no worker serves it"
-    return f"full: {queue.max_waiting:,} may wait" if queue.full_since else ""
+        return "no live worker serves it"
+    return f"full: limit of {queue.max_waiting:,} waiting runs" if queue.full_since else ""
 
 
 def _total(found: list[QueueInfo]) -> str:
     queued, running = sum(it.queued for it in found), sum(it.running for it in found)
-    return f"{amount(len(found), 'queue')}, {queued:,} queued, {running:,} running{counted(found)}"
+    return f"{plural(len(found), 'queue')}, {queued:,} queued, {running:,} running{counted(found)}"
 
 
 def counted(found: list[QueueInfo]) -> str:
@@ -126,7 +117,7 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
             ("queue", queue.name),
             ("state", news or "open"),
             ("queued", f"{queue.queued:,}{counted([queue])}"),
-            ("held", queue.held or ""),
+            ("held", f"{queue.held:,}" if queue.held else ""),
             ("oldest", oldest),
             ("scheduled", f"{queue.scheduled:,}"),
             ("blocked", f"{queue.blocked:,}"),
@@ -143,10 +134,10 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
 def _cap(queue: QueueInfo, now: datetime) -> str:
     if queue.max_waiting is None:
         return ""
-    then = "more are refused" if queue.when_full == "refuse" else "the least important are dropped"
+    then = "more are refused" if queue.when_full == "refuse" else "the lowest are dropped"
     full = f"; full since {times.both(queue.full_since, now)}" if queue.full_since else ""
     edited = "; changed by an operator" if queue.is_edited else ""
-    return f"{queue.max_waiting:,} may wait, {then}{full}{edited}"
+    return f"at most {plural(queue.max_waiting, 'waiting run')}, {then}{full}{edited}"
 
 
 @commands.command("set")
@@ -176,7 +167,7 @@ def set_queue(
     if when_full is not None:
         settings["when_full"] = values.choice(when_full, WHEN_FULL, "--when-full")
     if reset == bool(settings):
-        values.refuse("--reset", "say what to set, or --reset for all of it")
+        values.refuse("--reset", "pass either --reset or settings to change")
     with administer(ctx) as app:
         face = app.queues.by(actor()).sync
         if reset:
@@ -187,7 +178,7 @@ def set_queue(
     if json:
         print_json(found)
     else:
-        say(f'queue "{name}": {_cap(found, now) or "any number may wait"}')
+        say(f'queue "{name}": {_cap(found, now) or "no limit on waiting runs"}')
 
 
 @commands.command("pause")
@@ -218,7 +209,7 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
-            remark(f'hint: no job or run is in a queue "{name}" so far{meant}')
+            remark(f'hint: no job or run uses queue "{name}" yet{meant}')
         end = app.queues.sync.get(name).queue.paused_until
         said = switched("paused", is_changed)
         return f"{said} until {times.absolute(end)}" if end else said

@@ -37,12 +37,12 @@ def attention(
     for need in found.needs:
         _show(need, found.at, absolute)
     if found.total > len(found.needs):
-        remark(f"{found.total - len(found.needs)} more; --limit shows them")
+        remark(f"{found.total - len(found.needs):,} more; raise --limit to see them")
 
 
 def headline(found: Attention) -> str:
     if not found.total:
-        return "Nothing needs you."
+        return "nothing needs attention"
     return f"{found.total} thing{' needs' if found.total == 1 else 's need'} attention"
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import administer
-from rota.cli.terminal import times, values
-from rota.cli.terminal.flags import Absolute, Json, Oldest
+from rota.cli.terminal import paging, times, values
+from rota.cli.terminal.flags import Absolute, Json
+from rota.cli.terminal.names import tenant_names
 from rota.cli.terminal.output import compact, facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
 
@@ -21,6 +22,7 @@ commands = typer.Typer(
 )
 
 HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
+WITH_TENANT = (*HEADERS[:4], "TENANT", *HEADERS[4:])
 
 
 @commands.command("list")
@@ -41,24 +43,25 @@ def list_entries(
         str | None,
         typer.Option(metavar="NAME|ID", help="Name or ID of the object; requires --noun."),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Entries of this tenant.", autocompletion=tenant_names),
+    ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="2h|TIME", help="Entries since this time.")
     ] = None,
     until: Annotated[
         str | None, typer.Option(metavar="2h|TIME", help="Entries before this time.")
     ] = None,
-    oldest: Oldest = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
-    before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Start after this entry (next page).")
-    ] = None,
+    order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
+    limit: paging.Limit = 50,
+    after: paging.AfterId = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List audit entries, newest first."""
     if subject is not None and noun is None:
-        values.refuse("--subject", "needs --noun: 7 may be a run or a worker")
+        values.refuse("--subject", "requires --noun: 7 may be a run or a worker")
     wanted: Any = {
         "actor": actor,
         "action": action,
@@ -67,31 +70,38 @@ def list_entries(
         "tenant": tenant,
         "since": values.since(since, "--since"),
         "until": values.since(until, "--until"),
-        "order": "oldest" if oldest else "newest",
-        "before_id": before,
+        "order": paging.order(order, paging.NEWEST),
+        "cursor": paging.place(after),
         "limit": limit,
     }
     with administer(ctx) as app:
-        found = app.audit.sync.list(**wanted)
+        page = app.audit.sync.page(**wanted)
         now = app.clock.sync.now()
+    found = [*page.items]
     if json:
         print_json(found)
     elif not found:
         remark("no entries match")
     else:
-        table(HEADERS, [_row(entry, now, absolute) for entry in found])
-        if len(found) == limit:
-            remark(f"{limit} shown; for more add --before {found[-1].id}")
+        _print_list(found, now, absolute)
+    paging.more(len(found), page.cursor)
 
 
-def _row(entry: AuditEntry, now: datetime, is_absolute: bool) -> tuple[object, ...]:
-    when = times.shown(entry.at, now, is_absolute)
-    return entry.id, when, entry.actor, entry.action, _object(entry), _why(entry)
+def _print_list(found: list[AuditEntry], now: datetime, is_absolute: bool) -> None:
+    # A column for those who have tenants, and for nobody else.
+    is_shared = any(entry.tenant for entry in found)
+    rows = [
+        (
+            entry.id, times.shown(entry.at, now, is_absolute), entry.actor, entry.action,
+            *([entry.tenant] if is_shared else []), _object(entry), _why(entry),
+        )
+        for entry in found
+    ]  # fmt: skip
+    table(WITH_TENANT if is_shared else HEADERS, rows)
 
 
 def _object(entry: AuditEntry) -> str:
-    tenant = f" of {entry.tenant}" if entry.tenant else ""
-    return f"{entry.object_type} {entry.object_id}{tenant}"
+    return f"{entry.object_type} {entry.object_id}"
 
 
 def _why(entry: AuditEntry) -> str:
@@ -111,7 +121,7 @@ def _why(entry: AuditEntry) -> str:
 @watched
 def show(
     ctx: typer.Context,
-    entry_id: Annotated[int, typer.Argument(metavar="ID")],
+    entry_id: Annotated[int, typer.Argument(metavar="ID", help="Entry ID.")],
     json: Json = False,
 ) -> None:
     """Show one audit entry with the values before and after the change."""
@@ -126,6 +136,7 @@ def show(
             ("entry", found.id),
             ("action", found.action),
             ("object", _object(found)),
+            ("tenant", found.tenant),
             ("actor", found.actor),
             ("database login", found.db_user),
             ("when", times.both(found.at, now)),
@@ -133,7 +144,7 @@ def show(
         ]
     )
     if found.changes:
-        heading("what changed")
+        heading("changes")
         rows = [(it.field, _value(it.before), _value(it.after)) for it in found.changes]
         table(("FIELD", "BEFORE", "AFTER"), rows)
 

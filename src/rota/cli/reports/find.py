@@ -33,6 +33,4 @@ def find(
             [(it.kind, it.name, it.tenant, it.state, it.detail, it.text) for it in found],
         )
     else:
-        remark(
-            f"nothing is called {text!r}; `rota runs list --text` looks into payloads and errors"
-        )
+        remark(f"nothing found for {text!r}; `rota runs list --text` searches payloads and errors")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.flags import Json, Zone
+from rota.cli.terminal.names import job_names, queue_names, tenant_names
 from rota.cli.terminal.output import as_pairs, compact, one_line_json, print_json, remark
 from rota.model.log import LEVELS
 from rota.model.printable import entry, one_line
@@ -19,14 +20,23 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(name="logs", help="Logs written by job handlers.", no_args_is_help=True)
 
-Job = Annotated[str | None, typer.Option(metavar="NAME")]
-Run = Annotated[int | None, typer.Option(metavar="ID")]
-Attempt = Annotated[int | None, typer.Option(metavar="N", min=1)]
+Job = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Lines of this job.", autocompletion=job_names),
+]
+Run = Annotated[int | None, typer.Option(metavar="ID", help="Lines of this run.")]
+Attempt = Annotated[int | None, typer.Option(metavar="N", min=1, help="Lines of this attempt.")]
 Level = Annotated[
     str | None, typer.Option(metavar="LEVEL", help=f"Minimum level: {', '.join(LEVELS)}.")
 ]
-Tenant = Annotated[str | None, typer.Option(metavar="NAME")]
-Queue = Annotated[str | None, typer.Option(metavar="NAME", help="Lines of runs in this queue.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Lines of this tenant.", autocompletion=tenant_names),
+]
+Queue = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Lines of runs in this queue.", autocompletion=queue_names),
+]
 Worker = Annotated[
     int | None, typer.Option(metavar="ID", help="Lines written by this worker.", min=1)
 ]
@@ -60,15 +70,12 @@ def search(
         str | None,
         typer.Option(metavar="2h|TIME", help="Lines before this time, or this long ago."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 100,
-    cursor: Annotated[
-        str | None,
-        typer.Option(metavar="CURSOR", help="Continue an earlier search from its cursor."),
-    ] = None,
+    limit: paging.Limit = 100,
+    after: paging.After = None,
     patience: Annotated[
         str, typer.Option(metavar="DURATION", help="Time limit of the search.")
     ] = "10s",
-    timezone: Zone = None,
+    display_timezone: Zone = None,
     json: Json = False,
 ) -> None:
     """Search log lines, newest first."""
@@ -76,7 +83,7 @@ def search(
         "since": values.since(since, "--since"),
         "until": values.since(until, "--until"),
         "limit": limit,
-        "cursor": cursor,
+        "cursor": after,
         "budget": values.seconds(patience, "--patience"),
     }
     with administer(ctx) as app:
@@ -112,7 +119,7 @@ def tail(
             help="Number of recent lines to start with.",
         ),
     ] = 10,
-    timezone: Zone = None,
+    display_timezone: Zone = None,
     json: Json = False,
 ) -> None:
     """Follow new log lines until Ctrl-C. With --json, one document per line."""
@@ -128,9 +135,9 @@ def tail(
 @commands.command("show")
 def show(
     ctx: typer.Context,
-    run: Annotated[int, typer.Argument(metavar="RUN")],
+    run: Annotated[int, typer.Argument(metavar="RUN", help="Run ID.")],
     attempt: Attempt = None,
-    timezone: Zone = None,
+    display_timezone: Zone = None,
     json: Json = False,
 ) -> None:
     """Show all log lines of a run, oldest first."""
@@ -142,7 +149,7 @@ def show(
     for line in found:
         _print(line)
     if not found:
-        remark("no lines")
+        remark("no log lines")
 
 
 def _filters(
@@ -154,8 +161,7 @@ def _filters(
     queue: str | None,
     worker: int | None,
 ) -> dict[str, Any]:
-    if level is not None and level not in LEVELS:
-        values.refuse("--level", f"{level!r} is no level; there are {', '.join(LEVELS)}")
+    values.choice(level, tuple(LEVELS), "--level")
     return {
         "job": job, "run_id": run, "attempt": attempt, "level": level, "tenant": tenant,
         "queue": queue, "worker": worker,
@@ -187,7 +193,7 @@ def line_text(line: LogLine) -> str:
 
 def _print_end(page: LogPage) -> None:
     if not page.lines:
-        remark("no lines")
+        remark("no log lines")
     if page.cursor is not None and page.searched_back_to is not None:
         back = times.absolute(page.searched_back_to)
-        remark(f"searched back to {back}; for older ones add --cursor {page.cursor}")
+        remark(f"searched back to {back}; to continue the search: --after {page.cursor}")

@@ -11,6 +11,7 @@ from rota.cli.terminal import times, values
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
+from rota.model.words import number, percent, plural, rate
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rota.model.stats import Activity, QueueDepth, Stats
 
 QUEUES = ("QUEUE", "QUEUED>", "HELD>", "OLDEST>", "SCHEDULED>", "BLOCKED>", "RUNNING>")
-_DONE = ("ATTEMPTS>", "PER SECOND>", "FAILED>", "P50>", "P95>", "P99>", "LONGEST>")
+_DONE = ("ATTEMPTS>", "RATE>", "FAILED>", "P50>", "P95>", "P99>", "LONGEST>")
 # A narrow screen shows the newest steps; --json has them all.
 _STEPS_SHOWN = 30
 
@@ -49,7 +50,7 @@ def stats(
     start, end = values.since(since, "--since"), values.instant(until, "--until")
     seconds = values.seconds(step, "--step")
     if seconds is not None and seconds != int(seconds):
-        values.refuse("--step", f"{step!r} is not in whole minutes")
+        values.refuse("--step", f"{step!r} is not a whole number of minutes")
     with administer(ctx) as app:
         found = app.stats.sync.get(
             job=job,
@@ -68,13 +69,13 @@ def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
     states, total = found.states, found.total
     facts(
         [
-            ("open", f"{states.queued} queued, {states.running} running, "
-                     f"{states.scheduled} scheduled, {states.blocked} blocked"),
-            ("ended so far", f"{states.succeeded} succeeded, {states.failed} failed, "
-                             f"{states.cancelled} cancelled"),
+            ("open", f"{states.queued:,} queued, {states.running:,} running, "
+                     f"{states.scheduled:,} scheduled, {states.blocked:,} blocked"),
+            ("ended so far", f"{states.succeeded:,} succeeded, {states.failed:,} failed, "
+                             f"{states.cancelled:,} cancelled"),
             ("oldest queued", _age(found.oldest_queued_seconds)),
             ("since", times.shown(found.since, found.at, is_absolute)),
-            ("attempts", f"{total.attempts}, {total.per_second:.3g} a second"),
+            ("attempts", f"{total.attempts:,}, {rate(total.per_second)}"),
             ("failed", _share(total)),
             ("p50, p95, p99", ", ".join(map(times.took, (total.p50_ms, total.p95_ms, total.p99_ms)))
                               if total.attempts else ""),
@@ -94,12 +95,13 @@ def _show(found: Stats, is_absolute: bool, *, with_steps: bool) -> None:
 
 
 def _show_steps(found: Stats, is_absolute: bool) -> None:
-    heading(f"Steps of {times.span(found.step_seconds)}")
+    heading(f"By interval of {times.span(found.step_seconds)}")
     shown = found.series[-_STEPS_SHOWN:]
     rows = [(_at(it.at, found.at, is_absolute), *_done(it.activity)) for it in shown]
     table(("FROM", *_DONE), rows)
     if len(shown) < len(found.series):
-        remark(f"{len(found.series) - len(shown)} earlier steps are left out; --json has all")
+        left = plural(len(found.series) - len(shown), "earlier interval")
+        remark(f"{left} not shown; --json lists all")
 
 
 def _at(at: datetime, now: datetime, is_absolute: bool) -> str:
@@ -107,21 +109,20 @@ def _at(at: datetime, now: datetime, is_absolute: bool) -> str:
 
 
 def _queue(one: QueueDepth) -> tuple[object, ...]:
-    return (
-        one.queue, one.queued, one.held or "", _age(one.oldest_seconds), one.scheduled,
-        one.blocked, one.running,
-    )  # fmt: skip
+    counts = (number(it) for it in (one.scheduled, one.blocked, one.running))
+    held = number(one.held) if one.held else ""
+    return one.queue, number(one.queued), held, _age(one.oldest_seconds), *counts
 
 
 def _done(one: Activity) -> tuple[object, ...]:
     return (
-        one.attempts, f"{one.per_second:.3g}", _share(one),
+        number(one.attempts), rate(one.per_second), _share(one),
         *(times.took(it) for it in (one.p50_ms, one.p95_ms, one.p99_ms, one.longest_ms)),
     )  # fmt: skip
 
 
 def _share(one: Activity) -> str:
-    return "" if one.failure_rate is None else f"{one.bad} ({one.failure_rate:.1%})"
+    return "" if one.failure_rate is None else f"{one.bad:,} ({percent(one.failure_rate)})"
 
 
 def _age(seconds: float | None) -> str:

@@ -44,7 +44,7 @@ def top(
         ),
     ] = 10,
     once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
-    timezone: Zone = None,
+    display_timezone: Zone = None,
     json: Json = False,
 ) -> int:
     """Live view of queues, workers, longest-running attempts, failures and upcoming schedules.
@@ -52,7 +52,7 @@ def top(
     """
     seconds = values.seconds(interval, "--interval") or 0
     if seconds < _LEAST_SECONDS:
-        values.refuse("--interval", f"{interval!r} is too often; 100ms is the least")
+        values.refuse("--interval", f"{interval!r} is too short; the minimum is 100ms")
     back = values.seconds(failing, "--failing") or 0
     with session(ctx).kept.open():
         looks = Looks(ctx, seconds, back, rows)
@@ -122,7 +122,7 @@ class Looks:
             if not is_away(error):
                 raise
             session(self._ctx).kept.drop()
-            remark(f"error: {error}; trying again")
+            remark(f"error: {error}; retrying")
 
     # Drawn.
 
@@ -131,7 +131,7 @@ class Looks:
         from rich.live import Live as Drawn
         from rich.text import Text
 
-        first = Text("looking …")
+        first = Text("loading …")
         with (
             _keys() as has_keys,
             Drawn(first, console=Console(highlight=False), screen=True, auto_refresh=False) as live,
@@ -152,7 +152,7 @@ class Looks:
             if not is_away(error):
                 raise
             session(self._ctx).kept.drop()
-            said = one_line(f"the database is away, trying again: {error}".replace("\n", " "))
+            said = one_line(f"database unavailable, retrying: {error}".replace("\n", " "))
             old = self._last
             live.update(
                 Text(said, "red") if old is None else self._frame(old, said=said), refresh=True

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import times
 from rota.cli.terminal.output import STATE_STYLES, first_line
 from rota.cli.workers.workers import news
+from rota.model.words import rate
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _AROUND = 3
 _HEAD = 2
 _WIDEST_NAME = 32
-KEYS = "q quits, p holds"
+KEYS = "q: quit, p: pause"
 
 
 class Section(NamedTuple):
@@ -97,8 +99,8 @@ class Frame:
         running, slots = sum(it.running for it in seen.workers), sum(it.concurrency for it in live)
         out = sum(it.per_second for it in seen.queues)
         return (
-            f"{times.local(seen.at):%H:%M:%S %Z}  {queued:,} queued  {running}/{slots} slots  "
-            f"{_rate(sum(self.inflow.rates.values()))}/s in  {_rate(out)}/s out  {self.hint}"
+            f"{times.local(seen.at):%H:%M:%S %Z}  {queued:,} queued  {running:,}/{slots:,} slots  "
+            f"{rate(sum(self.inflow.rates.values()))} in  {rate(out)} out  {self.hint}"
         )
 
     def sections(self) -> list[Section]:
@@ -107,7 +109,7 @@ class Frame:
     def _queues(self) -> Section:
         rows = [self._queue(it) for it in self.seen.queues]
         headers = (
-            "QUEUE", "STATE", "QUEUED>", "OLDEST>", "LATER>", "RUN>", "IN/S>", "OUT/S>", "WORKERS>"
+            "QUEUE", "STATE", "QUEUED>", "OLDEST>", "LATER>", "RUN>", "IN>", "OUT>", "WORKERS>"
         )  # fmt: skip
         return Section("QUEUES", headers, rows, "no queues", len(rows))
 
@@ -118,7 +120,7 @@ class Frame:
         return (
             queue.name, self._standing(queue), f"{queue.queued:,}", oldest,
             f"{later:,}" if later else "", queue.running,
-            "" if into is None else _rate(into), _rate(it.per_second), queue.workers,
+            "" if into is None else rate(into), rate(it.per_second), queue.workers,
         )  # fmt: skip
 
     def _standing(self, queue: QueueInfo) -> str:
@@ -135,8 +137,10 @@ class Frame:
             )
             for one in self.seen.workers
         ]  # fmt: skip
-        headers = ("WORKER>", "STATE", "SLOTS>", "HEARTBEAT", "HOST", "RELEASE", "")
-        return Section("WORKERS", headers, rows, "no workers; `rota worker` starts one", len(rows))
+        headers = ("WORKER>", "STATE", "SLOTS>", "HEARTBEAT", "HOST", "RELEASE", "NOTE")
+        return Section(
+            "WORKERS", headers, rows, "no workers; start one with `rota worker`", len(rows)
+        )
 
     def _running(self) -> Section:
         now = self.seen.at
@@ -149,8 +153,8 @@ class Frame:
             for run in self.seen.running
         ]  # fmt: skip
         total = max(len(rows), sum(it.queue.running for it in self.seen.queues))
-        headers = ("RUN>", "JOB", "FOR>", "DONE>", "WORKER>", "")
-        return Section("RUNNING LONGEST", headers, rows, "nothing runs", total)
+        headers = ("RUN>", "JOB", "FOR>", "DONE>", "WORKER>", "MESSAGE")
+        return Section("RUNNING LONGEST", headers, rows, "nothing is running", total)
 
     def _failing(self) -> Section:
         rows: list[tuple[object, ...]] = [
@@ -165,13 +169,13 @@ class Frame:
     def _coming(self) -> Section:
         rows: list[tuple[object, ...]] = [
             (
-                times.shown(one.next_run_at, self.seen.at, False), one.name, one.job,
-                "paused" if one.is_paused else one.tenant,
+                times.shown(one.next_run_at, self.seen.at, False), whole_name(one.tenant, one.name),
+                one.job, "paused" if one.is_paused else "active",
             )
             for one in self.seen.schedules
         ]  # fmt: skip
         return Section(
-            "NEXT", ("DUE", "SCHEDULE", "JOB", ""), rows, "no schedule is due", len(rows)
+            "NEXT", ("DUE", "SCHEDULE", "JOB", "STATE"), rows, "no schedule is due", len(rows)
         )
 
 
@@ -187,10 +191,6 @@ def share(needs: Sequence[int], room: int) -> list[int]:
             given[i] += more
             left -= more
     return given
-
-
-def _rate(per_second: float) -> str:
-    return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.1f}"
 
 
 def _table(headers: Sequence[str], rows: list[tuple[object, ...]]) -> Table:

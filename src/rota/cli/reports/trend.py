@@ -12,6 +12,7 @@ from rota.cli.terminal import times, values
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.output import facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
+from rota.model.words import number, plural
 
 if TYPE_CHECKING:
     from rota.model.trend import Curve, Trend
@@ -51,21 +52,21 @@ def _show(found: Trend, is_absolute: bool) -> None:
     where = f" in {found.oldest_queue}" if found.oldest_queue else ""
     facts(
         [
-            ("open", f"{found.queued} queued, {found.running} running"),
+            ("open", f"{found.queued:,} queued, {found.running:,} running"),
             ("oldest queued", "" if oldest is None else f"{times.span(oldest)}{where}"),
             ("ended", _total(found.now)),
             ("the day before", _total(found.before)),
         ]
     )
-    heading(f"Steps of {times.span(found.step_seconds)}")
+    heading(f"By interval of {times.span(found.step_seconds)}")
     first = max(0, found.steps - _STEPS_SHOWN)
     table(HEADERS, [_row(found, step, is_absolute) for step in range(first, found.steps)])
     if first:
-        remark(f"{first} earlier steps are left out; --json has all")
+        remark(f"{plural(first, 'earlier interval')} not shown; --json lists all")
 
 
 def _total(curve: Curve) -> str:
-    return f"{sum(curve.succeeded)} succeeded, {sum(curve.failed)} failed"
+    return f"{sum(curve.succeeded):,} succeeded, {sum(curve.failed):,} failed"
 
 
 def _row(found: Trend, step: int, is_absolute: bool) -> tuple[object, ...]:
@@ -74,9 +75,10 @@ def _row(found: Trend, step: int, is_absolute: bool) -> tuple[object, ...]:
     queued, oldest = now.queued[step], now.oldest_seconds[step]
     return (
         times.shown(begin, found.at, is_absolute),
-        now.succeeded[step] + now.failed[step], before.succeeded[step] + before.failed[step],
-        now.failed[step], before.failed[step],
+        number(now.succeeded[step] + now.failed[step]),
+        number(before.succeeded[step] + before.failed[step]),
+        number(now.failed[step]), number(before.failed[step]),
         times.took(now.p95_ms[step]), times.took(before.p95_ms[step]),
         times.took(now.pickup_p95_ms[step]),
-        "" if queued is None else queued, "" if oldest is None else times.span(oldest),
+        number(queued), "" if oldest is None else times.span(oldest),
     )  # fmt: skip

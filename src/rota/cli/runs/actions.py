@@ -18,6 +18,7 @@ from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Json, Reason
 from rota.cli.terminal.output import print_json, remark, say
 from rota.cli.terminal.progress import progress
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -55,7 +56,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt."
 _DOING = {"cancel": "cancelling", "retry": "retrying", "delete": "deleting"}
 _WORDS = {
     "cancelled": "cancelled",
-    "requested": "is running: its worker was asked to stop",
+    "requested": "is running; its worker was asked to stop it",
     "retried": "will run again",
     "deleted": "deleted",
 }
@@ -185,9 +186,9 @@ def _act(
     is_json: bool,
 ) -> int:
     if not ids and not wanted:
-        values.refuse("ID", "say which runs: their ids, or filters such as --job and --state")
+        values.refuse("ID", "pass run IDs, or filters such as --job and --state")
     if ids and (wanted or how.limit or how.rate or how.is_detached):
-        values.refuse("ID", "ids exclude filters, and --limit, --rate and --detach")
+        values.refuse("ID", "run IDs cannot be combined with filters, --limit, --rate or --detach")
     with administer(ctx) as app:
         if ids:
             return _act_on_ids(app, action, ids, how, dry_run, is_json)
@@ -231,7 +232,7 @@ def _act_on_filter(
     )
     if how.is_detached:
         return print_action(started, is_json)
-    remark(f"bulk action {started.id}; it goes on if this command is interrupted")
+    remark(f"bulk action {started.id}; it continues if this command is interrupted")
     with progress(f"{_DOING[action]} runs", started.total) as bar:
         ended = bulk.carry_out(started.id, bar.advance, bar.expect)
     return print_action(ended, is_json)
@@ -240,14 +241,14 @@ def _act_on_filter(
 def _confirm(action: Action, would: RunCounts, limit: int | None) -> bool:
     """A filter may fit more than one thinks: say how many before it is too late."""
     if not would.runs:
-        remark("no runs fit")
+        remark("no runs match")
         return False
-    many = f"{would.runs:,}" if would.is_exact else f"{would.runs:,} or more"
+    many = plural(would.runs, "run") if would.is_exact else f"{would.runs:,} or more runs"
     if limit is not None and limit < would.runs:
-        many = f"{limit:,}"
+        many = plural(limit, "run")
     if not sys.stdin.isatty():
-        values.refuse("--yes", f"is needed to {action} {many} runs by a filter")
-    typer.confirm(f"{action} {many} runs?", abort=True, err=True)
+        values.refuse("--yes", f"required to {action} {many} by filter without a terminal")
+    typer.confirm(f"{action.capitalize()} {many}?", abort=True, err=True)
     return True
 
 

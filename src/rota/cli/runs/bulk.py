@@ -8,10 +8,11 @@ import typer
 
 from rota.cli.runs.bulk_pages import HEADERS, facts_of, row
 from rota.cli.session import actor, administer
-from rota.cli.terminal import values
+from rota.cli.terminal import paging, values
 from rota.cli.terminal.flags import Absolute, Json, Reason
 from rota.cli.terminal.output import facts, print_json, remark, say, table
 from rota.cli.terminal.watch import watched
+from rota.model import words
 
 if TYPE_CHECKING:
     from rota.model.bulk_action import BulkAction
@@ -21,7 +22,7 @@ commands = typer.Typer(
     help="Bulk actions: retry, cancel or delete all runs that match a filter.",
     no_args_is_help=True,
 )
-Id = Annotated[int, typer.Argument(metavar="ID")]
+Id = Annotated[int, typer.Argument(metavar="ID", help="Bulk action ID.")]
 STATES = ("running", "paused", "stopped", "finished")
 
 
@@ -32,14 +33,15 @@ def list_actions(
     state: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help=f"State: {', '.join(STATES)}.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    limit: paging.Limit = 50,
+    after: paging.AfterId = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List bulk actions, newest first."""
     with administer(ctx) as app:
         wanted = values.choice(state, STATES, "--state")
-        found = app.bulk.sync.page(state=wanted, limit=limit)
+        found = app.bulk.sync.page(state=wanted, limit=limit, cursor=paging.place(after))
         now = app.clock.sync.now()
     if json:
         print_json(found.items)
@@ -47,6 +49,7 @@ def list_actions(
         table(HEADERS, [row(one, now, absolute) for one in found.items])
     else:
         remark("no bulk actions")
+    paging.more(len(found.items), found.cursor)
 
 
 @commands.command("show")
@@ -73,7 +76,7 @@ def pause(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json =
 def resume(ctx: typer.Context, action_id: Id, reason: Reason = None, json: Json = False) -> None:
     """Resume a paused bulk action where it left off."""
     with administer(ctx) as app:
-        _tell(app.bulk.by(actor()).sync.resume(action_id, reason), "goes on", json)
+        _tell(app.bulk.by(actor()).sync.resume(action_id, reason), "is resumed", json)
 
 
 @commands.command("stop")
@@ -99,11 +102,11 @@ def throttle(
     """Change the rate limit of a bulk action; without `--rate`, remove it."""
     with administer(ctx) as app:
         told = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
-    _tell(told, "has no limit" if rate is None else f"does at most {rate:g} runs a second", json)
+    _tell(told, "has no rate limit" if rate is None else f"is limited to {words.rate(rate)}", json)
 
 
 def _tell(action: BulkAction, what: str, is_json: bool) -> None:
     if is_json:
         print_json(action)
     else:
-        say(f"bulk action {action.id} {what}; {action.done} runs are done")
+        say(f"bulk action {action.id} {what}; {words.plural(action.done, 'run')} done")

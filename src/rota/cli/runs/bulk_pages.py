@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rota.cli.terminal import times
-from rota.cli.terminal.output import amount, print_json, remark, say, table
+from rota.cli.terminal.output import print_json, remark, say, table
+from rota.model.words import plural, rate
 
 if TYPE_CHECKING:
     from rota.model.bulk_action import BulkAction
     from rota.model.run_counts import RunCounts
 
-HEADERS = ("ID>", "STATE", "ACTION", "DONE>", "OF>", "SKIPPED>", "FAILED>", "BY", "STARTED", "")
+HEADERS = ("ID>", "STATE", "ACTION", "DONE>", "OF>", "SKIPPED>", "FAILED>", "BY", "STARTED", "NOTE")
 PAST = {"cancel": "cancelled", "retry": "retried", "delete": "deleted"}
 
 
@@ -25,15 +26,15 @@ def row(action: BulkAction, now: datetime, is_absolute: bool) -> tuple[object, .
 
 
 def total(action: BulkAction) -> str:
-    return f"{action.total}" if action.is_counted else f"{action.total}+"
+    return f"{action.total:,}" if action.is_counted else f"{action.total:,}+"
 
 
 def news(action: BulkAction) -> str:
     """Why it does not go on; else why it was done."""
     if action.state == "running" and action.error:
-        return f"does not go on: {action.error}"
+        return f"stuck: {action.error}"
     if action.state == "running" and not action.has_worker:
-        return "waits: no worker is live"
+        return "waiting for a live worker"
     return action.reason or ""
 
 
@@ -41,11 +42,11 @@ def facts_of(action: BulkAction, now: datetime) -> Iterator[tuple[str, object]]:
     yield "action", action.verb
     yield "state", action.state
     yield "runs", ", ".join(f"{name} {value}" for name, value in action.filter.items())
-    yield PAST[action.verb], f"{action.done} of {total(action)}"
+    yield PAST[action.verb], f"{action.done:,} of {total(action)}"
     yield "skipped", action.skipped
     yield "failed", action.failed
     yield "limit", action.limit
-    yield "rate", None if action.rate is None else f"{action.rate:g} a second"
+    yield "rate", rate(action.rate)
     yield "delay", None if action.delay_seconds is None else times.span(action.delay_seconds)
     yield "started", f"{times.shown(action.created_at, now, False)} by {action.actor}"
     yield "ended", times.shown(action.finished_at, now, False) if action.finished_at else None
@@ -62,17 +63,17 @@ def print_action(action: BulkAction, is_json: bool) -> int:
         print_json(action)
         return 1 if action.failed else 0
     if action.state == "running":
-        say(f"bulk action {action.id} is started")
+        say(f"bulk action {action.id} started")
         if not action.has_worker:
-            remark("no worker is live: it begins when one is")
+            remark("no worker is live; it begins when one starts")
         return 0
     if action.state != "finished":
         say(f"bulk action {action.id} is {action.state}")
     elif not action.worked:
-        remark("no runs fit")
+        remark("no runs match")
     if action.worked:
-        others = f", {action.skipped} skipped, {action.failed} failed"
-        say(f"{amount(action.done, 'run')} {PAST[action.verb]}{others}")
+        others = f", {action.skipped:,} skipped, {action.failed:,} failed"
+        say(f"{plural(action.done, 'run')} {PAST[action.verb]}{others}")
     for one in action.problems:
         remark(f"error: {one['reason']}")
     return 1 if action.failed else 0
@@ -82,8 +83,8 @@ def print_preview(verb: str, found: RunCounts, is_json: bool) -> None:
     if is_json:
         print_json(found)
     elif not found.runs:
-        remark("no runs fit")
+        remark("no runs match")
     else:
         table(("JOB", "STATE", "RUNS>"), [(one.job, one.state, one.runs) for one in found.groups])
         more = "" if found.is_exact else " or more"
-        remark(f"{amount(found.runs, 'run')}{more} would be {PAST[verb]}")
+        remark(f"{plural(found.runs, 'run')}{more} would be {PAST[verb]}")

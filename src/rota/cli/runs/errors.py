@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Absolute, Json, Reason
 from rota.cli.terminal.names import job_names, one_of
-from rota.cli.terminal.output import amount, block, facts, heading, print_json, remark, table
+from rota.cli.terminal.output import block, facts, heading, print_json, remark, table
 from rota.cli.terminal.watch import watched
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -24,7 +25,7 @@ commands = typer.Typer(
     name="errors", help="Errors: failures grouped by cause.", no_args_is_help=True
 )
 
-Group = Annotated[str, typer.Argument(metavar="GROUP")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="Error group ID.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="One or more error groups.")]
 STANDINGS = ("new", "back", "known", "handled", "quiet")
 ORDERS = ("last", "most", "first")
@@ -43,7 +44,10 @@ def list_errors(
             autocompletion=one_of(STANDINGS),
         ),
     ] = None,
-    job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Errors of this job.", autocompletion=job_names),
+    ] = None,
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text in the type, message or location.")
     ] = None,
@@ -54,10 +58,9 @@ def list_errors(
     system: Annotated[
         bool, typer.Option("--system", help="Include errors of Rota's own jobs.")
     ] = False,
-    order: Annotated[
-        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
-    ] = "last",
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    order: Annotated[str, paging.sorted_by(*ORDERS)] = "last",
+    limit: paging.Limit = 50,
+    after: paging.After = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
@@ -70,13 +73,15 @@ def list_errors(
         "text": text,
         "since": values.since(since, "--since"),
         "system": system,
-        "order": values.choice(order, ORDERS, "--order"),
+        "order": paging.order(order, ORDERS),
+        "cursor": paging.read(f"errors {order}", after),
     }
     with administer(ctx) as app:
         page = app.errors.sync.page(limit=limit, **asked)
         now = app.clock.sync.now()
     if json:
         print_json(page.groups)
+        paging.more(len(page.groups), page.cursor, f"errors {order}")
         return
     if not page.groups:
         remark("no errors match" if standing or job or text or since else "nothing has failed")
@@ -84,10 +89,9 @@ def list_errors(
     table(HEADERS, [_row(one, now, absolute) for one in page.groups])
     told = ", ".join(f"{count:,} {name}" for name, count in sorted(page.standings.items()))
     remark(
-        f"{told}; {amount(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
+        f"{told}; {plural(page.failures, 'failure')} since {times.shown(page.since, now, absolute)}"
     )
-    if page.cursor is not None:
-        remark(f"{limit} shown; for more add --limit")
+    paging.more(len(page.groups), page.cursor, f"errors {order}")
 
 
 def _standings(given: list[str] | None) -> tuple[str, ...] | None:
@@ -128,7 +132,7 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
         [
             ("group", it.id),
             ("error", f"{it.error_type}: {it.error}"),
-            ("place", f"{it.place}, in {it.function}" if it.place else "in no code of yours"),
+            ("place", f"{it.place}, in {it.function}" if it.place else "not in your code"),
             ("jobs", ", ".join(it.jobs)),
             ("standing", _standing(it, now)),
             ("first", times.both(it.first_seen_at, now)),
@@ -144,7 +148,7 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
     if found.traceback:
         heading("last traceback")
         block(found.traceback)
-    remark(f"rota runs list --group {it.id}  shows its runs")
+    remark(f"`rota runs list --group {it.id}` lists its runs")
 
 
 def _standing(it: ErrorGroup, now: datetime) -> str:

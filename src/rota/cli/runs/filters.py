@@ -16,8 +16,15 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from rota.cli.tenants.whose import whose
 from rota.cli.terminal import values
-from rota.cli.terminal.names import job_names, one_of, queue_names, schedule_names
+from rota.cli.terminal.names import (
+    job_names,
+    one_of,
+    queue_names,
+    schedule_names,
+    tenant_names,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 Wanted = dict[str, Any]
@@ -32,20 +39,31 @@ State = Annotated[
     ),
 ]  # fmt: skip
 JobName = Annotated[
-    str | None, typer.Option("--job", metavar="NAME", autocompletion=job_names)
-]  # fmt: skip
+    str | None,
+    typer.Option("--job", metavar="NAME", help="Runs of this job.", autocompletion=job_names),
+]
 QueueName = Annotated[
-    str | None, typer.Option("--queue", metavar="NAME", autocompletion=queue_names)
-]  # fmt: skip
-Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG")]
-Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME")]
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY")]
+    str | None,
+    typer.Option("--queue", metavar="NAME", help="Runs in this queue.", autocompletion=queue_names),
+]
+Tag = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Runs with this tag.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="NAME",
+        help="Runs of this tenant.",
+        autocompletion=tenant_names,
+        callback=whose,
+    ),
+]
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Runs with this key.")]
 ScheduleName = Annotated[
     str | None,
     typer.Option(
         "--schedule",
         metavar="NAME",
-        help="Runs of this schedule, also manual runs and backfills.",
+        help="Runs of this schedule, also manual runs and backfills: NAME, or TENANT/NAME.",
         autocompletion=schedule_names,
     ),
 ]
@@ -157,6 +175,5 @@ def read(**given: Any) -> Wanted:
 def _states(given: list[str] | None) -> list[str] | None:
     states = [state for text in given or [] for state in values.names(text) or []]
     for state in states:
-        if state not in STATES:
-            values.refuse("--state", f"{state!r} is no state; there are {', '.join(STATES)}")
+        values.choice(state, STATES, "--state")
     return states or None

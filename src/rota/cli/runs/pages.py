@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.reports.logs import line_text
-from rota.cli.terminal import times
+from rota.cli.terminal import paging, times
 from rota.cli.terminal.output import (
     as_pairs,
     block,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rota.model.run import RunInfo
     from rota.model.run_filter import RunPage
 
-HEADERS = ("ID>", "STATE", "JOB", "QUEUE", "ATTEMPT>", "CREATED", "")
+HEADERS = ("ID>", "STATE", "JOB", "QUEUE", "ATTEMPT>", "CREATED", "DETAILS")
 WITH_TENANT = ("ID>", "STATE", "TENANT", *HEADERS[2:])
 
 
@@ -54,13 +54,11 @@ def print_list(found: list[RunInfo], now: datetime, is_absolute: bool) -> None:
 
 def print_more(page: RunPage) -> None:
     """How to go on: the page is full, or the search took too long."""
-    if page.cursor is None:
-        return
-    if page.searched_to is None:
-        remark(f"{len(page.runs)} shown; for more add --before {page.cursor}")
-    else:
+    if page.cursor is not None and page.searched_to is not None:
         to = times.absolute(page.searched_to)
-        remark(f"searched to {to}; to search on add --before {page.cursor}")
+        remark(f"searched back to {to}; to continue the search: --after {page.cursor}")
+    else:
+        paging.more(len(page.runs), page.cursor)
 
 
 def _attempts(run: RunInfo) -> str:
@@ -115,9 +113,9 @@ def print_details(found: RunDetails, now: datetime) -> None:
 
 
 _ISOLATION = {
-    "waiting": "waits to be run apart, because a worker was lost with it",
-    "process": "isolated in a process of its own, because a worker was lost with it",
-    "inline": "isolated in its worker's process, because a worker was lost with it",
+    "waiting": "waiting to run isolated, because a worker was lost while running it",
+    "process": "isolated in a process of its own, because a worker was lost while running it",
+    "inline": "isolated in its worker's process, because a worker was lost while running it",
 }
 
 
@@ -165,7 +163,7 @@ def _print_attempts(attempts: list[AttemptInfo]) -> None:
         )
         for one in attempts
     ]  # fmt: skip
-    table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", ""), rows)
+    table(("#>", "STATE", "WORKER>", "STARTED", "TOOK>", "DETAILS"), rows)
 
 
 def _attempt_news(one: AttemptInfo) -> str:
@@ -210,7 +208,7 @@ def print_enqueued(run: Run, is_json: bool) -> None:
 
 
 def enqueued(run: Run) -> str:
-    return f"run {run.id} {'holds the key already' if run.is_duplicate else 'enqueued'}"
+    return f"run {run.id} {'already holds the key' if run.is_duplicate else 'enqueued'}"
 
 
 def print_ended(run: RunInfo, is_json: bool) -> int:
@@ -222,6 +220,6 @@ def print_ended(run: RunInfo, is_json: bool) -> int:
     if run.state == "succeeded":
         return 0
     reason = ": ".join(part for part in (run.end_reason, run.last_error) if part)
-    remark(f"error: run {run.id} ended as {run.state}{': ' + reason if reason else ''}")
+    remark(f"error: run {run.id} {run.state}{': ' + reason if reason else ''}")
     remark(f"hint: rota runs show {run.id}")
     return 1

@@ -1,4 +1,4 @@
-"""`rota runs`: list, show and enqueue; what is done to many is in run_actions."""
+"""`rota runs`: list, show and enqueue; what is done to many is in `actions`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.cli.runs import filters as flags
 from rota.cli.runs import pages as run_pages
 from rota.cli.runs.filters import filtered
 from rota.cli.session import actor, administer, closing, session
-from rota.cli.terminal import values
+from rota.cli.terminal import paging, values
 from rota.cli.terminal.flags import Absolute, Json
 from rota.cli.terminal.names import job_names
 from rota.cli.terminal.output import heading, print_json, remark
@@ -32,18 +32,16 @@ def list_runs(
     system: Annotated[
         bool, typer.Option("--system", help="Include runs of Rota's own jobs.")
     ] = False,
-    oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
-    before: Annotated[
-        int | None, typer.Option(metavar="ID", help="Start after this run (next page).")
-    ] = None,
+    order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
+    limit: paging.Limit = 50,
+    after: paging.AfterId = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    more: Any = {"system": system, "order": "oldest" if oldest else "newest", **wanted}
+    more: Any = {"system": system, "order": paging.order(order, paging.NEWEST), **wanted}
     with administer(ctx) as app:
-        page = app.runs.sync.page(limit=limit, cursor=before, seconds=10, **more)
+        page = app.runs.sync.page(limit=limit, cursor=after, seconds=10, **more)
         now = app.clock.sync.now()
     if json:
         print_json(page.runs)
@@ -56,7 +54,7 @@ def list_runs(
 @watched
 def show(
     ctx: typer.Context,
-    run_id: Annotated[int, typer.Argument(metavar="ID")],
+    run_id: Annotated[int, typer.Argument(metavar="ID", help="Run ID.")],
     lines: Annotated[
         int,
         typer.Option(
@@ -83,13 +81,15 @@ def show(
 @commands.command("enqueue")
 def enqueue(
     ctx: typer.Context,
-    job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names)],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Job name.", autocompletion=job_names)],
     payload: Annotated[
         str | None,
         typer.Argument(metavar="JSON|@FILE|-", help='Arguments, e.g. {"user_id": 7}.'),
     ] = None,
     app: AppOption = None,
-    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Queue. Default: the job's.")
+    ] = None,
     priority: Annotated[
         int | None, typer.Option(min=0, max=9, metavar="0..9", help="Priority; lower runs first.")
     ] = None,
@@ -104,8 +104,13 @@ def enqueue(
             help="Idempotency key: an unfinished run with this key is returned instead.",
         ),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    max_attempts: Annotated[int | None, typer.Option(min=1, max=100, metavar="N")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tenant of the run. Default: no tenant.")
+    ] = None,
+    max_attempts: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, metavar="N", help="Maximum attempts. Default: the job's."),
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Tag; repeatable.")] = None,
     expires_at: Annotated[
         str | None,
@@ -120,7 +125,9 @@ def enqueue(
             metavar="WORD|JSON", help="Retry backoff: fixed, linear, exponential or JSON."
         ),
     ] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON|@FILE")] = None,
+    metadata: Annotated[
+        str | None, typer.Option(metavar="JSON|@FILE", help="Metadata, as a JSON object.")
+    ] = None,
     on_conflict: Annotated[
         str | None,
         typer.Option(
@@ -144,9 +151,9 @@ def enqueue(
 ) -> int:
     """Enqueue a run. With an application, the payload is validated against the job's types."""
     if delay is not None and run_at is not None:
-        values.refuse("--run-at", "excludes --delay: both say when")
+        values.refuse("--run-at", "cannot be combined with --delay")
     if timeout is not None and not wait:
-        values.refuse("--timeout", "belongs to --wait")
+        values.refuse("--timeout", "requires --wait")
     arguments = values.payload(payload, "PAYLOAD")
     seconds = values.seconds(timeout, "--timeout")
     options: Any = {
@@ -171,6 +178,6 @@ def enqueue(
         if not wait:
             run_pages.print_enqueued(run, json)
             return 0
-        remark(f"{run_pages.enqueued(run)}, waiting for its end")
+        remark(f"{run_pages.enqueued(run)}, waiting for it to finish")
         ended = used.runs.sync.wait(run.id, seconds)
     return run_pages.print_ended(ended, json)

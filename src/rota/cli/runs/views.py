@@ -15,7 +15,7 @@ from rota.cli.terminal.watch import watched
 commands = typer.Typer(
     name="views", help="Views: saved filters for the list of runs.", no_args_is_help=True
 )
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="View name.")]
 
 
 @commands.command("list")
@@ -34,7 +34,7 @@ def list_views(ctx: typer.Context, absolute: Absolute = False, json: Json = Fals
         ]
         table(("NAME", "FILTER", "BY", "SAVED"), rows)
     else:
-        remark("no views; the dashboard's list of runs saves them, or `rota views save`")
+        remark("no views; save one in the dashboard's list of runs, or with `rota views save`")
 
 
 @commands.command("save")
@@ -51,7 +51,7 @@ def save(
     """Save a filter under a name, replacing any view with that name."""
     with administer(ctx) as app:
         app.views.by(actor()).sync.save(name, query, reason)
-    tell(json, f"view {name} is saved", name=name, query=query)
+    tell(json, f'view "{name}" saved', name=name, query=query)
 
 
 @commands.command("delete")
@@ -59,4 +59,4 @@ def delete(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = F
     """Delete a saved view. Its runs are not affected."""
     with administer(ctx) as app:
         app.views.by(actor()).sync.delete(name, reason)
-    tell(json, f"view {name} is deleted", name=name)
+    tell(json, f'view "{name}" deleted', name=name)

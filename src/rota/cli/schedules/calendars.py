@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
-from rota.cli.terminal.flags import Absolute, Json, Reason, Version
+from rota.cli.terminal import paging, times, values
+from rota.cli.terminal.flags import Absolute, Json, NameOption, Reason, Version
 from rota.cli.terminal.names import calendar_names
 from rota.cli.terminal.output import (
     as_pairs,
@@ -30,7 +30,9 @@ commands = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=calendar_names)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Calendar name.", autocompletion=calendar_names)
+]
 ORDERS = ("name", "changed")
 DEFINITION_HELP = "JSON object with timezone, holidays, weekends and windows."
 
@@ -39,22 +41,23 @@ DEFINITION_HELP = "JSON object with timezone, holidays, weekends and windows."
 @watched
 def list_calendars(
     ctx: typer.Context,
-    order: Annotated[
-        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
-    ] = "name",
+    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List calendars and how many schedules use each."""
     with administer(ctx) as app:
-        found = app.calendars.sync.list(order=values.choice(order, ORDERS, "--order"))
+        found = app.calendars.sync.list(order=paging.order(order, ORDERS))
         now = app.clock.sync.now()
     if json:
         print_json(found)
     elif not found:
         remark("no calendars")
     else:
-        headers = ("NAME", "ZONE", "HOLIDAYS>", "WEEKENDS", "WINDOWS>", "SCHEDULES>", "CHANGED", "")
+        headers = (
+            "NAME", "TIME ZONE", "HOLIDAYS>", "WEEKENDS", "WINDOWS>", "SCHEDULES>", "CHANGED",
+            "DESCRIPTION",
+        )  # fmt: skip
         table(
             headers,
             [
@@ -105,9 +108,10 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
 @commands.command("create")
 def create(
     ctx: typer.Context,
-    name: Annotated[str, typer.Option(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new calendar.")],
     definition: Annotated[str, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)],
-    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Description.")] = "",
+    name_option: NameOption = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
@@ -125,7 +129,7 @@ def update(
     definition: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE|-", help=DEFINITION_HELP)
     ] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
     version: Version = None,
     reason: Reason = None,
     json: Json = False,
@@ -133,7 +137,7 @@ def update(
     """Update a calendar for every schedule that uses it."""
     given = values.payload(definition, "--definition")
     if given is None and description is None:
-        values.refuse("--definition", "nothing to change: give it, or --description")
+        raise typer.BadParameter(values.NOTHING)
     with administer(ctx) as app:
         app.calendars.by(actor()).sync.update(
             name, given, description, version=version, reason=reason

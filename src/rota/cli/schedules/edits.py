@@ -7,22 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli.schedules import times as schedule_times  # noqa: F401  its commands come first
-from rota.cli.schedules.schedules import Name, Tenant, acting, commands
+from rota.cli.schedules import schedules  # noqa: F401  its commands come first
+from rota.cli.schedules import times as schedule_times  # noqa: F401  and then these
+from rota.cli.schedules.lists import Name, Tenant, acting, commands
+from rota.cli.schedules.templates import commands as templates
 from rota.cli.session import administer
-from rota.cli.terminal import times
+from rota.cli.tenants.whose import whole_name
+from rota.cli.terminal import paging, times
 from rota.cli.terminal.flags import Absolute, Json, Reason, Version
-from rota.cli.terminal.output import compact, print_json, remark, table, tell
+from rota.cli.terminal.output import compact, print_json, remark, say, table
+from rota.cli.terminal.watch import watched
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.model.schedule_edit import ManualRun, ScheduleEdit
 
+commands.add_typer(templates)
+
 
 @commands.command("edits")
+@watched
 def edits(
     ctx: typer.Context,
     name: Name,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 20,
+    limit: paging.Limit = 20,
+    after: paging.AfterId = None,
     tenant: Tenant = "",
     absolute: Absolute = False,
     json: Json = False,
@@ -30,16 +39,18 @@ def edits(
     """List changes to a schedule, newest first."""
     with administer(ctx) as app:
         app.schedules.sync.get(name, tenant=tenant)
-        found = app.schedules.sync.edits(name, tenant=tenant, limit=limit)
+        found = app.schedules.sync.edits(
+            name, tenant=tenant, limit=limit, cursor=paging.place(after)
+        )
         now = app.clock.sync.now()
     if json:
         print_json(list(found.items))
-        return
-    if not found.items:
+    elif not found.items:
         remark("no edits")
-        return
-    rows = [_row(one, now, absolute) for one in found.items]
-    table(("ENTRY>", "WHEN", "WHO", "WHAT", "CHANGES", "WHY"), rows)
+    else:
+        rows = [_row(one, now, absolute) for one in found.items]
+        table(("ENTRY>", "WHEN", "WHO", "WHAT", "CHANGES", "WHY"), rows)
+    paging.more(len(found.items), found.cursor)
 
 
 def _row(one: ScheduleEdit, now: datetime, is_absolute: bool) -> tuple[object, ...]:
@@ -52,10 +63,11 @@ def _row(one: ScheduleEdit, now: datetime, is_absolute: bool) -> tuple[object, .
 
 
 @commands.command("manual")
+@watched
 def manual(
     ctx: typer.Context,
     name: Name,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 20,
+    limit: paging.Limit = 20,
     tenant: Tenant = "",
     absolute: Absolute = False,
     json: Json = False,
@@ -69,7 +81,7 @@ def manual(
         print_json(found)
         return
     if not found:
-        remark("nobody has run it beside its times")
+        remark("no manual runs or backfills")
         return
     rows = [
         (times.shown(it.at, now, absolute), it.actor, _ran(it), it.state or "", it.reason or "")
@@ -82,7 +94,7 @@ def _ran(it: ManualRun) -> str:
     if it.from_at is None or it.until_at is None:
         return f"run {it.run_id}"
     span = f"{times.absolute(it.from_at)} to {times.absolute(it.until_at)}"
-    return f"backfill of {it.runs} times, {span}"
+    return f"backfill of {plural(it.runs, 'time')}, {span}"
 
 
 @commands.command("revert")
@@ -102,5 +114,5 @@ def revert(
         changed = acting(app).revert(name, entry, tenant=tenant, version=version, reason=reason)
     if json:
         print_json(changed)
-        return
-    tell(json, f'schedule "{name}" is as it was before edit {entry}')
+    else:
+        say(f'edit {entry} of schedule "{whole_name(tenant, name)}" reverted')

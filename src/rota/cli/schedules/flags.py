@@ -30,7 +30,7 @@ def _whole(text: str, option: str) -> int:
     try:
         return int(text)
     except ValueError:
-        values.refuse(option, f"{text!r} is no whole number")
+        values.refuse(option, f"{text!r} is not a whole number")
 
 
 def truth(text: str, option: str) -> bool:
@@ -45,7 +45,9 @@ def _wall(text: str, option: str) -> datetime:
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:
-        values.refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or …T14:30:00Z")
+        values.refuse(
+            option, f"{text!r} is not a time; write 2026-01-31T14:30 or 2026-01-31T14:30:00Z"
+        )
 
 
 def _requirement(text: str, option: str) -> Any:
@@ -68,7 +70,7 @@ FLAGS: Final[dict[str, Flag]] = {
     "every": Flag("DURATION", "Interval between runs (minimum 1s).", _duration),
     "at": Flag("TIME", "Run once, at this time.", _wall),
     "init": Flag("once|release|start", "Run when the application starts.", _text),
-    "timezone": Flag("ZONE", "IANA time zone, e.g. Europe/Paris. Default: UTC.", _text),
+    "timezone": Flag("ZONE", "Time zone of the schedule, e.g. Europe/Paris. Default: UTC.", _text),
     "gap": Flag("run_after|skip", "Policy for local times skipped by a clock change.", _text),
     "fold": Flag("first|second|both", "Policy for local times repeated by a clock change.", _text),
     "with_seconds": Flag("true|false", "Cron expression has six fields, seconds first.", truth),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.cli.terminal import times
 from rota.cli.terminal.output import block, heading, say
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.timing.load import Load, PileUp, PredictedOverlap, Suggestion
@@ -17,7 +18,9 @@ _MOST_NAMES = 5
 def draw(load: Load) -> None:
     most = max((max(day.hours) for day in load.days), default=0)
     days = (load.until_at - load.from_at).days
-    say(f"{load.total:,} runs in the next {days} days, by the clocks of {load.timezone}")
+    say(
+        f"{plural(load.total, 'run')} in the next {plural(days, 'day')}, by hour in {load.timezone}"
+    )
     say("")
     say(" " * 11 + "".join(f"{hour:02} " for hour in range(24)).rstrip())
     for day in load.days:
@@ -25,8 +28,10 @@ def draw(load: Load) -> None:
         say(f"{day.day:%a %d %b} {cells}".rstrip())
     say(f"{'':11}{_legend(most)}")
     _section("pile-ups", [_pile_up(one) for one in load.pile_ups])
-    _section("may overlap, by how long their runs took", [_overlap(one) for one in load.overlaps])
-    _section("advice", [_advice(one) for one in load.suggestions])
+    _section(
+        "likely overlaps, by the duration of past runs", [_overlap(one) for one in load.overlaps]
+    )
+    _section("suggestions", [_advice(one) for one in load.suggestions])
     _section("left out", [f"{one.schedule}: {one.reason}" for one in load.left_out])
 
 
@@ -64,8 +69,8 @@ def _advice(one: Suggestion) -> str:
     jitter = times.span(one.jitter_seconds).replace(" ", "")
     each = max(1, round(len(one.schedules) * 60 / one.jitter_seconds))
     return (
-        f"{one.at}: a jitter of {jitter} would spread {len(one.schedules)} of them, about {each} a "
-        f"minute: rota schedules update NAME --jitter {jitter}"
+        f"{one.at}: a jitter of {jitter} would spread {len(one.schedules)} of them, about {each} "
+        f"per minute: rota schedules update NAME --jitter {jitter}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import times
 from rota.cli.terminal.output import (
     as_pairs,
@@ -14,35 +15,31 @@ from rota.cli.terminal.output import (
     first_line,
     heading,
     listed,
-    print_json,
     remark,
     table,
 )  # fmt: skip
+from rota.model.words import number, percent, plural
 
 if TYPE_CHECKING:
     from rota.model.occurrence import OccurrenceInfo
-    from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo
+    from rota.model.schedule_info import BackfillInfo, ScheduleInfo
     from rota.timing.preview import Row
 
 # Of a backfill; who wants all of them has a program read them.
 _SHOWN_TIMES = 50
-HEADERS = ("NAME", "STATE", "JOB", "WHEN", "NEXT", "LAST", "RUNS>", "SUCCESS>", "")
+HEADERS = ("NAME", "STATE", "JOB", "WHEN", "NEXT", "LAST", "RUNS>", "SUCCESS>", "NOTE")
 
 
 def print_list(found: list[ScheduleInfo], now: datetime, is_absolute: bool) -> None:
     rows = [
         (
-            _name(one), one.state, one.job, one.timing,
+            whole_name(one.tenant, one.name), one.state, one.job, one.timing,
             times.shown(one.next_run_at, now, is_absolute), _last(one, now, is_absolute),
-            one.total_runs or "", _percent(one), _news(one),
+            number(one.total_runs) if one.total_runs else "", _percent(one), _news(one),
         )
         for one in found
     ]  # fmt: skip
     table(HEADERS, rows)
-
-
-def _name(one: ScheduleInfo) -> str:
-    return f"{one.tenant}/{one.name}" if one.tenant else one.name
 
 
 def _last(one: ScheduleInfo, now: datetime, is_absolute: bool) -> str:
@@ -54,7 +51,7 @@ def _last(one: ScheduleInfo, now: datetime, is_absolute: bool) -> str:
 
 def _percent(one: ScheduleInfo) -> str:
     rate = one.success_rate_percent
-    return "" if rate is None else f"{rate:g} %"
+    return "" if rate is None else percent(rate / 100)
 
 
 def _news(one: ScheduleInfo) -> str:
@@ -66,7 +63,7 @@ def _news(one: ScheduleInfo) -> str:
 
 def _state_news(one: ScheduleInfo) -> str:
     if one.state == "pending":
-        return "a worker will work out its next time"
+        return "a worker will compute its next time"
     return _news(one) if one.state in ("paused", "parked") else ""
 
 
@@ -110,12 +107,15 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("grace", times.span(one.grace_seconds)),
         ("overlap", _overlap(one)),
         ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),
-        ("bursts", "starts on time with any number of others" if one.burst_allowed else ""),
+        (
+            "bursts",
+            "allowed: starts on time with any number of others" if one.burst_allowed else "",
+        ),
         ("calendar", f"{one.calendar}, {one.on_closed}" if one.calendar else ""),
         ("requires", required),
-        ("pause after", f"{one.pause_after_failures} failures" if one.pause_after_failures else ""),
-        ("shadow", "yes: it enqueues nothing" if one.is_shadow else ""),
-        ("at most", f"{one.max_runs} runs" if one.max_runs else ""),
+        ("pause after", plural(fails, "failure") if (fails := one.pause_after_failures) else ""),
+        ("shadow", "yes; enqueues nothing" if one.is_shadow else ""),
+        ("at most", plural(one.max_runs, "run") if one.max_runs else ""),
     ]
 
 
@@ -145,7 +145,7 @@ def _standing(one: ScheduleInfo, now: datetime) -> list[tuple[str, object]]:
         ("next", times.both(one.next_run_at, now)),
         ("last run", _last(one, now, False)),
         ("last success", times.both(one.last_success_at, now)),
-        ("runs", f"{one.total_runs}, {_percent(one)} succeeded" if one.total_runs else ""),
+        ("runs", f"{one.total_runs:,}, {_percent(one)} succeeded" if one.total_runs else ""),
         ("takes", took if one.avg_duration_ms is not None else ""),
         ("finished", times.both(one.finished_at, now)),
         ("error", one.error),
@@ -164,16 +164,16 @@ def print_short_times(coming: list[Row], past: list[OccurrenceInfo], now: dateti
         print_history(past, now, False)
 
 
-def print_preview(rows: list[Row], timezone_shown: bool) -> None:
+def print_preview(rows: list[Row]) -> None:
     if not rows:
         remark("no times")
         return
     table(
-        ("UTC", "LOCAL", "YOURS" if not timezone_shown else "VIEWER", "NOTE"),
+        ("UTC", "LOCAL", "YOURS", "NOTE"),
         [
             (
                 f"{row.at:%Y-%m-%d %H:%M:%S}", f"{row.local:%a %Y-%m-%d %H:%M:%S %Z}",
-                f"{row.viewer_local or row.at.astimezone():%a %H:%M %Z}", row.note,
+                f"{times.local(row.at):%a %H:%M %Z}", row.note,
             )
             for row in rows
         ],
@@ -182,7 +182,7 @@ def print_preview(rows: list[Row], timezone_shown: bool) -> None:
 
 def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool) -> None:
     if not found:
-        remark("no decisions yet")
+        remark("no entries")
         return
     rows = [
         (
@@ -192,7 +192,7 @@ def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool)
         )
         for one in found
     ]  # fmt: skip
-    headers = ("TIME", "COUNT>", "DECISION", "REASON", "RUN>", "STATE", "TOOK>", "DECIDED", "")
+    headers = ("TIME", "COUNT>", "DECISION", "REASON", "RUN>", "STATE", "TOOK>", "DECIDED", "NOTE")
     table(headers, rows)
 
 
@@ -219,14 +219,9 @@ def print_backfill(done: BackfillInfo) -> None:
         rows = [(times.absolute(at), run) for at, run in zip(done.times, runs, strict=True)]
         table(("TIME", "RUN>"), rows[:_SHOWN_TIMES])
         if len(rows) > _SHOWN_TIMES:
-            remark(f"… and {len(rows) - _SHOWN_TIMES:,} more, up to {rows[-1][0]}; --json has all")
-    out = f", {done.left_out} ran already (--again takes them too)" if done.left_out else ""
+            remark(
+                f"… and {len(rows) - _SHOWN_TIMES:,} more, up to {rows[-1][0]}; --json lists all"
+            )
+    out = f", {done.left_out:,} already ran (--again includes them)" if done.left_out else ""
     what = "would be enqueued" if done.is_dry_run else "enqueued"
-    remark(f"{len(done.times):,} runs {what}{out}")
-
-
-def print_templates(found: list[TemplateInfo], is_json: bool) -> None:
-    if is_json:
-        print_json(found)
-        return
-    table(("NAME", "CRON", "DESCRIPTION"), [(it.name, it.cron, it.description) for it in found])
+    remark(f"{plural(len(done.times), 'run')} {what}{out}")

@@ -1,18 +1,25 @@
-"""`rota schedules preview`, `backfill`, `history`, `simulate` and `templates`: what comes, and what
-was."""
+"""`rota schedules preview`, `backfill`, `history` and `simulate`: what comes, and what was."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rota.cli.schedules import flags, load_map, pages
-from rota.cli.schedules.schedules import Name, Tenant, acting, commands
+from rota.cli.schedules.lists import Name, Tenant, acting, commands
 from rota.cli.session import administer
-from rota.cli.terminal import values
-from rota.cli.terminal.flags import Absolute, Json, Oldest, Reason, Version
-from rota.cli.terminal.names import job_names, one_of, queue_names, schedule_names
+from rota.cli.tenants.whose import whole_name
+from rota.cli.terminal import paging, times, values
+from rota.cli.terminal.flags import Absolute, Json, Reason, Zone
+from rota.cli.terminal.names import (
+    job_names,
+    one_of,
+    queue_names,
+    schedule_names,
+    tenant_names,
+)
 from rota.cli.terminal.output import print_json, remark
 from rota.cli.terminal.progress import progress
 from rota.cli.terminal.watch import watched
@@ -36,14 +43,15 @@ def preview(
             autocompletion=schedule_names,
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, max=10_000, metavar="N")] = None,
-    after: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start after this time. Default: now.")
+    count: Annotated[
+        int | None, typer.Option(min=1, max=10_000, metavar="N", help="Number of times to show.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME")] = None,
-    zone: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Also show the times in this time zone.")
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Times after this one. Default: now."),
     ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Times until this one.")] = None,
+    display_timezone: Zone = None,
     tenant: Tenant = "",
     json: Json = False,
     **given: Any,
@@ -54,15 +62,15 @@ def preview(
     timing = flags.read(given)
     window: dict[str, Any] = {
         "count": count,
-        "after": values.instant(after, "--after"),
+        "after": values.instant(start, "--from"),
         "until": values.instant(until, "--until"),
-        "viewer_zone": zone,
+        "viewer_zone": display_timezone,
     }
     rows = _rows(ctx, name, tenant, timing, window)
     if json:
         print_json([row.to_json() | {"is_skipped": row.is_skipped} for row in rows])
     else:
-        pages.print_preview(rows, zone is not None)
+        pages.print_preview(rows)
 
 
 def _rows(
@@ -96,19 +104,20 @@ def backfill(
     rate: Annotated[
         float | None, typer.Option(metavar="N", help="Maximum runs per minute.")
     ] = None,
-    priority: Annotated[int | None, typer.Option(min=0, max=9, metavar="0..9")] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option(min=0, max=9, metavar="0..9", help="Priority of the runs; lower runs first."),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Include times that already ran.")] = False,
     reason: Reason = None,
     tenant: Tenant = "",
     json: Json = False,
 ) -> None:
     """Enqueue runs for past times of a schedule. The ledger keeps the original decisions."""
-    from datetime import timedelta
-
     first, last = values.since(start, "--from"), values.since(end, "--until")
     with administer(ctx) as app:
         now = app.clock.sync.now()
-        ends: Any = [now - one if isinstance(one, timedelta) else one for one in (first, last)]
+        ends: Any = [_at(one, now) for one in (first, last)]
         asked: Any = {"rate": rate, "priority": priority, "again": again, "tenant": tenant}
         done = acting(app).backfill(name, *ends, dry_run=True, **asked)
         if not dry_run:
@@ -143,56 +152,70 @@ def history(
             autocompletion=one_of(PARTS),
         ),
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="2h|TIME")] = None,
-    before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Entries before this time (next page).")
+    since: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Entries since this time.")
     ] = None,
-    oldest: Oldest = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N")] = 50,
+    until: Annotated[
+        str | None, typer.Option(metavar="2h|TIME", help="Entries before this time.")
+    ] = None,
+    order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
+    limit: paging.Limit = 50,
+    after: paging.After = None,
     tenant: Tenant = "",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """Show the ledger: the decision for each scheduled time, newest first."""
-    from datetime import timedelta
-
     values.choice(decision, DECISIONS, "--decision")
     part: Any = values.choice(only, PARTS, "--only")
-    start, end = values.since(since, "--since"), values.instant(before, "--before")
+    if part is not None and (decision is not None or order != "newest"):
+        values.refuse("--only", "cannot be combined with --decision or --order oldest")
+    first, last = values.since(since, "--since"), values.since(until, "--until")
+    cursor = paging.read(f"history {order}", after)
     with administer(ctx) as app:
         now = app.clock.sync.now()
-        found = app.schedules.sync.history(
+        page = app.schedules.sync.history_page(
             name,
             tenant=tenant,
             decision=decision,
-            since=now - start if isinstance(start, timedelta) else start,
-            before=end,
+            since=_at(first, now),
+            before=_at(last, now),
             only=part,
-            order="oldest" if oldest else "newest",
+            order=paging.order(order, paging.NEWEST),
+            cursor=cursor,
             limit=limit,
         )
         manual = [] if json else app.schedules.sync.manual(name, tenant=tenant, limit=1)
+    found = [*page.items]
     if json:
         print_json(found)
-        return
-    pages.print_history(found, now, absolute)
-    if len(found) == limit and not oldest:
-        last = found[-1].nominal_at.isoformat().replace("+00:00", "Z")
-        remark(f"{limit} shown; for older ones add --before {last}")
+    else:
+        pages.print_history(found, now, absolute)
+    paging.more(len(found), page.cursor, f"history {order}")
     if manual:
-        whose = f" --tenant {tenant}" if tenant else ""
-        remark(f"manual runs and backfills are listed by: rota schedules manual {name}{whose}")
+        whole = whole_name(tenant, name)
+        remark(f"manual runs and backfills are listed by: rota schedules manual {whole}")
+
+
+def _at(given: datetime | timedelta | None, now: datetime) -> datetime | None:
+    """A duration is counted back from now."""
+    return now - given if isinstance(given, timedelta) else given
 
 
 @commands.command("simulate")
 def simulate(
     ctx: typer.Context,
-    days: Annotated[int, typer.Option(min=1, max=31, metavar="N")] = 7,
-    timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Time zone of the forecast.")
-    ] = "UTC",
-    tenant: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    job: Annotated[str | None, typer.Option(metavar="NAME", autocompletion=job_names)] = None,
+    days: Annotated[
+        int, typer.Option(min=1, max=31, metavar="N", help="Number of days to forecast.")
+    ] = 7,
+    tenant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Schedules of this tenant.", autocompletion=tenant_names),
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Schedules of this job.", autocompletion=job_names),
+    ] = None,
     queue: Annotated[
         str | None,
         typer.Option(
@@ -201,45 +224,21 @@ def simulate(
             autocompletion=queue_names,
         ),
     ] = None,
-    tag: Annotated[str | None, typer.Option(metavar="TAG")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG", help="Schedules with this tag.")] = None,
     least: Annotated[
         int, typer.Option(min=2, metavar="N", help="Starts per minute that count as a pile-up.")
     ] = 5,
     system: Annotated[bool, typer.Option("--system", help="Include Rota's own schedules.")] = False,
+    display_timezone: Zone = None,
     json: Json = False,
 ) -> None:
     """Forecast the load of the coming days by hour: pile-ups, likely overlaps and suggestions."""
     with administer(ctx) as app:
         load = app.schedules.sync.simulate(
-            days, timezone=timezone, tenant=tenant, job=job, queue=queue, tag=tag, system=system,
-            least=least,
+            days, timezone=times.zone_name(), tenant=tenant, job=job, queue=queue, tag=tag,
+            system=system, least=least,
         )  # fmt: skip
     if json:
         print_json(load)
     else:
         load_map.draw(load)
-
-
-@commands.command("templates")
-def templates(
-    ctx: typer.Context,
-    add: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Add or update a template; requires --cron.")
-    ] = None,
-    cron: Annotated[str | None, typer.Option(metavar="EXPRESSION")] = None,
-    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
-    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a template.")] = None,
-    version: Version = None,
-    reason: Reason = None,
-    json: Json = False,
-) -> None:
-    """List or edit timing templates for `rota schedules create --template NAME`."""
-    if (add is None) != (cron is None):
-        values.refuse("--cron", "belongs to --add, and --add needs it")
-    with administer(ctx) as app:
-        if add is not None and cron is not None:
-            acting(app).add_template(add, cron, description, version=version, reason=reason)
-        if remove is not None:
-            acting(app).remove_template(remove, version=version, reason=reason)
-        found = app.schedules.sync.templates()
-    pages.print_templates(found, json)

@@ -26,7 +26,9 @@ NO_APPLICATION = "none: SQL jobs only; `rota dev FILE.py` adds Python jobs"
 
 def dev(
     ctx: typer.Context,
-    target: Annotated[str | None, typer.Argument(metavar="FILE|MODULE")] = None,
+    target: Annotated[
+        str | None, typer.Argument(metavar="FILE|MODULE", help="Application.")
+    ] = None,
     app: AppOption = None,
     is_reloading: Annotated[
         bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")
@@ -71,7 +73,7 @@ def _api(app: App) -> tuple[ApiServer | None, str]:
     if not is_local and server.token is None:
         return None, f"off: {server.host} is not loopback, and [server] token is not set"
     bound = listen_near(server.host, server.port)
-    who = "open: no token is asked for on loopback" if is_local else "with the token"
+    who = "no token needed on loopback" if is_local else "with the token"
     return ApiServer(create_site(app, is_local=is_local), bound), f"{address(bound)}, {who}"
 
 
@@ -83,11 +85,12 @@ def _print_banner(
     api: str,
 ) -> None:
     app = found.app
-    jobs = f"{len(app.registry)} job{'' if len(app.registry) == 1 else 's'}"
+    jobs = plural(len(app.registry), "job")
     if supervisor is not None and not supervisor.is_first:
         remark(f"reloaded {found.reference}, {jobs}")
         return
     worker = app.config.worker
+    queues = ", ".join(worker.queues) or "all"
     watched = ", ".join(map(str, roots)) if supervisor else ""
     named = f"{found.reference}, {jobs}" if found.reference else NO_APPLICATION
     lines = {
@@ -95,9 +98,9 @@ def _print_banner(
         "application": named,
         "database": _database(app, applied),
         "psql": _psql(app),
-        "worker": f"{worker.concurrency} slots, queues: {', '.join(worker.queues) or 'all'}",
+        "worker": f"{plural(worker.concurrency, 'slot')}, queues: {queues}",
         "reload": f"when a .py file changes in {watched}" if watched else "off",
-        "stop": "Ctrl-C; twice: do not wait for what runs",
+        "stop": "Ctrl-C; press twice to stop without waiting for running attempts",
     }
     remark("rota dev")
     for name, text in lines.items():

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rota.app import App
 
 TOKEN_HINT = (
-    "`rota server --new-token` makes one; set it as ROTA_SERVER_TOKEN, or write it to a file "
-    "and give --token-file"
+    "create one with `rota server --new-token`; set it as ROTA_SERVER_TOKEN, or write it to a file "
+    "and pass --token-file"
 )
 
 NO_APPLICATION = ", without an application: payloads of Python jobs are checked when they run"
@@ -70,7 +70,7 @@ def _token(file: Path | None) -> str | None:
 def _serve(app: App, note: str) -> None:
     if app.config.server.token is None:
         raise Failure(
-            "there is no admin token, and the API answers nobody without one",
+            "no admin token is set; the API requires one",
             hint=TOKEN_HINT,
             code=2,
         )

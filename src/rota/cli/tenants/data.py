@@ -12,8 +12,9 @@ from rota.cli.session import actor, administer
 from rota.cli.tenants.tenants import Name, commands
 from rota.cli.terminal import values
 from rota.cli.terminal.flags import Json, Reason
-from rota.cli.terminal.output import amount, print_json, remark, say
+from rota.cli.terminal.output import print_json, remark, say
 from rota.cli.terminal.progress import progress
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.model.tenant import TenantAmount
@@ -34,7 +35,7 @@ def export(
 ) -> None:
     """Export all data of a tenant as one archive, with a JSON Lines file for each table."""
     if to.exists() and not force:
-        values.refuse("--to", f"{to} is there already; --force writes over it")
+        values.refuse("--to", f"{to} already exists; --force overwrites it")
     if not to.absolute().parent.is_dir():
         values.refuse("--to", f"there is no directory {to.absolute().parent}")
     with administer(ctx) as app, progress("exporting rows") as bar:
@@ -42,7 +43,7 @@ def export(
     if json:
         print_json(made)
         return
-    say(f'tenant "{name}" exported to {to}: {amount(sum(made.rows.values()), "row")}')
+    say(f'tenant "{name}" exported to {to}: {plural(sum(made.rows.values()), "row")}')
 
 
 @commands.command("delete")
@@ -69,17 +70,17 @@ def delete(
     if json:
         print_json(done)
     else:
-        say(f'tenant "{name}" deleted: {amount(done.rows, "row")}')
+        say(f'tenant "{name}" deleted: {plural(done.rows, "row")}')
 
 
 def _confirm(name: str, found: TenantAmount) -> None:
     """All of it is more than one may think: say how much before it is too late."""
     said = (
-        f'tenant "{name}" has {amount(found.schedules, "schedule")}, '
-        f"{amount(found.open_runs + found.running, 'open run')} ({found.running:,} running), "
-        f"{amount(found.ended_runs, 'ended run')} and {amount(found.keys, 'key')}"
+        f'tenant "{name}" has {plural(found.schedules, "schedule")}, '
+        f"{plural(found.open_runs + found.running, 'open run')} ({found.running:,} running), "
+        f"{plural(found.ended_runs, 'ended run')} and {plural(found.keys, 'key')}"
     )
     if not sys.stdin.isatty():
-        values.refuse("--yes", f"is needed to delete all of it: {said}")
+        values.refuse("--yes", f"required without a terminal: {said}")
     remark(said)
-    typer.confirm("Delete all of it, with attempts and log lines?", abort=True, err=True)
+    typer.confirm("Delete all of it, including attempts and log lines?", abort=True, err=True)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Absolute, Json, Reason, Version
 from rota.cli.terminal.names import tenant_names
 from rota.cli.terminal.output import (
-    amount,
     compact,
     facts,
     heading,
@@ -25,6 +24,7 @@ from rota.cli.terminal.output import (
     tell,
 )
 from rota.cli.terminal.watch import watched
+from rota.model.words import number, plain, plural, size
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -34,7 +34,9 @@ commands = typer.Typer(
     name="tenants", help="Tenants: fair shares, quotas, retention and data.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=tenant_names)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Tenant name.", autocompletion=tenant_names)
+]
 Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME", help="One or more tenants.", autocompletion=tenant_names),
@@ -51,7 +53,7 @@ Until = Annotated[
 ORDERS = ("name", "waiting", "failed")
 HEADERS = (
     "TENANT", "STATE", "WAITING>", "HELD>", "RUNNING>", "SUCCEEDED TODAY>", "FAILED TODAY>",
-    "SCHEDULES>", "",
+    "SCHEDULES>", "NOTE",
 )  # fmt: skip
 # What `none` on the command line clears.
 _NUMBERS = (
@@ -68,22 +70,20 @@ def list_tenants(
     text: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Text in the name or description.")
     ] = None,
-    order: Annotated[
-        str, typer.Option(metavar="ORDER", help=f"Sort order: {', '.join(ORDERS)}.")
-    ] = "name",
-    limit: Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of tenants.", min=1)
-    ] = 1000,
+    order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
+    limit: paging.LongLimit = 1000,
+    after: paging.After = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List tenants with settings, schedules, unfinished runs, or activity in the last week."""
     with administer(ctx) as app:
         page = app.tenants.sync.page(
-            order=values.choice(order, ORDERS, "--order"),
+            order=paging.order(order, ORDERS),
             paused=paused or None,
             text=text,
             limit=limit,
+            cursor=paging.read(f"tenants {order}", after),
         )
         now = app.clock.sync.now()
     found = [*page.items]
@@ -91,15 +91,17 @@ def list_tenants(
         print_json(found)
     elif found:
         table(HEADERS, [_row(one, now, absolute) for one in found])
-        more = "; there are more: --limit" if page.cursor else ""
-        remark(f"{amount(len(found), 'tenant')}{more}")
+        if page.cursor is None and after is None:
+            remark(plural(len(found), "tenant"))
     else:
-        remark("no tenant is paused" if paused else "no tenants; runs and schedules name them")
+        remark("no tenants are paused" if paused else "no tenants; runs and schedules name them")
+    paging.more(len(found), page.cursor, f"tenants {order}")
 
 
 def _row(one: TenantInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
     state = "paused" if one.is_paused else "active"
-    counts = (one.waiting, one.held or "", one.running, one.succeeded_today, one.failed_today)
+    done = (f"{it:,}" for it in (one.running, one.succeeded_today, one.failed_today))
+    counts = (f"{one.waiting:,}", f"{one.held:,}" if one.held else "", *done)
     news = _pause(one, lambda at: times.shown(at, now, is_absolute)) or one.description
     return one.name, state, *counts, one.schedules, news
 
@@ -108,7 +110,7 @@ def _pause(one: TenantInfo, shown: Callable[[datetime | None], str]) -> str:
     if not one.is_paused:
         return ""
     reason = f": {one.pause_reason}" if one.pause_reason else ""
-    end = f"; goes on {shown(one.paused_until)}" if one.paused_until else ""
+    end = f"; resumes {shown(one.paused_until)}" if one.paused_until else ""
     return f"paused {shown(one.paused_at)} by {one.paused_by}{reason}{end}"
 
 
@@ -128,8 +130,8 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
             ("tenant", one.name),
             ("description", one.description),
             ("state", _pause(one, lambda at: times.both(at, now)) or "active"),
-            ("weight", f"{one.weight:g}"),
-            *((name.replace("_", " "), getattr(one, name) or "") for name in _NUMBERS),
+            ("weight", plain(one.weight)),
+            *((name.replace("_", " "), number(getattr(one, name))) for name in _NUMBERS),
             ("metadata", compact(one.metadata) if one.metadata else ""),
             ("waiting", f"{one.waiting:,}" + (f", {one.held:,} held" if one.held else "")),
             ("running", f"{one.running:,}"),
@@ -140,21 +142,23 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
     if found.days:
         heading("by day (UTC)")
         rows = [
-            (it.day, it.enqueued or "", it.bytes or "", it.succeeded, it.failed, it.other or "",
+            (it.day, number(it.enqueued) if it.enqueued else "", size(it.bytes) if it.bytes else "",
+             number(it.succeeded), number(it.failed), number(it.other) if it.other else "",
              times.span(it.seconds))
             for it in found.days
         ]  # fmt: skip
-        headers = ("DAY", "ENQUEUED>", "BYTES>", "SUCCEEDED>", "FAILED>", "OTHER>", "TOOK>")
+        headers = ("DAY", "ENQUEUED>", "PAYLOADS>", "SUCCEEDED>", "FAILED>", "OTHER>", "TOOK>")
         table(headers, rows)
 
 
 def _went(found: TenantStats) -> list[tuple[str, object]]:
     if not found.recent:
         return []
-    failed = f"{found.recent_failed:,} of the last {found.recent:,} runs"
+    failed = f"{found.recent_failed:,} of the last {plural(found.recent, 'run')}"
     if found.median_seconds is None or found.p95_seconds is None:
         return [("failed", failed)]
-    took = f"median {times.span(found.median_seconds)}, p95 {times.span(found.p95_seconds)}"
+    median, p95 = (times.took(it * 1000) for it in (found.median_seconds, found.p95_seconds))
+    took = f"median {median}, p95 {p95}"
     return [("failed", failed), ("took", took)]
 
 
@@ -180,7 +184,7 @@ def set_tenant(
     failed_retention_days: Annotated[
         str | None, typer.Option(metavar="N|none", help="Days to keep its failed runs.")
     ] = None,
-    description: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
     metadata: Annotated[
         str | None, typer.Option(metavar="JSON", help="Metadata, as a JSON object.")
     ] = None,
@@ -206,7 +210,7 @@ def set_tenant(
     settings |= {} if description is None else {"description": description}
     settings |= {} if metadata is None else {"metadata": values.payload(metadata, "--metadata")}
     if reset == bool(settings):
-        values.refuse("--reset", "say what to set, or --reset for all of it")
+        values.refuse("--reset", "pass either --reset or settings to change")
     with administer(ctx) as app:
         face = app.tenants.by(actor()).sync
         found = None if reset else face.set(name, reason, version=version, **settings)
@@ -234,7 +238,7 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
         end = app.tenants.sync.get(name).paused_until
         said = switched("paused", held is not None)
         said = f"{said} until {times.absolute(end)}" if end else said
-        return f"{said}; {amount(held, 'run')} held" if held else said
+        return f"{said}; {plural(held, 'run')} held" if held else said
 
     return one
 
@@ -247,6 +251,6 @@ def resume(ctx: typer.Context, names: Names, reason: Reason = None, json: Json =
         freed = app.tenants.by(actor()).sync.resume(name, reason)
         if freed is None:
             return "was not paused"
-        return f"resumed; {amount(freed, 'run')} freed" if freed else "resumed"
+        return f"resumed; {plural(freed, 'run')} released" if freed else "resumed"
 
     return each(ctx, "tenant", names, one, is_json=json)

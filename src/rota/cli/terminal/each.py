@@ -41,7 +41,9 @@ def each(
             except (DatabaseError, SchemaError):
                 raise
             except RotaError as error:
-                code = max(code, fail(error))
+                code = max(
+                    code, fail(error, {flag for one in ctx.command.params for flag in one.opts})
+                )
                 told.append({noun: thing, "is_done": False, "error": str(error)})
     if is_json:
         print_json(told)

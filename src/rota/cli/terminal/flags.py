@@ -8,11 +8,14 @@ import typer
 
 from rota.cli.terminal import times
 
+# Not --timezone, which is a schedule's own, as in Python, SQL and the API.
+DISPLAY_ZONE = "--display-timezone"
+
 
 def _use_zone(name: str | None) -> str | None:
     """Taken at once, so that times among the other arguments are read by the same clocks."""
     if name is not None:
-        times.use_zone(name, "--timezone")
+        times.use_zone(name, DISPLAY_ZONE)
     return name
 
 
@@ -21,7 +24,7 @@ Absolute = Annotated[bool, typer.Option("--absolute", help="Absolute times inste
 Zone = Annotated[
     str | None,
     typer.Option(
-        "--timezone",
+        DISPLAY_ZONE,
         metavar="ZONE",
         help="Time zone for display. Default: ROTA_CLI_TIMEZONE, TZ or the system's.",
         callback=_use_zone,
@@ -34,7 +37,6 @@ Watch = Annotated[
         "--watch", metavar="[SECONDS]", help="Refresh until Ctrl-C. Default interval: 2s."
     ),
 ]
-Oldest = Annotated[bool, typer.Option("--oldest", help="Oldest first.")]
 Metadata = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY:VALUE", help="Metadata key and value; repeatable."),
@@ -44,4 +46,16 @@ Reason = Annotated[
 ]
 Version = Annotated[
     int | None, typer.Option(metavar="N", help="Fail unless this is the current version.")
+]
+
+
+def _as_argument(ctx: typer.Context, name: str | None) -> None:
+    if name is not None:
+        ctx.default_map = {**(ctx.default_map or {}), "name": name}
+
+
+# The name of what is made is an argument; as an option it is taken too, and not shown.
+NameOption = Annotated[
+    str | None,
+    typer.Option("--name", hidden=True, is_eager=True, callback=_as_argument, expose_value=False),
 ]

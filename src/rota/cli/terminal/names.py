@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import typer
+
+from rota.cli.tenants.whose import whole_name
+
+if TYPE_CHECKING:
+    from rota.app import App
 
 _MOST = 200
 
@@ -26,6 +32,12 @@ def _complete(ask: Callable[..., list[str]]) -> Callable[[typer.Context, str], l
     return names
 
 
+def _schedules(app: App) -> list[str]:
+    """As lists print them."""
+    found = app.schedules.sync.page(limit=10_000).items
+    return [whole_name(it.tenant, it.name) for it in found]
+
+
 def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
     """Of values that are known beforehand."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
@@ -33,19 +45,20 @@ def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 job_names = _complete(lambda app: [job.name for job in app.jobs.sync.list()])
 queue_names = _complete(lambda app: [queue.name for queue in app.queues.sync.list()])
-schedule_names = _complete(
-    lambda app: [it.name for it in app.schedules.sync.page(limit=10_000).items]
-)
+schedule_names = _complete(lambda app: _schedules(app))
 subject_names = _complete(
     lambda app: sorted(
         {
-            *(it.name for it in app.schedules.sync.page(limit=10_000).items),
+            *_schedules(app),
             *(job.name for job in app.jobs.sync.list()),
             *(queue.name for queue in app.queues.sync.list()),
         }
     )
 )
 tenant_names = _complete(lambda app: [it.name for it in app.tenants.sync.page(limit=1000).items])
-limit_names = _complete(lambda app: [it.name for it in app.limits.sync.list()])
+limit_names = _complete(
+    lambda app: [whole_name(it.tenant, it.name) for it in app.limits.sync.list()]
+)
 calendar_names = _complete(lambda app: [it.name for it in app.calendars.sync.list()])
 cleanup_names = _complete(lambda app: [it.name for it in app.cleanup.sync.list()])
+template_names = _complete(lambda app: [it.name for it in app.schedules.sync.templates()])

@@ -157,11 +157,6 @@ def json_block(value: object) -> None:
     block(_json(value, indent=2))
 
 
-def amount(count: int, noun: str) -> str:
-    """`1 run`, `2,000 runs`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def listed(values: object) -> str:
     """`a, b`, of a column that holds a list, or should."""
     return ", ".join(map(str, values)) if isinstance(values, list | tuple) else str(values or "")

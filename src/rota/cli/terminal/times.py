@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -10,9 +9,14 @@ from zoneinfo import ZoneInfo
 import typer
 
 from rota.model.unreadable import Unreadable
+from rota.model.words import span, took
+
+__all__ = [
+    "absolute", "ago", "both", "local", "shown", "span", "took", "use_environment", "use_zone",
+    "zone", "zone_name",
+]  # fmt: skip
 
 VARIABLE = "ROTA_CLI_TIMEZONE"
-_STEPS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 class _Viewer:
@@ -39,7 +43,7 @@ def _find(name: str, source: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        message = f"there is no time zone {name!r}; write one such as Europe/Paris or UTC"
+        message = f"unknown time zone {name!r}; write one such as Europe/Paris or UTC"
         raise typer.BadParameter(message, param_hint=f"'{source}'") from None
 
 
@@ -48,37 +52,24 @@ def zone() -> ZoneInfo | None:
     return _Viewer.zone
 
 
+def zone_name() -> str:
+    """The viewer's by name, for what is counted by hours; UTC where the machine's has none."""
+    if _Viewer.zone is not None:
+        return _Viewer.zone.key
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        name = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    try:
+        return ZoneInfo(name.removeprefix("Etc/")).key
+    except (OSError, ValueError, KeyError):
+        return "UTC"
+
+
 def local(at: datetime) -> datetime:
     """By the viewer's clocks; what has no zone was read from them."""
     if at.tzinfo is None and _Viewer.zone is not None:
         return at.replace(tzinfo=_Viewer.zone)
     return at.astimezone(_Viewer.zone)
-
-
-def span(seconds: float) -> str:
-    """`45s`, `12m`, `2h 5m`, `3d 4h`: two steps at most."""
-    if not math.isfinite(seconds):
-        return "unreadable"
-    left = max(0, round(seconds))
-    parts: list[str] = []
-    for size, unit in _STEPS:
-        count, left = divmod(left, size)
-        if count or parts:
-            parts.append(f"{count}{unit}" if count else "")
-        if len(parts) == 2:
-            break
-    return " ".join(part for part in parts if part) or "0s"
-
-
-def took(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return ""
-    if not math.isfinite(milliseconds):
-        return "unreadable"
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    seconds = milliseconds / 1000
-    return f"{seconds:.1f} s" if seconds < 60 else span(seconds)
 
 
 def ago(at: datetime | None, now: datetime) -> str:

@@ -19,6 +19,8 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 DURATION = "90s, 5m, 2h, 1d"
+TIME = "2026-01-31T14:30 or 2026-01-31T14:30:00Z"
+NOTHING = "nothing to update: pass at least one option"
 
 
 def refuse(option: str, message: str) -> NoReturn:
@@ -34,13 +36,13 @@ def seconds(text: str | None, option: str) -> float | None:
         return _in_range(float(words), text, option)
     parts = _PART.findall(words)
     if not parts or "".join(number + unit for number, unit in parts) != words:
-        refuse(option, f"{text!r} is no duration; write {DURATION}")
+        refuse(option, f"{text!r} is not a duration; write {DURATION}")
     return _in_range(sum(float(number) * _UNITS[unit] for number, unit in parts), text, option)
 
 
 def _in_range(found: float, text: str, option: str) -> float:
     if found > LONGEST_SECONDS:
-        refuse(option, f"{text!r} is more than 100 years")
+        refuse(option, f"{text!r} is longer than 100 years")
     return found
 
 
@@ -55,7 +57,7 @@ def instant(text: str | None, option: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
-        refuse(option, f"{text!r} is no time; write 2026-01-31T14:30 or 2026-01-31T14:30:00Z")
+        refuse(option, f"{text!r} is not a time; write {TIME}")
     try:
         at = found if found.tzinfo is not None else times.local(found)
     except OverflowError:
@@ -80,7 +82,8 @@ def since(text: str | None, option: str) -> datetime | timedelta | None:
 def choice(text: str | None, allowed: tuple[str, ...], option: str) -> Any:
     """One of these words, or none."""
     if text is not None and text not in allowed:
-        refuse(option, f"{text!r} is no {option.lstrip('-')}; there are {', '.join(allowed)}")
+        noun = option.lstrip("-").replace("-", " ")
+        refuse(option, f"unknown {noun} {text!r}; choose from {', '.join(allowed)}")
     return text
 
 
@@ -102,7 +105,7 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str] | None:
     found = [text.partition(":") for text in given or []]
     for key, colon, _ in found:
         if not key or not colon:
-            refuse(option, f"{key!r} is no pair; write team:billing")
+            refuse(option, f"{key!r} is not KEY:VALUE; write team:billing")
     return {key: value for key, _, value in found} or None
 
 

@@ -4,8 +4,9 @@
     @watched
     def list_things(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None: …
 
-The command gets `--timezone` and `--watch`, before its `--json`. On a terminal each round is drawn
-over the one before; with `--json` it is one line; into a pipe one answer follows the other.
+The command gets `--display-timezone` and `--watch`, before its `--json`. On a terminal each round
+is drawn over the one before; with `--json` it is one line; into a pipe one answer follows the
+other.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rota.cli.terminal import times, values
 from rota.cli.terminal.failure import is_away
 from rota.cli.terminal.flags import Watch, Zone
 from rota.cli.terminal.output import one_line_json, remark
+from rota.model.words import plain, plural
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +45,7 @@ def spell_out(arguments: Sequence[str]) -> list[str]:
     for place, word in enumerate(arguments):
         following = arguments[place + 1] if place + 1 < len(arguments) else ""
         is_bare = word == "--watch" and not _VALUE.fullmatch(following)
-        found.append(f"--watch={DEFAULT_SECONDS:g}" if is_bare else word)
+        found.append(f"--watch={plain(DEFAULT_SECONDS)}" if is_bare else word)
     return found
 
 
@@ -52,13 +54,12 @@ def watched(command: F) -> F:
 
     @wraps(command)
     def wrapper(*args: Any, watch: str | None = None, **given: Any) -> Any:
-        if "timezone" not in own:
-            given.pop("timezone", None)
+        given.pop("display_timezone", None)  # taken when it was read
         if watch is None:
             return command(*args, **given)
         seconds = values.seconds(watch, "--watch") or 0
         if seconds < _LEAST_SECONDS:
-            values.refuse("--watch", f"{watch!r} is too often; 0.1 seconds is the least")
+            values.refuse("--watch", f"{watch!r} is too short; the minimum is 100ms")
         ctx = given["ctx"]
         with session(ctx).kept.open():
             rounds = _Rounds(session(ctx).kept, seconds, bool(given.get("json")))
@@ -77,7 +78,7 @@ def _with_flags(own: Any, hints: dict[str, Any]) -> inspect.Signature:
     found = {one.name: one.replace(annotation=hints.get(one.name, one.annotation)) for one in own}
     last = {name: found.pop(name) for name in ("json",) if name in found}
     kind = inspect.Parameter.KEYWORD_ONLY
-    for name, flag in (("timezone", Zone), ("watch", Watch)):
+    for name, flag in (("display_timezone", Zone), ("watch", Watch)):
         found.setdefault(name, inspect.Parameter(name, kind, default=None, annotation=flag))
     return inspect.Signature([it.replace(kind=kind) for it in (found | last).values()])
 
@@ -112,7 +113,7 @@ class _Rounds:
             self._kept.drop()
             with redirect_stderr(beside):
                 remark(f"error: {error}")
-                remark("trying again")
+                remark("retrying")
         self._write(frame.getvalue())
 
     def _write(self, text: str) -> None:
@@ -126,11 +127,14 @@ class _Rounds:
 def _screen(text: str, seconds: float) -> str:
     """Over what is there, line by line, so that nothing flickers; at most a screenful."""
     height = get_terminal_size().lines
-    head = f"{times.absolute(datetime.now(UTC))}, every {seconds:g} s; Ctrl-C ends"
+    head = f"{times.absolute(datetime.now(UTC))}, every {plain(seconds)} s; Ctrl-C quits"
     lines = [head, "", *text.splitlines()]
     hidden = len(lines) - (height - 1)
     if hidden > 0:
-        lines = [*lines[: height - 2], f"… {hidden + 1} more lines: a taller window shows them"]
+        lines = [
+            *lines[: height - 2],
+            f"… {plural(hidden + 1, 'more line')}; enlarge the window to see them",
+        ]
     body = "".join(f"{line}{_REST_OF_LINE}\n" for line in lines)
     return f"{_CUT_LINES}{_HOME}{body}{_REST_OF_SCREEN}{_WRAP_LINES}"
 

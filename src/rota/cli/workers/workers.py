@@ -1,4 +1,4 @@
-"""`rota workers`: who runs jobs, and who shall claim no more."""
+"""`rota workers`: who runs jobs, and who is to claim no more."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.terminal import times, values
+from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
-from rota.cli.terminal.flags import Absolute, Json, Oldest, Reason
-from rota.cli.terminal.output import amount, facts, heading, listed, print_json, remark, table
+from rota.cli.terminal.flags import Absolute, Json, Reason
+from rota.cli.terminal.output import facts, heading, listed, print_json, remark, table
 from rota.cli.terminal.watch import watched
+from rota.model.words import plural, size
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -23,12 +24,12 @@ commands = typer.Typer(
     name="workers", help="Workers: processes that run jobs.", no_args_is_help=True
 )
 
-Id = Annotated[int, typer.Argument(metavar="ID")]
+Id = Annotated[int, typer.Argument(metavar="ID", help="Worker ID.")]
 Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more worker IDs.")]
 STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone")
 HEADERS = (
     "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
-    "HEARTBEAT", "STARTED", "JOBS>", "",
+    "HEARTBEAT", "STARTED", "JOBS>", "NOTE",
 )  # fmt: skip
 
 
@@ -37,13 +38,16 @@ HEADERS = (
 def list_workers(
     ctx: typer.Context,
     include_gone: Annotated[
-        bool, typer.Option("--all", help="Include workers that shut down cleanly.")
+        bool,
+        typer.Option(
+            "--all", help="Include workers that shut down, or were lost more than 10 minutes ago."
+        ),
     ] = False,
     wanted: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help=f"State: {', '.join(STATES)}.")
     ] = None,
-    host: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    oldest: Oldest = False,
+    host: Annotated[str | None, typer.Option(metavar="NAME", help="Workers on this host.")] = None,
+    order: Annotated[str, paging.sorted_by(*paging.NEWEST)] = "newest",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
@@ -53,7 +57,7 @@ def list_workers(
             include_gone=include_gone,
             status=values.choice(wanted, STATES, "--state"),
             host=host,
-            order="oldest" if oldest else "newest",
+            order=paging.order(order, paging.NEWEST),
         )
         now = app.clock.sync.now()
     if json:
@@ -62,10 +66,10 @@ def list_workers(
         table(HEADERS, [_row(worker, now, absolute) for worker in found])
         slots = sum(one.concurrency for one in found if one.status == "live")
         running = sum(one.running for one in found)
-        told = (amount(len(found), "worker"), amount(running, "run"), amount(slots, "slot"))
-        remark("{}, {} running, {} to claim for".format(*told))
+        told = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
+        remark(", ".join(told))
     else:
-        remark("no workers match" if wanted or host else "no workers; `rota worker` starts one")
+        remark("no workers match" if wanted or host else "no workers; start one with `rota worker`")
 
 
 def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, ...]:
@@ -79,8 +83,8 @@ def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, 
 
 
 def memory(worker: WorkerInfo) -> str:
-    """In megabytes, as it was at the last heartbeat."""
-    return "" if worker.memory_bytes is None else f"{worker.memory_bytes / 1e6:,.0f} MB"
+    """As it was at the last heartbeat."""
+    return "" if worker.memory_bytes is None else size(worker.memory_bytes)
 
 
 def processor(worker: WorkerInfo) -> str:
@@ -91,11 +95,11 @@ def processor(worker: WorkerInfo) -> str:
 def news(worker: WorkerInfo) -> str:
     """What one has to know of it beside its state."""
     if worker.status == "silent":
-        return "lease ran out; no other worker is there to rescue its runs"
+        return "its lease expired, and no other worker is live to rescue its runs"
     if worker.status == "stuck":
-        return "its event loop stands still"
+        return "its event loop is blocked"
     if worker.status == "failing":
-        return f"live but failing: {worker.trouble}"
+        return f"failing: {worker.trouble}"
     if worker.status == "asleep":
         return f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to {worker.pid} wakes it"
     told = [_draining(worker)] if worker.is_draining else []
@@ -104,14 +108,14 @@ def news(worker: WorkerInfo) -> str:
     if worker.claimed and not worker.is_draining:
         told.append(f"{worker.claimed} more claimed")
     if worker.is_polling:
-        told.append("polls: it has no session to hear calls in")
+        told.append("polling only: it has no session for notifications")
     return "; ".join(told)
 
 
 def _draining(worker: WorkerInfo) -> str:
     then = "then stops" if worker.is_to_stop else "then waits"
     then = "stops at once" if worker.is_to_hurry else then
-    heard = then if worker.drain_seen_at else "has not heard it yet"
+    heard = then if worker.drain_seen_at else "not yet acknowledged"
     reason = f": {worker.drain_reason}" if worker.drain_reason else ""
     return f"{heard}; by {worker.drain_requested_by}{reason}"
 
@@ -147,7 +151,7 @@ def _facts(worker: WorkerInfo, now: datetime) -> list[tuple[str, object]]:
         ("release", worker.version),
         ("application", worker.application),
         ("queues", listed(worker.queues) or "all"),
-        ("running", f"{worker.running} of {worker.concurrency} slots"),
+        ("running", f"{worker.running} of {plural(worker.concurrency, 'slot')}"),
         ("memory", memory(worker)),
         ("processor", _used(worker)),
         ("heartbeat", beat),
@@ -166,7 +170,7 @@ def _used(worker: WorkerInfo) -> str:
     if worker.cpu_seconds is None:
         return ""
     now = f"{processor(worker)} of a core, " if worker.cpu_cores is not None else ""
-    return f"{now}{times.span(worker.cpu_seconds)} in all"
+    return f"{now}{times.span(worker.cpu_seconds)} in total"
 
 
 @commands.command("drain")
@@ -216,6 +220,6 @@ def resume(ctx: typer.Context, ids: Ids, reason: Reason = None, json: Json = Fal
 
     def one(app: App, worker_id: int) -> str:
         app.workers.by(actor()).sync.resume(worker_id, reason)
-        return "claims again"
+        return "resumed"
 
     return each(ctx, "worker", ids, one, is_json=json)

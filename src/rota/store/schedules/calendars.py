@@ -11,6 +11,7 @@ from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
 from rota.model.list_filters import CalendarOrder
 from rota.model.page import Page
 from rota.model.schedule_info import CalendarInfo, TemplateInfo
+from rota.model.words import plural
 from rota.store.audit import write_audit
 from rota.store.pages import check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
@@ -81,8 +82,8 @@ def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Pla
     yield from expect_version("calendar", name, version)
     if stored.schedules:
         raise WrongState(
-            f'calendar "{name}" is used by {stored.schedules} schedules',
-            hint="assign them another calendar or none first",
+            f'calendar "{name}" is used by {plural(stored.schedules, "schedule")}',
+            hint="change or remove the calendar of those schedules first",
         )
     yield Ask("calendars/delete", {"name": name})
     before = {"description": stored.description, "definition": stored.definition}

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from rota.errors import PayloadError, TimingError, WrongState
 from rota.model.tenant import TenantAmount, TenantInfo
+from rota.model.words import plural
 from rota.web.context import Page
 from rota.web.forms import Form, read_form, read_time
 from rota.web.page_scope import PageScope, zone_of
@@ -136,8 +137,10 @@ async def delete(request: Request) -> Response:
     except WrongState as error:
         return await _ask(scope, "delete", status=409, given=dict(form), error=str(error))
     if not done.is_done:
-        return scope.go(f"{path_of(name)}/delete", f"{done.rows:,} rows deleted; there are more")
-    return scope.go("/tenants", f"Tenant {name} is deleted: {done.rows:,} rows")
+        return scope.go(
+            f"{path_of(name)}/delete", f"{plural(done.rows, 'row')} deleted; there are more"
+        )
+    return scope.go("/tenants", f"Tenant {name} is deleted: {plural(done.rows, 'row')}")
 
 
 routes = [

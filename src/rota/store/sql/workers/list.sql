@@ -1,5 +1,6 @@
 -- Workers, or one. What a worker has claimed ahead and not started counts as claimed, not as running. The queue of Rota's own
 -- jobs, which all serve, is not named. is_silent: its lease ran out, and no other worker has been there to declare it lost.
+-- Who has left, and who was lost a while ago, is listed on request: they are history.
 -- `place` is where each stands in the order: the next page begins after it.
 SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, ARRAY(SELECT q FROM unnest(w.queues) q WHERE q <> 'rota' || '.system') AS queues, w.jobs,
        w.concurrency, w.is_stuck, w.is_polling, w.lease_seconds,
@@ -20,7 +21,10 @@ CROSS JOIN LATERAL (
     SELECT l.is_silent, CASE WHEN l.is_silent THEN 'silent' WHEN rota.is_asleep(w) THEN 'asleep' WHEN w.state <> 'live' THEN w.state WHEN w.is_stuck THEN 'stuck'
                              WHEN w.trouble IS NOT NULL THEN 'failing'
                              WHEN w.drain_requested_at IS NOT NULL THEN 'draining' ELSE w.state END AS status) x
-WHERE CASE WHEN %(id)s::bigint IS NULL THEN %(include_gone)s::boolean OR w.state <> 'gone' OR rota.is_asleep(w) ELSE w.id = %(id)s::bigint END
+WHERE CASE WHEN %(id)s::bigint IS NOT NULL THEN w.id = %(id)s::bigint
+           WHEN %(include_gone)s::boolean OR rota.is_asleep(w) THEN true
+           WHEN w.state = 'lost' THEN w.ended_at > clock_timestamp() - interval '10 minutes'
+           ELSE w.state <> 'gone' END
   AND (%(status)s::text IS NULL OR x.status = %(status)s::text)
   AND (%(host)s::text IS NULL OR w.host = %(host)s::text)
   AND (%(after)s::jsonb IS NULL OR CASE %(order)s::text WHEN 'oldest' THEN w.id > (%(after)s::jsonb ->> 0)::bigint

@@ -1,0 +1,76 @@
+"""`--limit`, `--after` and `--order`: the same of every list.
+
+A list that may be long is shown in pages. Below each page stands the cursor that leads to the next
+one. A place in a list by ids is the id itself; any other is a token that holds for its list and its
+order alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Annotated, Any
+
+import typer
+
+from rota.cli.terminal import values
+from rota.cli.terminal.output import remark
+
+_LIMIT_HELP = "Maximum number of results."
+_AFTER_HELP = "Show the next page: the cursor printed below the previous one."
+
+Limit = Annotated[
+    int, typer.Option("--limit", min=1, max=1000, metavar="N", help=_LIMIT_HELP)
+]  # fmt: skip
+# Of what people define: there are hundreds, and programs want them all.
+LongLimit = Annotated[
+    int, typer.Option("--limit", min=1, max=10_000, metavar="N", help=_LIMIT_HELP)
+]  # fmt: skip
+AfterId = Annotated[
+    int | None, typer.Option("--after", min=0, metavar="CURSOR", help=_AFTER_HELP)
+]  # fmt: skip
+After = Annotated[str | None, typer.Option("--after", metavar="CURSOR", help=_AFTER_HELP)]
+
+NEWEST = ("newest", "oldest")
+
+
+def sorted_by(*orders: str) -> Any:
+    """The option `--order` of a list; `order` reads what it was given."""
+    return typer.Option("--order", metavar="ORDER", help=f"Sort order: {', '.join(orders)}.")
+
+
+def order(text: str, orders: tuple[str, ...]) -> Any:
+    return values.choice(text, orders, "--order")
+
+
+def place(after_id: int | None) -> tuple[int] | None:
+    """Where a page of a list by ids begins."""
+    return None if after_id is None else (after_id,)
+
+
+def read(kind: str, token: str | None) -> tuple[Any, ...] | None:
+    """Where a page begins. `kind` is the list and its order."""
+    if token is None:
+        return None
+    try:
+        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
+        found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or len(found) < 2 or found[0] != kind:
+        values.refuse("--after", f"{token!r} is not a cursor of this list in this order")
+    return tuple(found[1:])
+
+
+def more(shown: int, cursor: tuple[Any, ...] | int | str | None, kind: str = "") -> None:
+    """How to get the next page, where there is one."""
+    if cursor is None:
+        return
+    if isinstance(cursor, tuple):
+        cursor = str(cursor[0]) if len(cursor) == 1 else _write(kind, cursor)
+    remark(f"{shown:,} shown; next page: --after {cursor}")
+
+
+def _write(kind: str, cursor: tuple[Any, ...]) -> str:
+    text = json.dumps([kind, *cursor], separators=(",", ":"), default=str)
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
