@@ -78,7 +78,7 @@ def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
         'queue "mail": no limit on waiting runs\n'
     )
     jobs.queue("mail", max_waiting=7)
-    assert "7 may wait" in cli.done("queues", "set", "mail", "--reset").out
+    assert "at most 7 waiting runs" in cli.done("queues", "set", "mail", "--reset").out
     assert cli("queues", "set", "mail").code == 2
     assert cli("queues", "set", "mail", "--max-waiting", "many").code == 2
     assert cli("queues", "set", "mail", "--when-full", "wait").code == 2

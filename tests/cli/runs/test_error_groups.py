@@ -19,6 +19,10 @@ def shop(make_app: Any) -> rota.App:
     async def call(order: int) -> None:
         raise ConnectionError(f"order {order} was refused")
 
+    @app.job(max_attempts=1)
+    async def read() -> None:
+        raise LookupError("no page")
+
     assert app.database.url
     return app
 
@@ -99,10 +103,6 @@ def test_all_of_a_group_are_retried(cli: Cli, group: str) -> None:
 
 
 def test_pages(cli: Cli, shop: rota.App) -> None:
-    @shop.job(max_attempts=1)
-    async def read() -> None:
-        raise LookupError("no page")
-
     shop.runs.sync.enqueue("call", {"order": 1})
     shop.runs.sync.enqueue("read")
     drain_sync(shop)
