@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import psycopg
@@ -189,3 +190,18 @@ def test_jobs(cli: Cli, jobs: rota.App) -> None:
     assert cli.done("jobs", "show", "send", "--json").json["queue"] == "mail"
     result = cli("jobs", "show", "sned")
     assert result[::2] == (1, 'error: no job is named "sned"\nhint: did you mean send?\n')
+
+
+def test_a_sql_job_shows_function_role_and_transaction(cli: Cli, conn: Any) -> None:
+    conn.execute(
+        "CREATE FUNCTION public.tidy() RETURNS jsonb LANGUAGE sql AS 'SELECT NULL::jsonb';"
+        "CREATE PROCEDURE public.steps() LANGUAGE plpgsql AS 'BEGIN END';"
+        "INSERT INTO rota.jobs (name, kind, function_name, transaction_mode) VALUES"
+        " ('tidy', 'sql', 'public.tidy', 'whole'), ('steps', 'sql', 'public.steps', 'none')"
+    )
+    shown = cli.done("jobs", "show", "tidy").out
+    assert re.search(r"^function +public\.tidy$", shown, re.MULTILINE)
+    assert re.search(r"^runs as +the workers' role$", shown, re.MULTILINE)
+    assert re.search(r"^transaction +whole: one transaction with the end", shown, re.MULTILINE)
+    assert "none: the procedure commits by itself" in cli.done("jobs", "show", "steps").out
+    assert cli.done("jobs", "show", "steps", "--json").json["transaction_mode"] == "none"

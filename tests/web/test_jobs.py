@@ -222,6 +222,7 @@ async def test_a_sql_job_shows_its_function(web: Browser, known: rota.App, conn:
     await web.get("/jobs/tidy")
     assert "as the workers’ role" in web.text
     assert "Any object: its function gets it as jsonb" in web.text
+    assert "as the workers’ role, transaction whole: ends with the run" in web.text
     assert "SELECT jsonb_build_object" in web.text
     assert "<b>" not in web.page
     conn.execute("DROP FUNCTION public.tidy")
