@@ -263,7 +263,7 @@ def test_preview_of_a_schedule(made: Cli) -> None:
     assert len(rows) == 10
     assert rows[0]["viewer_local"] == "2026-03-03T16:00:00+09:00"
     assert "no schedule" in failed(made, "preview", "none")
-    assert "not of both" in misused(made, "preview", "digest", "--every", "5m")
+    assert "not both" in misused(made, "preview", "digest", "--every", "5m")
 
 
 def test_backfill(made: Cli) -> None:
@@ -344,7 +344,7 @@ def test_calendars(made: Cli) -> None:
     assert made("calendars", "update", "de").code == 2
     bad = made("calendars", "update", "de", "--definition", '{"holidays": ["soon"]}')
     assert bad[::2] == (2, "error: calendar 'de': 'soon' is not a date\n")
-    assert "followed by 1 schedules" in made("calendars", "delete", "de").err
+    assert "used by 1 schedules" in made("calendars", "delete", "de").err
     made.done("schedules", "update", "digest", "--calendar", "none")
     assert made.done("calendars", "delete", "de").out == 'calendar "de" deleted\n'
     for command in ("show", "delete"):
