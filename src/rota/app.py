@@ -55,11 +55,11 @@ def _module_name(scope: dict[str, Any]) -> str:
 class App(CommandSets):
     """An application: its jobs, its database, its workers.
 
-    `App(database_url=…)`, or ROTA_DATABASE_URL, or rota.toml; none of them: an embedded Postgres.
-    Any setting is an argument too: `App(schema="jobs", worker={"concurrency": 4})`. Nothing is
-    opened or started before it is first used, and what only workers or operators need is not
-    imported either. The name, by default that of the module which makes
-    the App, tells the jobs of applications that share a database apart.
+    The database is `App(database_url=…)`, ROTA_DATABASE_URL or rota.toml; if none is set, an
+    embedded Postgres. Every setting can be passed as an argument: `App(schema="jobs",
+    worker={"concurrency": 4})`. Nothing is opened or started before its first use, and modules that
+    only workers or operators need are not imported either. The name, by default that of the module
+    which creates the App, distinguishes the jobs of applications that share a database.
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class App(CommandSets):
     async def enqueue_many(
         self, calls: Iterable[Call[R]], *, connection: Any = None
     ) -> list[Run[R]]:
-        """All of them or none, in the order given: `app.enqueue_many(job.call(n=i) for i in …)`."""
+        """Enqueue all calls or none, in the given order: `app.enqueue_many(job.call(n=i) for i in
+        …)`."""
         return await self._enqueuer.send_many(calls, connection)
 
     def enqueue_many_sync(
@@ -114,11 +115,11 @@ class App(CommandSets):
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
-        """One run of every job that is bound to the event, by `@app.job(events=[…])` or in the
-        database: `await app.emit("order.paid", {"order_id": 7})`. With a key, once for each, until
-        its run has ended and for `key_keep` after that; with `key_period`, once in that time,
-        whatever its runs do. A `hook` of an ORM or a framework names itself. The event is kept;
-        the answer's `event_id` is its number."""
+        """Emit an event: one run of every job that is bound to it, by `@app.job(events=[…])` or in
+        the database: `await app.emit("order.paid", {"order_id": 7})`. With a key, each job gets
+        one run until that run has ended and for `key_keep` after that; with `key_period`, one in
+        that time, whatever happens to its runs. `hook` names the ORM or framework hook that
+        emits. The event is stored; `event_id` of the result is its id."""
         return await self._emitter.send(
             event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
             key_period=key_period, hook=hook,
@@ -152,10 +153,10 @@ class App(CommandSets):
         tenants: Iterable[str] | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> None:
-        """Say when a job runs: `app.schedule("digest", send, cron="0 8 * * 1-5")`. Exactly one of
-        `cron`, `every`, `at` and `init`. Stored when the database is opened, or at once if it is;
-        again and again is an upsert. `tenants`: one for each of them. To await it:
-        `await app.schedules.put(…)`."""
+        """Declare when a job runs: `app.schedule("digest", send, cron="0 8 * * 1-5")`. Pass exactly
+        one of `cron`, `every`, `at` and `init`. The schedule is stored when the database is
+        opened, or at once if it is open; repeated calls update it. `tenants` creates one
+        schedule for each tenant. The async form is `await app.schedules.put(…)`."""
         if tenant and tenants is not None:
             raise TimingError("give tenant or tenants, not both")
         if self.database.is_open and self.registry.has_new:
@@ -164,7 +165,7 @@ class App(CommandSets):
         self._declared.add(name, job, [tenant] if tenants is None else tenants, arguments)
 
     def unschedule(self, name: str, *, tenant: str = "") -> None:
-        """Remove a schedule; ScheduleNotFound if there is none."""
+        """Delete a schedule. Raises ScheduleNotFound if there is none."""
         self._declared.remove(name, tenant)
 
     # Queues.
@@ -172,17 +173,18 @@ class App(CommandSets):
     def queue(
         self, name: str, *, max_waiting: int | None = None, when_full: WhenFull = "refuse"
     ) -> None:
-        """Say how many runs may wait in a queue: `app.queue("mail", max_waiting=10_000)`. When more
-        come they are refused (QueueFull), or the least important that wait are dropped
-        (`drop_lowest`). Stored when the database is opened, or at once if it is; what an operator
-        has changed stays."""
+        """Declare how many runs may wait in a queue: `app.queue("mail", max_waiting=10_000)`. Above
+        that, enqueues are refused (QueueFull), or the waiting runs with the lowest priority are
+        dropped (`drop_lowest`). Stored when the database is opened, or at once if it is open;
+        changes by an operator are kept."""
         self._queues.add(name, max_waiting, when_full)
 
     # Tenants.
 
     def tenant(self, name: str) -> Tenant:
-        """The application as one tenant sees it: `await app.tenant("acme").enqueue(send, n=1)`.
-        It needs no registration. PayloadError if no tenant can be called so."""
+        """Return the functions of the application for one tenant: `await
+        app.tenant("acme").enqueue(send, n=1)`. Tenants need no registration. Raises PayloadError
+        if the name is invalid."""
         from rota.admin.tenants.handle import Tenant
 
         return Tenant(checked_tenant(name), self, self)
@@ -196,7 +198,7 @@ class App(CommandSets):
         owns_process: bool = False,
         app_ref: str | None = None,
     ) -> Worker:
-        """A worker inside this program: `async with app.worker(): …`."""
+        """Create a worker inside this program: `async with app.worker(): …`."""
         from rota.runtime.processes.parent import Parent
         from rota.runtime.worker import Worker
 
@@ -215,33 +217,33 @@ class App(CommandSets):
 
     @property
     def embedded_home(self) -> Path | None:
-        """Where the embedded server keeps its data; None while this application uses none."""
+        """The data directory of the embedded server; None if this application does not use it."""
         return None if self._server is None else self._server.home
 
     def migrate(self) -> list[Migration]:
-        """Bring the schema up to this release."""
+        """Apply the missing migrations."""
         with translate():
             url = self.config.database.direct_url or self._server_url()
             return migrate.migrate(url, self.config.schema)
 
     def grant(self, role: str) -> None:
-        """Give a role of the database, which may own nothing, what workers, the API and commands
-        need, also after later migrations. For the role that migrates."""
+        """Grant a database role the privileges that workers, the API and commands need, also for
+        objects of later migrations. Must be called as the role that migrates."""
         self.database.run_sync(one("roles/grant_worker", role=role))
 
     def pending_migrations(self) -> list[Migration]:
-        """What `migrate` would apply."""
+        """The migrations that `migrate` would apply."""
         with translate(), Session.connect(self._server_url(), **own("rota")) as conn:
             return migrate.pending(conn, self.config.schema)
 
     def shadowing_role(self) -> str | None:
-        """The role of our sessions, if it is called like the schema: in psql it finds Rota's tables
-        before its own."""
+        """The role of this application's sessions if it has the name of the schema: in psql it
+        would find Rota's tables before its own."""
         with translate(), psycopg.connect(self._server_url(), **lent("rota")) as conn:
             return migrate.shadowing_role(conn, self.config.schema)
 
     def check_schema(self) -> None:
-        """SchemaError if the schema does not serve this release."""
+        """Raise SchemaError if the schema does not fit this release."""
         with self.database.connection_sync() as conn, translate():
             migrate.check(migrate.installed(conn, self.config.schema), self.config.schema)
 
@@ -287,7 +289,7 @@ class App(CommandSets):
         store_new_sync(conn, self.database.statements, self.registry, self.config)
 
     async def close(self) -> None:
-        """Close the pools; last of all the embedded server, if nobody else uses it."""
+        """Close the pools, and the embedded server if no other program uses it."""
         await self.runs.close()
         await self.database.close()
         self._stop_server()

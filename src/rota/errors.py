@@ -2,47 +2,47 @@
 
 * RotaError
   * ConfigError            a setting is missing, malformed or out of range
-    * UnknownOption        a key or ROTA_ variable that no setting has
+    * UnknownOption        a key or ROTA_ variable that belongs to no setting
   * MissingExtra           a part of Rota needs packages that are not installed (an ImportError)
   * EmbeddedError          the embedded Postgres could not be found, started or stopped
   * SchemaError            the database's schema does not fit this release
-  * JobError               a job is declared wrongly
-  * TimingError            a timing or a calendar says something that cannot be followed
-    * TemplateNotFound     no template has that name
-  * LimitError             a limit says something that cannot be followed
-  * PayloadError           what was enqueued is refused
-  * FilterError            a list or a bulk action is asked for runs that cannot be
-  * UnknownJob             no job of that name is registered
-  * DuplicateKey           the key is held by another run, and the caller asked to be told
-  * RunNotFound            no run has that id
-  * BulkActionNotFound     no bulk action has that id
-  * ViewNotFound           no view of the list of runs has that name
-  * ScheduleNotFound       no schedule has that name
-  * CalendarNotFound       no calendar has that name
-  * AuditEntryNotFound     the audit has no entry of that id
-  * QueueNotFound          no queue has that name
-  * TenantNotFound         nothing is known of a tenant of that name
-  * QuotaExceeded          the tenant may not enqueue so much
-  * QueueFull              as many runs wait in the queue as may
-  * LimitNotFound          no limit has that name
-  * WorkerNotFound         no worker has that id
-  * ErrorGroupNotFound     no group of errors has that id
-  * EventNotFound          no event has that id
-  * WatchNotFound          no table is watched so
-  * SearchError            a search of logs asks for something that cannot be searched
-  * WrongState             the run's state does not allow the action
-    * VersionConflict      somebody has changed it since the caller looked
-  * LeaseLost              the worker no longer owns what it writes about
+  * JobError               a job is declared incorrectly
+  * TimingError            a timing or a calendar is invalid
+    * TemplateNotFound     there is no template with that name
+  * LimitError             a limit is invalid
+  * PayloadError           the payload or an option of an enqueue is invalid
+  * FilterError            a list or a bulk action has an invalid filter, order or limit
+  * UnknownJob             there is no registered job with that name
+  * DuplicateKey           another run holds the key, and `on_conflict` is `raise`
+  * RunNotFound            there is no run with that id
+  * BulkActionNotFound     there is no bulk action with that id
+  * ViewNotFound           there is no saved view with that name
+  * ScheduleNotFound       there is no schedule with that name
+  * CalendarNotFound       there is no calendar with that name
+  * AuditEntryNotFound     there is no audit entry with that id
+  * QueueNotFound          there is no queue with that name
+  * TenantNotFound         there is no tenant with that name
+  * QuotaExceeded          the tenant has reached its quota
+  * QueueFull              the queue has reached its cap of waiting runs
+  * LimitNotFound          there is no limit with that name
+  * WorkerNotFound         there is no worker with that id
+  * ErrorGroupNotFound     there is no error group with that id
+  * EventNotFound          there is no event with that id
+  * WatchNotFound          there is no such watch of a table
+  * SearchError            a log search is invalid
+  * WrongState             the action is not possible in the current state
+    * VersionConflict      the object was edited since the caller read it
+  * LeaseLost              the worker no longer owns its runs
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
   * RunFailed              the awaited run ended as failed or cancelled
-  * WaitTimeout            the awaited run had not ended in time (a TimeoutError)
-  * ResultError            the awaited run's result is not of the type that its handler declares
+  * WaitTimeout            the awaited run did not end in time (a TimeoutError)
+  * ResultError            the awaited run's result does not fit the declared type
   * DatabaseError          any other error of the database
 
-* Control                  raised by a handler to decide its own outcome; not an error
-  * Retry                  try again later; this attempt is spent
-  * Snooze                 try again later; no attempt is spent
-  * Cancel                 end the run as cancelled; no further attempt
+* Control                  raised by a handler to set its outcome; not an error
+  * Retry                  retry later; uses this attempt
+  * Snooze                 try again later without using this attempt
+  * Cancel                 end the run as cancelled
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ __all__ = [
 
 
 class RotaError(Exception):
-    """Base of all errors of Rota: catch this to catch them all.
+    """Base of all errors that Rota raises.
 
-    `hint` says what to do about it. It is kept out of `str()` so that stored and compared messages
-    stay short, and is shown below the traceback as a note.
+    `hint` says what to do. It is not part of `str()`, so that stored and compared messages stay
+    short; it is shown below the traceback as a note.
     """
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
@@ -116,39 +116,40 @@ class ConfigError(RotaError):
 
 
 class UnknownOption(ConfigError):
-    """A key in a file, an argument or a ROTA_ variable that no setting has; see the hint."""
+    """A key in a file, an argument or a ROTA_ variable does not belong to any setting; see the
+    hint."""
 
 
 class MissingExtra(RotaError, ImportError):
-    """A part of Rota needs packages that are not installed: the message says how to get them."""
+    """A part of Rota needs packages that are not installed; the message names the command."""
 
 
 class EmbeddedError(RotaError):
-    """The embedded Postgres has no binaries, did not start, or did not answer."""
+    """The embedded Postgres has no binaries, did not start, or did not respond."""
 
 
 class SchemaError(RotaError):
-    """The schema is missing or does not serve this release: run `rota migrate`."""
+    """The schema is missing or does not fit this release: run `rota migrate`."""
 
 
 class JobError(RotaError):
-    """A job is declared wrongly: a bad option, an unusable signature, or a name taken twice."""
+    """A job is declared incorrectly: an invalid option or signature, or a duplicate name."""
 
 
 class TimingError(RotaError):
-    """A cron expression, an interval, a time zone or a calendar cannot be followed as written."""
+    """A cron expression, an interval, a time zone or a calendar is invalid."""
 
 
 class TemplateNotFound(TimingError):
-    """No template of schedules has that name."""
+    """There is no schedule template with that name."""
 
 
 class PayloadError(RotaError):
-    """The payload or an option of an enqueue does not fit: nothing was stored."""
+    """The payload or an option of an enqueue is invalid: nothing was stored."""
 
 
 class FilterError(RotaError):
-    """A list or a bulk action has a filter, an order or a limit that makes no sense."""
+    """A list or a bulk action has an invalid filter, order or limit."""
 
 
 class UnknownJob(RotaError):
@@ -156,87 +157,87 @@ class UnknownJob(RotaError):
 
 
 class DuplicateKey(RotaError):
-    """An unfinished (or still remembered) run holds the key, and `on_conflict` is `raise`."""
+    """Another run holds the key, and `on_conflict` is `raise`."""
 
 
 class RunNotFound(RotaError):
-    """No run has that id: it never existed, or retention has removed it."""
+    """There is no run with that id: it never existed, or retention has removed it."""
 
 
 class ScheduleNotFound(RotaError):
-    """No schedule of this tenant has that name."""
+    """This tenant has no schedule with that name."""
 
 
 class CalendarNotFound(RotaError):
-    """No calendar has that name."""
+    """There is no calendar with that name."""
 
 
 class ViewNotFound(RotaError):
-    """No view of the list of runs has that name."""
+    """There is no saved view of the list of runs with that name."""
 
 
 class BulkActionNotFound(RotaError):
-    """No bulk action has that id."""
+    """There is no bulk action with that id."""
 
 
 class AuditEntryNotFound(RotaError):
-    """The audit has no entry of that id."""
+    """There is no audit entry with that id."""
 
 
 class QueueNotFound(RotaError):
-    """No job, open run or operator has named a queue so."""
+    """No job, unfinished run or operator names this queue."""
 
 
 class TenantNotFound(RotaError):
-    """No run, schedule or setting names a tenant so."""
+    """No run, schedule or setting names this tenant."""
 
 
 class QuotaExceeded(RotaError):
-    """The tenant has as many runs waiting, or has enqueued as much today, as it may."""
+    """The tenant has reached its quota of waiting runs, or of enqueues per day."""
 
 
 class QueueFull(RotaError):
-    """As many runs wait in the queue as its cap lets wait, and it refuses more."""
+    """The queue has reached its cap of waiting runs and refuses more."""
 
 
 class LimitNotFound(RotaError):
-    """No limit has that name, or it is another tenant's."""
+    """There is no limit with that name, or it belongs to another tenant."""
 
 
 class LimitError(RotaError):
-    """A limit says something that cannot be followed: a cap below 0, a rate without a period."""
+    """A limit is invalid: for example a cap below 0, or a rate without a period."""
 
 
 class WorkerNotFound(RotaError):
-    """No worker has that id: there never was one, or it ended more than a week ago."""
+    """There is no worker with that id: it never existed, or it ended more than a week ago."""
 
 
 class ErrorGroupNotFound(RotaError):
-    """No group of errors has that id, or retention has taken it."""
+    """There is no error group with that id, or retention has removed it."""
 
 
 class EventNotFound(RotaError):
-    """No event has that id, or it is past its retention."""
+    """There is no event with that id, or retention has removed it."""
 
 
 class WatchNotFound(RotaError):
-    """No table is watched under that number or name."""
+    """There is no watch with that id or for that table."""
 
 
 class SearchError(RotaError):
-    """A search names no word, an unknown level, a cursor that is none, or an impossible limit."""
+    """A log search is invalid: no search term, an unknown level, an invalid cursor or limit."""
 
 
 class WrongState(RotaError):
-    """The action does not apply to the run's present state, like retrying a run that succeeded."""
+    """The action is not possible in the current state, e.g. retrying a run that succeeded."""
 
 
 class VersionConflict(WrongState):
-    """It is not at the version that the caller saw: somebody edited it; look again, then decide."""
+    """The object is not at the expected version: it was edited in the meantime."""
 
 
 class LeaseLost(RotaError):
-    """The worker could not renew its lease in time: its runs belong to others, drop the work."""
+    """The worker did not renew its lease in time: its runs belong to other workers."""
 
 
 class AttemptTimeout(RotaError, TimeoutError):
@@ -271,15 +272,15 @@ class RunFailed(RotaError):
 
 
 class WaitTimeout(RotaError, TimeoutError):
-    """`run.wait(timeout=…)` gave up; the run itself goes on."""
+    """`run.wait(timeout=…)` timed out; the run itself continues."""
 
 
 class ResultError(RotaError):
-    """`run.wait()` got a result that is not of the type that the handler declares now."""
+    """The result of `run.wait()` does not fit the type that the handler declares now."""
 
 
 class DatabaseError(RotaError):
-    """The database refused a statement or could not be reached; `sqlstate` holds its code."""
+    """The database rejected a statement or could not be reached; `sqlstate` contains its code."""
 
     def __init__(
         self, message: str = "", *, sqlstate: str | None = None, hint: str | None = None
@@ -289,13 +290,14 @@ class DatabaseError(RotaError):
 
 
 class Control(Exception):
-    """Base of what a handler raises to decide its outcome. Not a RotaError: nothing went wrong."""
+    """Base of the exceptions that a handler raises to set its outcome. Not a RotaError, because
+    nothing went wrong."""
 
 
 class Retry(Control):
-    """Try again after `delay` (seconds or timedelta; none: the job's backoff). Spends the attempt.
+    """Retry after `delay` (seconds or timedelta; None: the job's backoff). Uses the attempt.
 
-    With no attempt left the run ends as failed, with `message` as its error.
+    If no attempts are left, the run ends as failed, with `message` as its error.
     """
 
     def __init__(self, delay: float | timedelta | None = None, message: str = "") -> None:
@@ -308,7 +310,7 @@ class Retry(Control):
 
 
 class Snooze(Control):
-    """Not now: try again after `delay` (seconds or timedelta). No attempt is spent."""
+    """Try again after `delay` (seconds or timedelta), without using the attempt."""
 
     def __init__(self, delay: float | timedelta) -> None:
         super().__init__(delay)
@@ -319,7 +321,7 @@ class Snooze(Control):
 
 
 class Cancel(Control):
-    """End the run as cancelled, whatever attempts it has left."""
+    """End the run as cancelled, even if it has attempts left."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)

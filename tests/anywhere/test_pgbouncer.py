@@ -158,7 +158,7 @@ async def test_settings_that_serve_badly_are_told(
     app = rota.App(config=load_config(pooled_url, {}))
     async with app:
         assert await app.runs.list() == []
-    (said,) = [line for line in caplog.messages if "the pooler passes no settings on" in line]
+    (said,) = [line for line in caplog.messages if "the pooler does not pass settings on" in line]
     assert "SET statement_timeout = '0'" in said
 
 

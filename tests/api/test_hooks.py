@@ -207,7 +207,7 @@ def test_the_file_and_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hooks = 1", "section"),
+        ("hooks = 1", "one table per webhook"),
         ("[hooks]\nx = 1", "table"),
         ('[hooks.x]\nscheme = "github"', "ROTA_HOOK_X_SECRET"),
         ('[hooks.x]\nscheme = "md5"\nsecret = "long enough"', "scheme"),

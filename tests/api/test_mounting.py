@@ -104,7 +104,7 @@ async def test_whoever_authenticates_may_refuse_in_its_own_words(shop: rota.App)
 
 
 def test_without_token_and_authenticator_there_is_no_api(make_app: Any) -> None:
-    with pytest.raises(rota.ConfigError, match="no token"):
+    with pytest.raises(rota.ConfigError, match="needs a token"):
         create_api(make_app())
 
 

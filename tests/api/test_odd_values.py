@@ -82,4 +82,4 @@ async def test_a_bad_calendar_leaves_out_its_own_schedules_only(
     assert load["total"] == 7
     (left,) = load["left_out"]
     assert left["schedule"] == "closed"
-    assert "timezone must be a text" in left["reason"]
+    assert "timezone must be a string" in left["reason"]

@@ -17,7 +17,7 @@ async def test_made_edited_and_deleted(place: Place, open_tab: OpenTab, scripts:
     await tab.page.fill("[name=name]", "holidays")
     await tab.page.fill("[name=holidays]", "2026-12-25")
     await tab.page.locator("main button.primary").click()
-    await done(tab, "Calendar holidays is made")
+    await done(tab, "Calendar holidays created")
     await tab.page.fill("[name=holidays]", "2026-12-25\n2026-12-26")
     await tab.page.fill("[name=reason]", "Boxing Day")
     await tab.page.locator("main button.primary").click()

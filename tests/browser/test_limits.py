@@ -47,5 +47,5 @@ async def test_a_sequence_goes_on(place: Place, open_tab: OpenTab, scripts: bool
     engine.one("SELECT admitted FROM rota.admit_runs()")
     tab: Tab = await open_tab(place, scripts=scripts)
     await tab.open(f"/limits/line%20{scripts}")
-    await do(tab, "unblock", reason="by hand", said=f"Limit {job} goes on")
+    await do(tab, "unblock", reason="by hand", said=f"Limit {job} unblocked")
     assert audit(place) == ("limit.unblocked", "grace", "by hand")

@@ -19,10 +19,10 @@ async def test_one_run(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     await tab.open(f"/runs/{run}")
     await do(tab, "cancel", reason="a mistake", said=f"Run {run} is cancelled")
     assert audit(place) == ("run.cancelled", "grace", "a mistake")
-    await do(tab, "retry?edit", payload='{"fails": true}', said=f"Run {run} goes back to work")
+    await do(tab, "retry?edit", payload='{"fails": true}', said=f"Run {run} was requeued")
     assert (await place.app.runs.get(run)).payload == {"fails": True}
     await do(tab, "cancel", reason="", said=f"Run {run} is cancelled")
-    await do(tab, "retry", reason="again", said=f"Run {run} goes back to work")
+    await do(tab, "retry", reason="again", said=f"Run {run} was requeued")
     await do(tab, "cancel", reason="", said=f"Run {run} is cancelled")
     await do(tab, "delete", reason="tidy", said=f"Run {run} is deleted")
     assert audit(place) == ("run.deleted", "grace", "tidy")
@@ -64,7 +64,7 @@ async def test_the_selected(place: Place, open_tab: OpenTab, scripts: bool) -> N
     question = tab.page.locator("form.dialog")
     await question.locator("[name=reason]").fill("the provider is back")
     await question.locator("button.primary").click()
-    await done(tab, "2 runs go back to work")
+    await done(tab, "2 runs were requeued")
 
 
 @both_ways

@@ -35,5 +35,5 @@ async def test_a_pass_of_retention(place: Place, open_tab: OpenTab, scripts: boo
     await tab.open("/settings/retention")
     await tab.page.fill("[name=reason]", "tidy")
     await tab.page.locator("main button.primary").click()
-    await done(tab, "A pass of retention is on its way")
+    await done(tab, "A retention pass has been requested")
     assert audit(place)[1:] == ("grace", "tidy")

@@ -15,8 +15,13 @@ async def test_drain_resume_and_stop(place: Place, open_tab: OpenTab, scripts: b
     tab: Tab = await open_tab(place, scripts=scripts)
     worker = place.world.parts["worker"]
     await tab.open(f"/workers/{worker}")
-    await do(tab, "drain", reason="new kernel", said=f"Worker {worker} claims no more")
+    await do(tab, "drain", reason="new kernel", said=f"Worker {worker} is draining")
     assert audit(place)[1:] == ("grace", "new kernel")
     await do(tab, "resume", reason="not today", said=f"Worker {worker} claims again")
-    await do(tab, "stop", reason="moved", said=f"Worker {worker} stops when what it runs has ended")
+    await do(
+        tab,
+        "stop",
+        reason="moved",
+        said=f"Worker {worker} stops when its running attempts have ended",
+    )
     assert audit(place)[1:] == ("grace", "moved")

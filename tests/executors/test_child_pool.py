@@ -548,7 +548,7 @@ async def test_child_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def test_functions_that_a_child_cannot_find_are_refused() -> None:
-    with pytest.raises(JobError, match="no name of a module"):
+    with pytest.raises(JobError, match="it is nested"):
         locate(lambda: None)
 
 

@@ -157,6 +157,6 @@ async def test_a_child_takes_the_users_engine(executor: ChildPool, database: Dat
     assert database.run_of(request) == ("succeeded", {"wrote": "row"}, True)
     elsewhere = str(make_url(url).set(database="postgres").render_as_string(hide_password=False))
     request = database.claim(handlers.write_row_by_orm, {"name": "row", "url": elsewhere})
-    with pytest.raises(JobError, match="another database than Rota's"):
+    with pytest.raises(JobError, match="a different database than Rota's"):
         await executor.call(request)
     assert (database.run_of(request) or ())[0] == "running"

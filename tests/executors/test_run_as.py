@@ -217,7 +217,7 @@ async def test_constraints_that_do_not_settle_are_refused(wall: Wall, run: Run, 
     ended = await run()
     assert (ended.state, wall.caught()) == ("failed", set())
     (attempt,) = wall.admin.attempts(ended.id)
-    assert "deferred constraints do not settle" in attempt["error"]
+    assert "deferred constraints still write" in attempt["error"]
 
 
 async def test_an_exclusion_is_checked_as_the_role(wall: Wall, run: Run) -> None:

@@ -177,7 +177,7 @@ async def test_another_database_is_refused(
         async with source_of(opened, elsewhere) as source:
             job = declare(app, source, opened in ASYNC, lambda *_: None, max_attempts=1)
             async with app.worker():
-                with pytest.raises(rota.RunFailed, match="another database than Rota's"):
+                with pytest.raises(rota.RunFailed, match="a different database than Rota's"):
                     await (await job.enqueue()).wait(20)
         assert conn.execute("SELECT FROM effects").fetchone() is None
 

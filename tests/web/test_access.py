@@ -165,7 +165,7 @@ async def test_on_loopback_it_is_open_to_this_machine_only(shop: rota.App) -> No
         local = httpx.URL("http://localhost/queues")
         response = await browser.client.get(local)
     assert response.status_code == 200
-    assert "no token is asked for" in response.text
+    assert "no token is needed" in response.text
 
 
 async def test_pages_are_compressed_for_whoever_takes_them(web: Browser) -> None:

@@ -29,7 +29,7 @@ async def busy(shop: rota.App) -> rota.App:
 
 async def test_the_coming_days(web: Browser, busy: rota.App) -> None:
     await web.get("/calendar")
-    assert f"{7 * 24 + 6 * 7} runs planned in the next 7 days, by the clocks of UTC" in web.text
+    assert f"{7 * 24 + 6 * 7} runs planned in the next 7 days, local time of UTC" in web.text
     assert "6 at 00:00 , on 7 days" in web.text
     assert "close-0, close-1, close-2, close-3, close-4 and 1 more" in web.text
     assert "The next 24 hours" in web.text
@@ -80,8 +80,8 @@ async def test_what_makes_no_sense(web: Browser, query: str) -> None:
 async def test_nothing_planned(web: Browser) -> None:
     await web.get("/calendar")
     assert "0 runs planned" in web.text
-    assert "Nothing piles up." in web.text
-    assert "No schedule has a time to come." in web.text
+    assert "No pile-ups." in web.text
+    assert "No schedule has an upcoming time." in web.text
 
 
 async def test_a_calendar_is_made_changed_and_deleted(web: Browser, shop: rota.App) -> None:
@@ -91,7 +91,7 @@ async def test_a_calendar_is_made_changed_and_deleted(web: Browser, shop: rota.A
         "weekends": ["SAT", "SUN"], "windows": "22:00-02:00 FRI", "description": "Holidays",
     }  # fmt: skip
     await web.post("/calendars/new", **given, reason="the law")
-    assert "Calendar austria is made" in web.text
+    assert "Calendar austria created" in web.text
     found = await shop.calendars.get("austria")
     assert found.definition["weekends"] == ["SAT", "SUN"]
     assert found.definition["windows"] == [{"start": "22:00", "end": "02:00", "weekdays": ["FRI"]}]
@@ -115,7 +115,7 @@ async def test_a_calendar_is_made_changed_and_deleted(web: Browser, shop: rota.A
     await web.post("/calendars/austria/delete", 409, reason="gone")
     await shop.schedules.update("b", calendar=None)
     await web.get("/calendars/austria/delete")
-    assert "No schedule follows it" in web.text
+    assert "No schedule uses it" in web.text
     await web.post("/calendars/austria/delete", reason="gone")
     assert "Calendar austria is deleted" in web.text
     await web.get("/calendars/austria", 404)

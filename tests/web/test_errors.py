@@ -125,7 +125,7 @@ async def test_parts_come_alone(web: Browser, group: str) -> None:
 
 async def test_dead_letters_say_what_they_died_of(web: Browser, shop: rota.App, group: str) -> None:
     await web.get("/runs?dead=1")
-    assert "What they died of" in web.text
+    assert "Most common errors" in web.text
     assert "RuntimeError: order 8 <b>refused</b>" in web.text
     assert "<b>refused" not in web.page
     assert "Edit and retry…" in web.text
@@ -134,7 +134,7 @@ async def test_dead_letters_say_what_they_died_of(web: Browser, shop: rota.App, 
     await web.get(f"/runs/{run.id}/retry?edit=1")
     assert "Payload" in web.text
     await web.get("/runs")
-    assert "What they died of" not in web.text
+    assert "Most common errors" not in web.text
 
 
 async def test_one_dead_letter_is_handled_and_reopened(

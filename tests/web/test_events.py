@@ -26,7 +26,7 @@ async def test_the_list(web: Browser, events: rota.App) -> None:
     await web.get("/events")
     rows = web.text.partition("Started runs")[2]
     assert "user.created hook django send 1" in rows
-    assert "user.created acme nothing: no filter fitted" in rows
+    assert "user.created acme nothing: no filter matched" in rows
     assert "nothing: event 3 came first" in rows
     assert "nothing: no job was bound to it" in rows
     assert SCRIPT not in web.page
@@ -57,7 +57,7 @@ async def test_filters_that_are_none(web: Browser, events: rota.App) -> None:
     for asked in ("q=colour:red", "outcome=lost", "since=soon"):
         await web.get(f"/events?{asked}", 422)
     await web.get("/events?name=nothing")
-    assert "No event fits this filter" in web.text
+    assert "No event matches this filter" in web.text
 
 
 async def test_no_events(web: Browser) -> None:
@@ -108,7 +108,7 @@ async def test_replay(web: Browser, events: rota.App, conn: Any) -> None:
     await web.get("/events/replay?id=1&job=nobody", 422)
     await web.get("/events/replay?id=1")
     await web.post("/events/replay", 422, id="1", job="")
-    assert "Say which job gets them." in web.text
+    assert "Select the job that gets them." in web.text
     await web.get("/events/replay?id=1")
     await web.post("/events/replay", 422, id="1", job="clean", since="soon")
     await web.get("/events/replay", 422)

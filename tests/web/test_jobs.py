@@ -26,7 +26,7 @@ async def known(shop: rota.App) -> rota.App:
 
 async def test_the_list(web: Browser, known: rota.App, engine: Engine) -> None:
     await web.get("/jobs")
-    assert "send active mail on demand 1 0 0 none knows it" in web.text
+    assert "send active mail on demand 1 0 0 none" in web.text
     assert 'href="/jobs/send"' in web.page
     assert "rota.prune" not in web.text
 
@@ -41,7 +41,7 @@ async def test_the_list_is_narrowed_and_says_so(web: Browser, known: rota.App) -
     assert "Remove the filter text SEN" in web.page
     assert "Remove the filter queue mail" in web.page
     await web.get("/jobs?text=nothing+like+it")
-    assert "No job fits this filter" in web.text
+    assert "No job matches this filter" in web.text
     await known.jobs.disable("clean", "not now")
     await web.get("/jobs?disabled=1")
     assert "clean disabled" in web.text
@@ -119,13 +119,13 @@ async def test_what_differs_from_the_code(web: Browser, known: rota.App, conn: A
     await web.get("/jobs/send")
     assert "Differs from the code" in web.text
     assert "Priority 1, of 0 (first) to 9" in web.text
-    assert "Timeout 5 min none: an attempt may take as long as it wants ada, " in web.text
+    assert "Timeout 5 min none: an attempt may take any time ada, " in web.text
     assert "@app.job(priority=1, timeout=300.0)" in web.text
 
     await web.get("/jobs/send/follow")
     assert "from “5 min” to “none" in web.text
     await web.post("/jobs/send/follow", field="timeout_seconds", reason="the code knows")
-    assert "As the code says again: timeout" in web.text
+    assert "Reset to the code: timeout" in web.text
     found = await known.jobs.get("send")
     assert (found.priority, found.timeout_seconds, list(found.edited)) == (1, None, ["priority"])
     await web.get("/jobs/send/follow")
@@ -221,7 +221,7 @@ async def test_a_sql_job_shows_its_function(web: Browser, known: rota.App, conn:
     )
     await web.get("/jobs/tidy")
     assert "as the workers’ role" in web.text
-    assert "Any object: its function gets it as jsonb" in web.text
+    assert "Any object, passed to its function as jsonb" in web.text
     assert "as the workers’ role, transaction whole: ends with the run" in web.text
     assert "SELECT jsonb_build_object" in web.text
     assert "<b>" not in web.page

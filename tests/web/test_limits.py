@@ -15,7 +15,7 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     await web.get("/limits/new")
     fields = {"name": "few", "kind": "concurrency", "cap": "1", "jobs": "send", "on_full": "wait"}
     await web.post("/limits/new", 422, **fields)
-    assert "Say why" in web.text
+    assert "Enter a reason" in web.text
     assert 'value="send"' in web.page, "what was typed stays"
     await web.post("/limits/new", 422, **fields | {"cap": "many"}, reason="they asked")
     assert "cap is a number" in web.text
@@ -37,7 +37,7 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     await web.post("/limits/few/set", **fields | {"cap": "3"}, reason="more room")
     assert "Limit few is changed" in web.text
     await web.post("/limits/new", 422, **fields, reason="again")
-    assert "There is a limit few already" in web.text
+    assert "Limit few already exists" in web.text
     await web.get("/limits/few/remove")
     await web.post("/limits/few/remove", 422, reason=" ")
     await web.post("/limits/few/remove", reason="enough")
@@ -64,11 +64,11 @@ async def test_a_sequence_that_stands_still_goes_on(web: Browser, conn: Any) -> 
     engine.fail(worker, engine.claim_one(worker, jobs=["line"]))
     engine.one("SELECT admitted FROM rota.admit_runs()")
     await web.get("/limits/in%20line")
-    assert "1 sequence stands still" in web.text
+    assert "1 sequence is blocked" in web.text
     assert str(run) in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", reason="by hand")
-    assert "Limit in line goes on" in web.text
+    assert "Limit in line unblocked" in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", 422, reason="by hand")
     assert "nothing of limit" in web.text

@@ -63,7 +63,7 @@ async def test_picked_runs_are_retried_after_a_question(web: Browser, shop: rota
     await web.post("/runs/selected", **fields, reason="mended")
     assert web.response.url.path == "/runs"
     assert web.response.url.query == b"state=failed", "the filter stays"
-    assert "2 runs go back to work; 1 not" in web.text
+    assert "2 runs were requeued; 1 not" in web.text
     assert "checked" not in web.page, "the selection ends with its action"
     assert {(await shop.runs.get(it)).state for it in (first, second)} == {"queued"}
 
@@ -76,10 +76,10 @@ async def test_all_of_the_filter_is_a_bulk_action(web: Browser, shop: rota.App) 
     assert "No worker is live" in web.text
     fields = {"verb": "retry", "all": "1", "state": "failed", "job": "boom", "count": "3"}
     await web.post("/runs/selected", 422, **fields, rate="many")
-    assert "is a number" in web.text
+    assert "Enter a number" in web.text
     await web.post("/runs/selected", **fields, rate="5", reason="mended")
     assert web.response.url.path == "/bulk/1"
-    assert "It waits: no worker is live" in web.text
+    assert "Waiting: no worker is live" in web.text
     assert "mended" in web.text
     await shop.bulk.throttle(1, None)
     await shop.bulk.carry_out(1)
@@ -93,7 +93,7 @@ async def test_deleting_several_asks_for_their_number(web: Browser, shop: rota.A
     first, second = await _failed(shop, 2)
     await web.get(f"/runs/selected?verb=delete&id={first}&id={second}")
     assert "Delete 2 runs?" in web.text
-    assert "removed for good" in web.text
+    assert "permanently deleted" in web.text
     assert "Type 2 to confirm" in web.text
     fields = {"verb": "delete", "id": [first, second], "count": "2"}
     await web.post("/runs/selected", 422, **fields)
@@ -137,7 +137,7 @@ async def test_filters_by_instant_are_in_the_viewers_zone(
 async def test_completion(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue("send", {"user_id": 1}, tags=["board"], tenant="acme")
     for query, offered in (
-        ("", "queue: the line it waits in"), ("jo", "job: what it runs"), ("state:fa", "failed"),
+        ("", "queue: its queue"), ("jo", "job: its job"), ("state:fa", "failed"),
         ("job:se", "send"), ("queue:ma", "mail"), ("tag:bo", "board"), ("tenant:a", "acme"),
         ("since:2", "24h"), ("en", "send"), ("1", "open it"),
         ("lamp", "text: lamp in payload or error"), ("job:zzz", "Nothing fits"),
@@ -201,7 +201,7 @@ async def test_bulk_actions_are_listed_and_steered(web: Browser, shop: rota.App)
     await web.post("/bulk/1/pause", 409)
     await web.get("/bulk/1")
     await web.post("/bulk/1/throttle", rate="20")
-    assert "at most 20 runs a second" in web.text
+    assert "limited to 20 runs per second" in web.text
     await web.post("/bulk/1/throttle", 422, rate="0")
     await web.post("/bulk/1/throttle", 422, rate="x")
     await web.post("/bulk/1/throttle", rate="")

@@ -91,7 +91,7 @@ async def test_what_is_wrong_stands_beside_its_field(many: rota.App, web: Browse
     await web.post(
         "/runs/new", 422, job="order", **{"p.pieces": "twenty", "p.share": "x", "p.notes": "["}
     )
-    assert "product text This is needed." in web.text
+    assert "product text This field is required." in web.text
     assert "A whole number, such as 20." in web.text
     assert "A number, such as 2.5." in web.text
     assert "This is not JSON" in web.text
@@ -152,7 +152,7 @@ def test_nothing_is_needed_where_none_will_do() -> None:
 def test_whom_a_message_blames() -> None:
     message = "job \"send\": argument a: Input should be a number, not 'x'; argument b is missing"
     assert blamed(message, {"a", "b"}) == (
-        {"a": "Input should be a number, not 'x'.", "b": "This is needed."},
+        {"a": "Input should be a number, not 'x'.", "b": "This field is required."},
         [],
     )
     assert blamed("too large", {"a"}) == ({}, ["too large"])

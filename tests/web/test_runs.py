@@ -97,7 +97,7 @@ async def test_a_waiting_run_is_cancelled_and_retried(web: Browser, shop: rota.A
     await web.post(f"{path}/retry", 422, payload='{"user_id": "x"}')
     assert "user_id" in web.text
     await web.post(f"{path}/retry", payload=json.dumps({"user_id": 2, "locale": "de"}))
-    assert f"Run {run.id} goes back to work" in web.text
+    assert f"Run {run.id} was requeued" in web.text
     assert (await shop.runs.get(run.id)).payload == {"user_id": 2, "locale": "de"}
 
 
@@ -112,7 +112,7 @@ async def test_a_failure_with_its_traceback(web: Browser, shop: rota.App) -> Non
     assert "it breaks" in web.text, "its log line"
     await web.get(f"/runs/{run.id}/retry")
     await web.post(f"/runs/{run.id}/retry", payload="")
-    assert "goes back to work" in web.text
+    assert "was requeued" in web.text
 
 
 async def test_a_run_is_deleted_after_a_question(web: Browser, shop: rota.App) -> None:
@@ -121,7 +121,7 @@ async def test_a_run_is_deleted_after_a_question(web: Browser, shop: rota.App) -
     await web.post(f"/runs/{run.id}/delete", 409)
     await shop.runs.cancel(run.id)
     await web.get(f"/runs/{run.id}/delete")
-    assert "removed for good" in web.text
+    assert "permanently deleted" in web.text
     await web.post(f"/runs/{run.id}/delete", reason="tidy")
     assert f"Run {run.id} is deleted" in web.text
     await web.get(f"/runs/{run.id}", 404)
@@ -195,7 +195,7 @@ async def test_long_decimals_and_large_integers_appear_unaltered(
     assert exact in web.text
     edited = f'{{"days": 1, "share": {exact}}}'
     await web.post(f"{path}/retry", 422, payload=edited)
-    assert "more digits than can be kept" in web.text
+    assert "more digits than can be stored" in web.text
 
 
 async def test_a_large_payload_is_folded_and_downloaded(web: Browser, shop: rota.App) -> None:
@@ -216,12 +216,12 @@ async def test_the_log_of_a_run_is_filtered_and_says_so(web: Browser, shop: rota
     assert "other lines are hidden" not in web.text
     await web.get(f"/runs/{run.id}?level=debug")
     assert "Only debug: other lines are hidden." in web.text
-    assert "No line fits." in web.text
+    assert "No matching lines." in web.text
     await web.get(f"/runs/{run.id}?q=breaks")
     assert "only lines with “breaks”: other lines are hidden. Show all" in web.text
     assert "it breaks" in web.text
     await web.get(f"/runs/{run.id}?q=nowhere")
-    assert "No line fits." in web.text
+    assert "No matching lines." in web.text
     assert f'action="/runs/{run.id}#log"' in web.page
 
 

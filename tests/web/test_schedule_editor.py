@@ -58,7 +58,7 @@ async def test_a_new_one(web: Browser, shop: rota.App) -> None:
         tags="a, b", timeout="10min", run_metadata='{"team": "shop"}', requires="",
         reason="the board asked",
     )  # fmt: skip
-    assert "Schedule nightly is made" in web.text
+    assert "Schedule nightly created" in web.text
     found = await shop.schedules.get("nightly")
     assert (found.cron, found.timezone, found.overlap) == (
         "15 2 * * *",
@@ -85,7 +85,7 @@ async def test_other_kinds(
 ) -> None:
     await web.get("/schedules/new")
     await send(web, "/schedules/new", name="x", job="clean", **given)
-    assert "Schedule x is made" in web.text
+    assert "Schedule x created" in web.text
     assert getattr(await shop.schedules.get("x"), column) == value
 
 
@@ -102,10 +102,10 @@ async def test_once_is_by_the_clocks_of_its_zone(web: Browser, shop: rota.App) -
     ("field", "value", "told"),
     [
         ("cron", "30 2 32 * 1-5", "Day of month takes 1-31"),
-        ("cron", "", "Say when"),
+        ("cron", "", "Required: a cron expression"),
         ("timezone", "Europe/Wien", "Europe/Wien"),
-        ("name", "", "A name has 1 to 200 characters."),
-        ("job", "", "Say which job it runs."),
+        ("name", "", "The name must have 1 to 200 characters."),
+        ("job", "", "Select the job that it runs."),
         ("job", "nope", "nope"),
         ("jitter", "soon", "write 90s"),
         ("priority", "11", "from 0 to 9"),
@@ -251,7 +251,7 @@ async def test_a_payload_keeps_its_digits(
     assert conn.execute(query).fetchone() == (STORED, "other")
     assert "12345678901234567.123" in await web.get("/schedules/long/duplicate")
     await send(web, "/schedules/new", 422)
-    assert "12345678901234567.123 has more digits than can be kept" in web.text
+    assert "12345678901234567.123 has more digits than can be stored" in web.text
 
 
 async def test_a_run_by_hand_gets_the_digits_too(

@@ -56,14 +56,14 @@ async def test_its_page(web: Browser, digest: rota.App) -> None:
     assert "In Europe/Vienna" in web.text
     assert web.text.count("08:30 CE") == 11
     assert "Run once, for the latest missed time" in web.text
-    assert "Skip this time, and record it." in web.text
+    assert "Skip this time and record it." in web.text
     await web.get("/schedules/nope", 404)
 
 
 async def test_paused_and_resumed(web: Browser, digest: rota.App, conn: Any) -> None:
     await web.get("/schedules/digest/pause")
     await web.post("/schedules/digest/pause", 422, reason="")
-    assert "Say why" in web.text
+    assert "Enter a reason" in web.text
     await web.post("/schedules/digest/pause", 422, reason="x", until="soon")
     assert "is no time" in web.text
     await web.post("/schedules/digest/pause", reason="new templates", until="2h")
@@ -71,7 +71,7 @@ async def test_paused_and_resumed(web: Browser, digest: rota.App, conn: Any) -> 
     assert "“new templates”" in web.text
     await web.get("/schedules/digest/resume")
     await web.post("/schedules/digest/resume", reason="done")
-    assert "goes on" in web.text
+    assert "resumed" in web.text
     found = conn.execute(
         "SELECT action, actor, reason FROM rota.audit WHERE object_type = 'schedule' ORDER BY id"
     ).fetchall()
@@ -157,7 +157,7 @@ async def test_an_edit_is_reverted(web: Browser, digest: rota.App) -> None:
     await digest.schedules.update("digest", tags=["x"])
     stale = web.page
     await web.post(path, 409, version="1")
-    assert "somebody has changed this schedule meanwhile" in web.text
+    assert "this schedule was changed in the meantime" in web.text
     assert stale != web.page
     version = (await digest.schedules.get("digest")).version
     await web.post(path, version=version, reason="as before")
@@ -174,7 +174,7 @@ async def test_an_edit_is_reverted(web: Browser, digest: rota.App) -> None:
 async def test_a_backfill_after_a_look(web: Browser, shop: rota.App) -> None:
     await shop.schedules.create("hourly", "clean", cron="0 * * * *", timezone="Europe/Vienna")
     await web.get("/schedules/hourly/backfill")
-    assert "by the clocks of Europe/Vienna" in web.text
+    assert "local time of Europe/Vienna" in web.text
     given = {"start": "2026-01-05T10:30", "end": "2026-01-05T13:30"}
     await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
     assert "3 times would run" in web.text
@@ -227,11 +227,11 @@ async def test_parts_of_the_ledger(web: Browser, digest: rota.App, conn: Any) ->
     assert "Durations of the last 39 runs: median 20 s" in web.page
     older = web.page[web.page.index('rel="next" href="') + 17 :].partition('"')[0]
     await web.get(older.replace("&amp;", "&"))
-    assert "what it requires had not succeeded: import" in web.text
+    assert "a requirement had not succeeded: import" in web.text
     await web.get("/schedules/digest?ledger=exceptions")
-    assert "what it requires had not succeeded: import" in web.text
+    assert "a requirement had not succeeded: import" in web.text
     await web.get("/schedules/digest?ledger=backfilled")
-    assert "No time was filled in later." in web.text
+    assert "No time was backfilled." in web.text
     await web.get("/schedules/digest?ledger=x", 422)
 
 

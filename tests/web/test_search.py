@@ -58,7 +58,7 @@ async def test_sections_and_nothing(web: Browser, shop: rota.App) -> None:
     assert 'href="/schedules"' in web.page
     await web.get("/search?q=%3Cscript%3Ealert(1)%3C/script%3E")
     assert "<script>alert" not in web.page
-    assert "Nothing is called “<script>alert(1)</script>”" in web.text
+    assert "No results for “<script>alert(1)</script>”" in web.text
     await web.get("/search?q=" + "x" * 5000)
 
 

@@ -70,7 +70,7 @@ async def test_zone_and_theme_are_the_viewers_own(web: Browser) -> None:
 async def test_nothing_is_past_its_time(web: Browser) -> None:
     await web.get("/settings/retention")
 
-    assert "Nothing is past its time" in web.text or "These partitions are empty" in web.text
+    assert "Nothing to remove" in web.text or "These partitions are empty" in web.text
     assert "Remove" not in web.text
 
 
@@ -86,7 +86,7 @@ async def test_what_would_be_removed_and_removing_it(
     assert "send" in web.text
     assert "Remove about 2 rows" in web.text
     await web.post("/settings/retention", reason="disk is full")
-    assert "A pass of retention is on its way" in web.text
+    assert "A retention pass has been requested" in web.text
     deeds = await shop.audit.list(object_type="schedule")
     assert [(it.object_id, it.action, it.reason) for it in deeds] == [
         ("rota.prune_logs", "schedule.triggered", "disk is full"),

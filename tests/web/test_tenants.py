@@ -24,7 +24,7 @@ async def test_the_list_and_one(web: Browser, shop: rota.App) -> None:
     await web.get("/tenants?text=big")
     assert "blue" not in web.text
     await web.get("/tenants?paused=1")
-    assert "No tenant fits" in web.text
+    assert "No matching tenants" in web.text
     await web.get("/tenants/acme")
     assert "gold" in web.text
     assert "None is kept" not in web.text
@@ -43,9 +43,9 @@ async def test_a_tenant_is_paused_with_a_reason_and_resumed(
     await shop.tenant("acme").runs.enqueue("send", {"user_id": 1})
     await web.get("/tenants/acme/pause")
     await web.post("/tenants/acme/pause", 422, reason=" ")
-    assert "Say why" in web.text
+    assert "Enter a reason" in web.text
     await web.post("/tenants/acme/pause", 422, reason="unpaid", until="soon")
-    assert "'soon' is no time" in web.text
+    assert "'soon' is not a time" in web.text
     assert 'value="unpaid"' in web.page, "what was typed stays"
     await web.post("/tenants/acme/pause", reason="unpaid", until="2h")
     assert "Tenant acme is paused" in web.text
@@ -54,7 +54,7 @@ async def test_a_tenant_is_paused_with_a_reason_and_resumed(
     assert "goes on in" in web.text
     await web.get("/tenants/acme/resume")
     await web.post("/tenants/acme/resume", reason="paid")
-    assert "Tenant acme goes on" in web.text
+    assert "Tenant acme resumed" in web.text
     deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
     assert deeds[-2:] == [
         ("tenant.paused", "web:admin", "unpaid"), ("tenant.resumed", "web:admin", "paid"),
@@ -85,7 +85,7 @@ async def test_deletion(web: Browser, shop: rota.App, conn: Any) -> None:
     await web.get("/tenants/acme/delete")
     assert "1 open run" in web.text
     await web.post("/tenants/acme/delete", 422)
-    assert "Say why" in web.text
+    assert "Enter a reason" in web.text
     conn.execute(
         "UPDATE rota.open_runs SET state = 'running', worker = 1, started_at = now(), attempt = 1"
     )
@@ -133,10 +133,10 @@ async def test_the_chart_of_who_got_how_much(web: Browser, shop: rota.App, conn:
     )
     conn.execute("INSERT INTO rota.tenant_changes (tenant, failed) VALUES ('acme', 5)")
     await web.get("/tenants")
-    rows = web.text.partition("Who got how much")[2]
+    rows = web.text.partition("Share of work by tenant")[2]
     assert "acme 3 605 60 %" in rows
     assert "b<b> 1 200 20 %" in rows
     assert "2 other tenants 80 8 %" in rows
-    assert "<b>" not in web.page.partition("Who got how much")[2].partition("</table>")[0]
+    assert "<b>" not in web.page.partition("Share of work by tenant")[2].partition("</table>")[0]
     assert 'aria-label="By day, the oldest first: 0, 0, ' in web.page
     assert "0, 300, 305" in web.page

@@ -15,7 +15,7 @@ async def test_on_the_page_of_a_run(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("send", {"user_id": 1})
     await shop.queues.by("grace").pause("mail", "provider is down")
     await web.get(f"/runs/{run.id}")
-    assert "Why does it wait? Queue mail is paused by grace: “provider is down”." in web.text
+    assert "Why is it waiting? Queue mail is paused by grace: “provider is down”." in web.text
     assert "What happens next. Nothing of the queue starts until somebody resumes it" in web.text
     assert '<button class="btn s ghost icon" type="button" data-copy="rota queues resume mail"' in (
         web.page
@@ -37,7 +37,7 @@ async def test_on_the_page_of_a_schedule(web: Browser, shop: rota.App) -> None:
     await shop.schedules.create("digest", "clean", tenant="acme", cron="0 3 * * *")
     await shop.schedules.by("grace").pause("digest", "summer", tenant="acme")
     await web.get("/schedules/digest?tenant=acme")
-    assert "Why does it not run? Schedule digest is paused by grace: “summer”." in web.text
+    assert "Why is it not running? Schedule digest is paused by grace: “summer”." in web.text
     assert "rota schedules resume --tenant acme digest" in web.text
 
 
@@ -45,14 +45,14 @@ async def test_on_the_page_of_a_job(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue("send", {"user_id": 1})
     await shop.jobs.by("grace").disable("send", "bad release")
     await web.get("/jobs/send")
-    assert "Why does it wait? Job send is disabled by grace: “bad release”." in web.text
+    assert "Why is it waiting? Job send is disabled by grace: “bad release”." in web.text
     assert "rota jobs enable send" in web.text
 
 
 async def test_on_the_page_of_a_queue(web: Browser, shop: rota.App) -> None:
     await shop.runs.enqueue("send", {"user_id": 1})
     await web.get("/queues/mail")
-    assert "Why does it wait? No worker is running." in web.text
+    assert "Why is it waiting? No worker is running." in web.text
 
 
 async def test_it_leads_to_what_it_names(

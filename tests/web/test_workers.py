@@ -67,7 +67,8 @@ async def test_one_worker(web: Browser, worker: int, engine: Engine) -> None:
 async def test_what_failed_there(web: Browser, worker: int, engine: Engine) -> None:
     await web.get(f"/workers/{worker}")
     assert (
-        "Failed here lately runs whose last attempt was this worker’s All its runs None" in web.text
+        "Failed here lately runs whose last attempt was on this worker All its runs None"
+        in web.text
     )
     run = engine.one("SELECT id FROM rota.open_runs")
     (claim,) = engine.rows("SELECT id, attempt FROM rota.open_runs")
@@ -81,8 +82,8 @@ async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: 
     await web.get(f"/workers/{worker}/drain")
     assert "1 run that it has goes on for as long as needed" in web.text
     await web.post(f"/workers/{worker}/drain", reason="new kernel")
-    assert f"Worker {worker} claims no more" in web.text
-    assert "Has not heard it yet. Told by web:admin: “new kernel”" in web.text
+    assert f"Worker {worker} is draining" in web.text
+    assert "Has not received the request yet. Requested by web:admin: “new kernel”" in web.text
     await web.get("/workers?status=draining")
     assert f'href="/workers/{worker}/resume"' in web.page
 
@@ -99,9 +100,9 @@ async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: 
 async def test_a_worker_is_stopped(web: Browser, worker: int, shop: rota.App) -> None:
     await web.get(f"/workers/{worker}/stop")
     assert "It runs 1 run now" in web.text
-    assert "is cut off and goes back to its queue. No attempt is spent." in web.text
+    assert "are stopped and requeued. This does not use an attempt." in web.text
     await web.post(f"/workers/{worker}/stop", how="drain", reason="it leaks")
-    assert "stops when what it runs has ended" in web.text
+    assert "stops when its running attempts have ended" in web.text
     found = await shop.workers.get(worker)
     assert (found.is_to_stop, found.is_to_hurry) == (True, False)
     await web.get(f"/workers/{worker}/stop")
@@ -127,7 +128,7 @@ async def test_one_that_sleeps(web: Browser, worker: int, engine: Engine) -> Non
     engine.rows("DELETE FROM rota.open_runs")
     engine.one("SELECT rota.fall_asleep(%s, 600, true)", worker)
     await web.get("/workers?status=asleep")
-    assert "Signed off, and connected to nothing" in web.text
+    assert "Signed off, without connections" in web.text
     await web.get(f"/workers/{worker}")
     assert "Asleep" in web.text
     assert "/drain" not in web.page
@@ -143,4 +144,4 @@ async def test_what_a_failing_worker_says_is_text(web: Browser, worker: int, con
         for bad in ("<b>boom", "<i>w", '"><x', "<q>", "<j>"):
             assert bad not in web.page
     await web.get(f"/workers/{worker}")
-    assert "does not get its work done: feeder: <b>boom</b>" in web.text
+    assert "Live, but failing: feeder: <b>boom</b>" in web.text

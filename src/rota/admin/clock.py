@@ -12,7 +12,7 @@ from rota.store.plans import Plan
 class ClockCommands(Commands):
     @command
     def now(self) -> Plan[datetime]:
-        """The database's time, by which runs are due: ages are counted from it."""
+        """The database's current time, which decides when runs are due."""
         return clock.read_clock()
 
 

@@ -42,19 +42,19 @@ class Commands:
         self.actor = actor
 
     def by(self, actor: str | None) -> Self:
-        """The same, on behalf of somebody: `app.runs.by("alice").cancel(7)`."""
+        """A copy that acts for this actor: `app.runs.by("alice").cancel(7)`."""
         other = copy.copy(self)
         other.actor = actor
         return other
 
     def within(self, seconds: float) -> Self:
-        """The same, in a hurry: a statement that takes longer is a DatabaseError (57014)."""
+        """A copy with a time limit: a statement that takes longer raises DatabaseError (57014)."""
         other = copy.copy(self)
         other.seconds = seconds
         return other
 
     def of_tenant(self, tenant: str | None) -> Self:
-        """The same, kept to one tenant."""
+        """A copy restricted to one tenant."""
         other = copy.copy(self)
         other.tenant = tenant
         return other

@@ -62,9 +62,9 @@ class EventCommands(Commands):
         key_period: float | timedelta | None = None,
         hook: str | None = None,
     ) -> Plan[Started]:
-        """One run of every job that is bound to the event, as a person asks for it: the audit and
-        the runs say who. With a key, once for each, and for `key_keep` after its run has ended; or
-        once for all of them in `key_period`."""
+        """Emit an event as an operator: one run of every bound job; the audit and the runs record
+        who did it. With a key, each job gets one run until it has ended and for `key_keep` after
+        that; or one in each `key_period`."""
         params = event_parameters(
             event, payload, tenant=tenant, key=key, key_keep=key_keep, key_period=key_period,
             hook=hook, metadata=otel.carrier(),
@@ -87,8 +87,8 @@ class EventCommands(Commands):
         key_period: float,
         source: Mapping[str, Any],
     ) -> Plan[Received]:
-        """What a webhook has brought, once for each of the sender's deliveries. No audit: the
-        event itself says where it came from."""
+        """Store a webhook delivery as an event, once per delivery id. There is no audit entry: the
+        event records its source."""
         params = event_parameters(
             event, payload, tenant=tenant, key=key, key_period=key_period, source=source
         )
@@ -96,7 +96,7 @@ class EventCommands(Commands):
 
     @command
     def refuse(self, hook: str, reason: str, address: str) -> Plan[None]:
-        """Record what a webhook did not take."""
+        """Record a rejected webhook request."""
         return events.refuse_hook(hook, reason, address)
 
     @command
@@ -108,9 +108,9 @@ class EventCommands(Commands):
         limit: int = 50,
         **filters: Unpack[EventFilters],
     ) -> Plan[Found]:
-        """What is kept, by `name` (with `*` for any characters), `tenant`, `job`, `key`,
-        `outcome`, `text` of the payload, `since` and `until`. `before_id`: only those beyond this
-        event, in the order of the list."""
+        """List stored events by `name` (`*` matches any characters), `tenant`, `job`, `key`,
+        `outcome`, `text` in the payload, `since` and `until`. `before_id`: only events after
+        this one in the order of the list."""
         return self._list(order, before_id, limit, filters)
 
     def _list(
@@ -129,12 +129,12 @@ class EventCommands(Commands):
         limit: int = 50,
         **filters: Unpack[EventFilters],
     ) -> Plan[Page[EventInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return events.page_events(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, event_id: int) -> Plan[EventInfo]:
-        """One event, with what it started; EventNotFound if there is none."""
+        """One event with what it started. Raises EventNotFound if there is none."""
         return self._get(event_id)
 
     def _get(self, event_id: int) -> Plan[EventInfo]:
@@ -145,8 +145,7 @@ class EventCommands(Commands):
 
     @command
     def bindings(self, event: str | None = None, job: str | None = None) -> Plan[Bindings]:
-        """Which jobs are bound to what: all, those that an event of this name reaches, or those of
-        a job."""
+        """The bindings of jobs: all, those that match an event of this name, or those of a job."""
         return events.list_bindings(event, job)
 
     @command
@@ -163,8 +162,8 @@ class EventCommands(Commands):
         dry_run: bool = False,
         reason: str | None = None,
     ) -> Plan[Replayed]:
-        """Deliver events that are kept to a job, by name (or pattern) or by `ids`. The filters of
-        its bindings hold. What the job got before it gets `again` only if that is said; a
+        """Deliver stored events to a job, by name (or pattern) or by `ids`. The filters of its
+        bindings apply. Events that the job already got are delivered only with `again`; a
         `dry_run` only counts. At most 10,000 at a time."""
         return events.replay_events(
             job, event=event, ids=None if ids is None else [*ids], since=since, until=until,
@@ -183,9 +182,9 @@ class EventCommands(Commands):
         tenant: str = "",
         tenant_column: str | None = None,
     ) -> Plan[WatchInfo]:
-        """Have a table emit an event for each row that is written, in the writer's transaction:
-        `app.events.watch("orders", on="insert,update[status]", when="new.total > 100")`. For who
-        owns the table."""
+        """Make a table emit an event for each row that is written, in the writer's transaction:
+        `app.events.watch("orders", on="insert,update[status]", when="new.total > 100")`.
+        Requires ownership of the table."""
         try:
             operations, update_of = read_operations(on)
         except ValueError as error:
@@ -201,23 +200,23 @@ class EventCommands(Commands):
     def unwatch(
         self, table: str | None = None, *, watch: int | None = None, reason: str | None = None
     ) -> Plan[Numbers]:
-        """Take a watch away, by its number or all of a table. WatchNotFound if there is none.
-        Answers the numbers."""
+        """Remove a watch by its id, or all watches of a table. Raises WatchNotFound if there is
+        none. Returns the ids."""
         return events.unwatch_table(table, watch, reason=reason, actor=self.actor)
 
     @command
     def watches(self) -> Plan[Watches]:
-        """Tables that are watched, and where the database differs from what was installed."""
+        """The watched tables, and where the database differs from what was installed."""
         return events.list_watches()
 
     @command
     def find_watch(self, watch: int) -> Plan[WatchInfo]:
-        """One of them; WatchNotFound if there is none."""
+        """One watch. Raises WatchNotFound if there is none."""
         return events.find_watch(watch)
 
     @command
     def refusals(self, hook: str | None = None, *, limit: int = 50) -> Plan[Refusals]:
-        """What came to webhooks and was refused, the latest first."""
+        """Rejected webhook requests, latest first."""
         return events.list_refusals(hook, limit)
 
 

@@ -63,17 +63,17 @@ class JobChanges(TypedDict, total=False):
 
 
 class JobCommands(Commands):
-    """`registry` is what this process declares: what `plan` and `sync_definitions` compare."""
+    """`registry` contains the jobs of this process, which `plan` and `sync_definitions` compare
+    with the database."""
 
     registry: Registry = Registry()
     config: Config
 
     @command
     def list(self, *, order: JobOrder = "name", **filters: Unpack[JobFilters]) -> Plan[Found]:
-        """Every job that some application has registered, by `name`, or the `newest` or last
-        `changed` one first; narrowed by `text`, `tag`, `queue`, `enabled` and
-        `metadata`. Rota's own with
-        `system`."""
+        """List all registered jobs, by `name`, or the `newest` or most recently `changed` first;
+        filtered by `text`, `tag`, `queue`, `enabled` and `metadata`. `system` includes Rota's
+        own jobs."""
         return jobs.list_jobs(order=order, **filters)
 
     @command
@@ -85,22 +85,22 @@ class JobCommands(Commands):
         limit: int = 50,
         **filters: Unpack[JobFilters],
     ) -> Plan[Page[JobInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return jobs.page_jobs(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, name: str) -> Plan[JobInfo]:
-        """UnknownJob if no application has registered it."""
+        """Raises UnknownJob if no application has registered it."""
         return jobs.find_job(name)
 
     @command
     def depths(self, name: str | None = None) -> Plan[Depths]:
-        """What waits and runs, by job: of one, or of all that have any."""
+        """Waiting and running runs by job: of one job, or of all that have any."""
         return jobs.read_depths(name)
 
     @command
     def function(self, name: str) -> Plan[SqlFunction | None]:
-        """What a SQL job calls, as the database has it; None for a job of another kind."""
+        """The function that a SQL job calls, as stored in the database; None for other jobs."""
         return jobs.find_function(name)
 
     @command
@@ -113,10 +113,10 @@ class JobCommands(Commands):
         version: int | None = None,
         **changes: Unpack[JobChanges],
     ) -> Plan[JobInfo]:
-        """Change what the code said; the code no longer overwrites it. Queue, priority, maximum
-        attempts and default payload apply to new runs, and waiting runs keep theirs; timeout,
-        backoff and log level apply from the next attempt. Fields named in `reset` go back to what
-        the code says. VersionConflict if it is not at `version` any more."""
+        """Override settings of the code; deployments keep them. Queue, priority, maximum attempts
+        and default payload apply to new runs, and waiting runs keep theirs; timeout, backoff and
+        log level apply from the next attempt. Fields in `reset` are reset to the code. Raises
+        VersionConflict if the job is not at `version`."""
         columns = _columns(name, changes, self.config)
         given = [_COLUMNS.get(one, one) for one in reset]
         unknown = sorted(set(given) - set(_COLUMNS.values()))
@@ -128,13 +128,13 @@ class JobCommands(Commands):
 
     @command
     def enable(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Answers whether it changed: False if it was enabled already."""
+        """Returns whether it changed: False if it was already enabled."""
         return self._set_enabled(name, True, reason)
 
     @command
     def disable(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Its runs wait, what is enqueued too; its schedules skip their times. Answers whether it
-        changed: False if it was disabled already."""
+        """Its runs wait, including new ones; its schedules skip their times. Returns whether it
+        changed: False if it was already disabled."""
         return self._set_enabled(name, False, reason)
 
     @command
@@ -147,10 +147,10 @@ class JobCommands(Commands):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[int]:
-        """WrongState while it has schedules (`cascade` deletes them too) or runs that have not
-        ended (`cancel_open` cancels them). History and audit stay; code that still declares it
-        brings it back at its next start. VersionConflict if it is not at `version` any more.
-        Answers how many runs were cancelled."""
+        """Delete a job. Raises WrongState if it has schedules (`cascade` deletes them too) or
+        unfinished runs (`cancel_open` cancels them). History and audit are kept; code that still
+        declares it registers it again at its next start. Raises VersionConflict if it is not at
+        `version`. Returns how many runs were cancelled."""
         return jobs.delete_job(
             name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason,
             actor=self.actor,
@@ -158,7 +158,7 @@ class JobCommands(Commands):
 
     @command
     def plan(self) -> Plan[Drifts]:
-        """Where this process's code and the database differ, and who changed it."""
+        """The differences between this process's code and the database, and who made them."""
         declared = [
             {"tenant": tenant, "name": name, "document": said(columns)}
             for (tenant, name), columns in self.registry.schedules.items()
@@ -168,8 +168,9 @@ class JobCommands(Commands):
 
     @command
     def sync_definitions(self, force: Sequence[str] = ()) -> Plan[Names]:
-        """Write what this code says, now, and mark what it no longer declares. What operators
-        changed stays, except of the jobs in `force`. Answers the names of those written."""
+        """Store the definitions of this code now, and mark jobs that it no longer declares.
+        Operators' changes are kept, except for the jobs in `force`. Returns the names of the
+        stored jobs."""
         for name in force:
             self.registry.get(name)
         return self._sync(whole(self.registry, self.config, forced=force))
@@ -184,7 +185,7 @@ class JobCommands(Commands):
         return (yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor))
 
     def of(self, registry: Registry, config: Config) -> Self:
-        """The same for what another registry declares."""
+        """The same for another registry."""
         other = copy.copy(self)
         other.registry, other.config = registry, config
         return other

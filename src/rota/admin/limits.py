@@ -38,8 +38,8 @@ class LimitCommands(Commands):
 
     @command
     def list(self, *, order: LimitOrder = "name", **filters: Unpack[LimitFilters]) -> Plan[Found]:
-        """Every limit with how it stands: by `name`, the `fullest` first, or that with the
-        `longest` line. Filters: `tenant`, `kind`, `job`, `queue`."""
+        """List all limits with their use: by `name`, the `fullest` first, or the one with the
+        `longest` backlog. Filters: `tenant`, `kind`, `job`, `queue`."""
         return limits.list_limits(order=order, **filters)
 
     @command
@@ -51,13 +51,13 @@ class LimitCommands(Commands):
         limit: int = 50,
         **filters: Unpack[LimitFilters],
     ) -> Plan[Page[LimitInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return limits.page_limits(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, name: str, tenant: str = "") -> Plan[LimitDetails]:
-        """One limit with its counters, who has a place and who waits; LimitNotFound if there is
-        none."""
+        """One limit with its counters, the runs that hold a slot and the runs that wait. Raises
+        LimitNotFound if there is none."""
         return limits.read_limit(name, tenant)
 
     @command
@@ -69,9 +69,9 @@ class LimitCommands(Commands):
         reason: str | None = None,
         **changes: Unpack[LimitChanges],
     ) -> Plan[LimitInfo]:
-        """Make a limit, or change what is named of one that there is:
-        `app.limits.set("mail", queue="mail", cap=5)`. It holds at once: what runs goes on, and
-        nothing new starts until there is room."""
+        """Create a limit, or change the given fields of an existing one: `app.limits.set("mail",
+        queue="mail", cap=5)`. Takes effect at once: running attempts continue, and nothing new
+        starts until there is room."""
         known = LimitChanges.__annotations__
         odd: list[Any] = [field for field in changes if field not in known]
         if odd:
@@ -82,8 +82,8 @@ class LimitCommands(Commands):
 
     @command
     def remove(self, name: str, *, tenant: str = "", reason: str | None = None) -> Plan[str]:
-        """What waits for it goes on: `removed`. Of a limit that the code declares, an operator's
-        values go and the code's hold again: `reset`."""
+        """Remove a limit; waiting runs continue. Returns `removed`, or `reset` for a limit that the
+        code declares: then an operator's values are removed and the code's apply again."""
         return limits.remove_limit(name, tenant=tenant, reason=reason, actor=self.actor)
 
     @command
@@ -95,8 +95,8 @@ class LimitCommands(Commands):
         tenant: str = "",
         reason: str | None = None,
     ) -> Plan[int]:
-        """A sequence that waits for the success of a run that failed goes on without it; with a
-        value, only that counter. Answers how many did."""
+        """Let a sequence that waits for the success of a failed run continue without it; with a
+        value, only that counter. Returns how many counters were unblocked."""
         return limits.unblock_limit(name, value, tenant=tenant, reason=reason, actor=self.actor)
 
 

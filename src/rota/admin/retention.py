@@ -13,7 +13,7 @@ from rota.store.steps import OnProgress, Steps
 
 
 class RetentionCommands(Commands):
-    """Beside the nightly jobs: for whoever wants to know beforehand, or not to wait for them."""
+    """Preview or run retention outside the nightly jobs."""
 
     config: Config
 
@@ -26,13 +26,13 @@ class RetentionCommands(Commands):
     def run(
         self, *, hurry: bool = False, on_progress: OnProgress | None = None
     ) -> Steps[RetentionResult]:
-        """Remove it. WrongState while another pass is at work. In a `hurry` it does not rest
-        between portions, and workers feel it. `on_progress` is told how many more rows have
-        gone."""
+        """Run a pass. Raises WrongState while another pass is running. With `hurry` it does not
+        pause between batches, which slows workers. `on_progress` is called with the number of
+        newly removed rows."""
         return retain(self.config.retention, hurry=hurry, on_progress=on_progress)
 
     def of(self, config: Config) -> Self:
-        """The same by other numbers."""
+        """The same with other settings."""
         other = copy.copy(self)
         other.config = config
         return other

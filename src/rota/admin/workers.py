@@ -19,9 +19,9 @@ Running = list[RunningRun]
 class WorkerCommands(Commands):
     @command
     def list(self, *, order: TimeOrder = "newest", **filters: Unpack[WorkerFilters]) -> Plan[Found]:
-        """Live, stopping and recently lost workers, the `newest` or the `oldest` first; narrowed by
-        `status` and `host`. Those that left, or were lost more than ten minutes ago, with
-        `include_gone`."""
+        """List live, stopping and recently lost workers, the `newest` or the `oldest` first;
+        filtered by `status` and `host`. `include_gone` includes workers that shut down cleanly or
+        were lost more than ten minutes ago."""
         return workers.list_workers(order=order, **filters)
 
     @command
@@ -33,33 +33,35 @@ class WorkerCommands(Commands):
         limit: int = 50,
         **filters: Unpack[WorkerFilters],
     ) -> Plan[Page[WorkerInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return workers.page_workers(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, worker_id: int) -> Plan[WorkerInfo]:
-        """One worker; WorkerNotFound if there is none, or none any more."""
+        """One worker. Raises WorkerNotFound if there is none, or it was removed."""
         return workers.find_worker(worker_id)
 
     @command
     def drain(self, worker_id: int, reason: str | None = None, *, stop: bool = False) -> Plan[None]:
-        """Claim and tick no more, hand back what has not started, finish what runs however long it
-        takes; then wait to be resumed, or with `stop` end."""
+        """Stop claiming runs and processing schedules, return runs that have not started, and
+        finish running attempts, however long they take; then wait to be resumed, or exit with
+        `stop`."""
         return workers.drain_worker(worker_id, stop=stop, reason=reason, actor=self.actor)
 
     @command
     def stop(
         self, worker_id: int, reason: str | None = None, *, at_once: bool = False
     ) -> Plan[None]:
-        """End when what runs has ended, however long that takes; `at_once`, as at a SIGTERM: what
-        runs longer than its `worker.shutdown_seconds` is cut off and goes back, at no attempt."""
+        """Exit when the running attempts have ended, however long that takes. `at_once` works like
+        a SIGTERM: attempts that run longer than `worker.shutdown_seconds` are stopped and
+        requeued without using an attempt."""
         return workers.drain_worker(
             worker_id, stop=True, at_once=at_once, reason=reason, actor=self.actor
         )
 
     @command
     def running(self, worker_id: int, *, limit: int = 100) -> Plan[Running]:
-        """What a worker runs, the longest first."""
+        """The running attempts of a worker, longest first."""
         return workers.list_running(worker_id, limit)
 
     @command

@@ -28,7 +28,8 @@ Source = Literal["default", "file", "environment", "argument"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Settings):
-    """All settings, and where each came from. Made by `Config.load`, which checks every value."""
+    """All settings and the source of each value. Created by `Config.load`, which validates every
+    value."""
 
     file: Path | None = None
     sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
@@ -70,7 +71,7 @@ class Config(Settings):
         return cls(**_by_section(values), file=path, sources=sources, hooks=hooks)
 
     def override(self, values: Mapping[str, Any]) -> Self:
-        """The same with these values on top, checked: keys such as `worker.concurrency`."""
+        """A copy with these values, validated: keys such as `worker.concurrency`."""
         checked = _check(values, "argument", base=Path.cwd())
         present = {setting.key: self.get(setting.key) for setting in describe()}
         sources: dict[str, Source] = {**self.sources, **dict.fromkeys(checked, "argument")}
@@ -83,11 +84,11 @@ class Config(Settings):
         return getattr(getattr(self, setting.section) if setting.section else self, setting.name)
 
     def source(self, key: str) -> Source:
-        """Where the value of a key came from."""
+        """The source of the value of a key."""
         return self.sources.get(find_setting(key).key, "default")
 
     def show(self, key: str) -> str:
-        """The value of a key as text for people: secrets are masked."""
+        """The value of a key as text; secrets are masked."""
         return find_setting(key).show(self.get(key))
 
 

@@ -43,7 +43,7 @@ class Attempt(Protocol):
 
 
 class AttemptLog:
-    """`ctx.log`: lines stored with the attempt and written to the console."""
+    """The log of an attempt: lines are stored with the attempt and written to the console."""
 
     __slots__ = ("_attempt", "_bound")
 
@@ -77,7 +77,8 @@ class AttemptLog:
 
 
 class Context:
-    """Given to a parameter annotated `rota.Context`. Times are the database's."""
+    """The context of an attempt, passed to a parameter annotated with `rota.Context`. Times are the
+    database's."""
 
     __slots__ = ("_attempt", "_extras", "log")
 
@@ -146,7 +147,7 @@ class Context:
 
     @property
     def lateness(self) -> timedelta:
-        """How long after the time it was meant for this attempt started."""
+        """How long after its scheduled time this attempt started."""
         text = self._extras.get("run_at")
         meant_for = datetime.fromisoformat(text) if text else self.queued_at
         return max(self.started_at - meant_for, timedelta())
@@ -169,17 +170,17 @@ class Context:
 
     @property
     def deadline(self) -> datetime | None:
-        """When the timeout ends this attempt; None without a timeout."""
+        """When this attempt times out; None without a timeout."""
         timeout = self._attempt.timeout
         return None if timeout is None else self.started_at + timedelta(seconds=timeout)
 
     @property
     def is_cancelled(self) -> bool:
-        """Somebody wants this attempt to stop. Threads must look; coroutines are cancelled."""
+        """Whether this attempt should stop. Threads must check it; coroutines are cancelled."""
         return self._attempt.is_cancelled
 
     def progress(self, fraction: float, message: str | None = None) -> None:
-        """Say how far the work is (0 to 1), for people who look at the run."""
+        """Report the progress (0 to 1) with an optional message, shown with the run."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
         self._attempt.report_progress(fraction, message)
@@ -191,12 +192,13 @@ class Context:
     @overload
     def transaction(self, source: Any, /) -> AbstractAsyncContextManager[Any]: ...
     def transaction(self, source: Any = None, /) -> AbstractAsyncContextManager[Any]:
-        """A transaction that commits together with the completion when the handler returns.
+        """Open a transaction that commits together with the completion of the run when the handler
+        returns.
 
-        Others see its rows only then; if the handler raises, or the lease is lost, not at all.
-        A second block in the same attempt is a second savepoint of the same transaction. It is on
-        a connection of Rota's, or on one of `source`: a pool of psycopg or asyncpg, an engine,
-        session or sessionmaker of SQLAlchemy, in the same database.
+        Other sessions see its rows only then; if the handler raises, or the lease is lost,
+        everything is rolled back. A second block in the same attempt is a second savepoint of the
+        same transaction. It uses a connection of Rota, or one from `source`: a pool of psycopg or
+        asyncpg, or an engine, session or sessionmaker of SQLAlchemy, in the same database.
         """
         return self._attempt.open_transaction(source)
 
@@ -207,6 +209,6 @@ class Context:
     @overload
     def transaction_sync(self, source: Any, /) -> AbstractContextManager[Any]: ...
     def transaction_sync(self, source: Any = None, /) -> AbstractContextManager[Any]:
-        """The same for handlers that run in a thread or a process of their own. It takes Django's
-        connection too."""
+        """The same for handlers that run in a thread or a child process. `source` may also be
+        Django's connection."""
         return self._attempt.open_transaction_sync(source)

@@ -22,7 +22,7 @@ P = ParamSpec("P", default=...)
 
 
 class BoundJob(Generic[P, R]):
-    """A job with the options of its next enqueues."""
+    """A job with options for its next enqueues."""
 
     def __init__(self, definition: JobDefinition, enqueuer: Enqueuer, options: Options) -> None:
         self.definition = definition
@@ -34,19 +34,19 @@ class BoundJob(Generic[P, R]):
         return self.definition.name
 
     def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P, R]:
-        """The same job with these options on top, for the enqueues that follow."""
+        """The same job with these options for the following enqueues."""
         default = self._default_backoff() if "backoff" in options else None
         return BoundJob(self.definition, self._enqueuer, self._options.merge(options, default))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """A checked call that is not sent yet, for `app.enqueue_many`."""
+        """A validated call that is not enqueued yet, for `app.enqueue_many`."""
         definition = self.definition
         schema = definition.schema
         payload = schema.encode(schema.bind(args, kwargs)).decode()
         return Call(definition.name, payload, schema.hash, self._options, definition.decode_result)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
-        """Ask for one run with these arguments."""
+        """Enqueue one run with these arguments."""
         return await self._enqueuer.send(self.call(*args, **kwargs))
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
@@ -61,7 +61,7 @@ class BoundJob(Generic[P, R]):
 
 
 class Job(BoundJob[P, R]):
-    """A declared job. Calling it calls the function, here and now, as tests like to do."""
+    """A declared job. Calling it calls the function directly, for example in tests."""
 
     __name__: str
     __wrapped__: Callable[..., Any]

@@ -35,14 +35,14 @@ def debounce(
     longest: float | timedelta | None = None,
     key: str | None = None,
 ) -> DeclaredDelivery:
-    """The last event of a burst, when none has come for `quiet` seconds, and at the latest
-    `longest` after the first. With a key, a burst for each of its values:
+    """Deliver the last event of a burst, when none has arrived for `quiet` seconds, and at the
+    latest `longest` after the first. With a key, each of its values has its own burst:
     `rota.debounce(5, longest=60, key="order:{order_id}")`."""
     return _declared({"debounce_seconds": quiet, "longest_seconds": longest, "key": key})
 
 
 def throttle(per: float | timedelta, *, key: str | None = None) -> DeclaredDelivery:
-    """The first event of each period of `per` seconds; with a key, for each of its values."""
+    """Deliver the first event of each `per` seconds; with a key, for each of its values."""
     return _declared({"throttle_seconds": per, "key": key})
 
 

@@ -32,7 +32,7 @@ class RunReader(Protocol):
 
 
 class Run(Generic[R]):
-    """A run that was enqueued, or, if `is_duplicate`, that held the key already."""
+    """A run that was enqueued or, if `is_duplicate`, that already held the key."""
 
     __slots__ = ("_decode", "_reader", "id", "is_duplicate", "job")
 
@@ -51,10 +51,11 @@ class Run(Generic[R]):
         self._decode = decode
 
     async def wait(self, timeout: float | timedelta | None = None) -> R:
-        """The result, once the run has succeeded, as the type that the handler declares.
+        """Wait until the run has succeeded and return the result, as the type that the handler
+        declares.
 
-        RunFailed if it failed or was cancelled, WaitTimeout if it did not end in time, ResultError
-        if the stored result does not fit the declared type.
+        Raises RunFailed if the run failed or was cancelled, WaitTimeout if it did not end in time,
+        ResultError if the stored result does not fit the declared type.
         """
         return self._result(await self._through.wait_run(self.id, _seconds(timeout)))
 
@@ -62,7 +63,7 @@ class Run(Generic[R]):
         return self._result(self._through.wait_run_sync(self.id, _seconds(timeout)))
 
     async def info(self) -> RunInfo:
-        """Everything about the run, as it is now."""
+        """The current state of the run with all its fields."""
         return await self._through.get_run(self.id)
 
     def info_sync(self) -> RunInfo:
@@ -75,14 +76,15 @@ class Run(Generic[R]):
         return self.info_sync().state
 
     async def cancel(self, reason: str | None = None) -> str:
-        """`cancelled` if the run was waiting, `requested` if a worker has to be told."""
+        """Cancel the run. Returns `cancelled` if it was waiting, `requested` if its worker has to
+        stop it."""
         return await self._through.cancel_run(self.id, reason)
 
     def cancel_sync(self, reason: str | None = None) -> str:
         return self._through.cancel_run_sync(self.id, reason)
 
     async def retry(self, reason: str | None = None) -> None:
-        """Put a failed or cancelled run back to work, under its id."""
+        """Requeue a failed or cancelled run under its id."""
         await self._through.retry_run(self.id, reason)
 
     def retry_sync(self, reason: str | None = None) -> None:

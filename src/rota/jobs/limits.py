@@ -42,8 +42,9 @@ class DeclaredLimit:
 def concurrency(
     cap: int, *, key: str | None = None, on_full: OnFull = "wait", name: str | None = None
 ) -> DeclaredLimit:
-    """At most so many at once, over all workers; with a key, for each of its values:
-    `rota.concurrency(5, key="customer:{customer_id}")`. Jobs that name one limit share it."""
+    """At most this many runs at once, across all workers; with a key, for each of its values:
+    `rota.concurrency(5, key="customer:{customer_id}")`. Jobs that use the same name share the
+    limit."""
     return _declare("concurrency", cap, key, on_full, name)
 
 
@@ -57,8 +58,8 @@ def rate(
     on_full: OnFull = "wait",
     name: str | None = None,
 ) -> DeclaredLimit:
-    """At most so many starts in any period of `per` seconds, `burst` of them at one moment. `cost`
-    is the field of the payload that says how many a run counts for."""
+    """At most this many starts in any period of `per` seconds, and at most `burst` at one moment.
+    `cost` names the payload field that says for how many a run counts."""
     made = _declare("rate", cap, key, on_full, name)
     try:
         if cost is not None:
@@ -78,8 +79,8 @@ def sequence(
     on_full: OnFull = "wait",
     name: str | None = None,
 ) -> DeclaredLimit:
-    """One after the other, in the order of their enqueues; with a key, for each of its values. The
-    next one starts after the `end` of the one before, or only after its `success`."""
+    """One run after another, in the order of their enqueues; with a key, for each of its values.
+    The next run starts after the `end` of the previous one, or only after its `success`."""
     if after not in get_args(NextAfter):
         raise JobError(
             f"limit: after must be one of {', '.join(get_args(NextAfter))}, not {after!r}"

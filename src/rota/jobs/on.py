@@ -19,9 +19,9 @@ class On:
 
 
 def on(event: str, *, where: Mapping[str, Any] | None = None) -> On:
-    """`rota.on("order.*", where={"status": "paid", "total": {">=": 100}})`. A `*` stands for any
-    characters. Values must be in the payload; an object with `=`, `!=`, `<`, `<=`, `>`, `>=`,
-    `in`, `not_in` or `exists` compares."""
+    """Bind a job to an event with a filter: `rota.on("order.*", where={"status": "paid", "total":
+    {">=": 100}})`. A `*` matches any characters. The payload must contain these values; an
+    object with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not_in` or `exists` compares."""
     try:
         return On(check_event("event", event), check_filter(where or {}))
     except (ValueError, PayloadError) as error:

@@ -69,7 +69,7 @@ def cron(
     fold: Literal["first", "second", "both"] = "first",
     **policies: Unpack[DeclaredArguments],
 ) -> DeclaredSchedule:
-    """At the minutes that a cron expression names, in a time zone."""
+    """Run at the times of a cron expression, in a time zone."""
     when = {"cron": expression, "timezone": timezone, "gap": gap, "fold": fold}
     return _declare({**when, "with_seconds": with_seconds}, policies)
 
@@ -80,26 +80,26 @@ def every(
     every_from: Literal["start", "end"] = "start",
     **policies: Unpack[DeclaredArguments],
 ) -> DeclaredSchedule:
-    """Again and again after so many seconds, without drift; or counted from the end of a run."""
+    """Run at an interval of this many seconds, without drift, or counted from the end of a run."""
     return _declare({"every": interval, "every_from": every_from}, policies)
 
 
 def once(at: datetime, **policies: Unpack[DeclaredArguments]) -> DeclaredSchedule:
-    """At one instant, and never again."""
+    """Run once, at this time."""
     return _declare({"at": at}, policies)
 
 
 def init(
     when: Literal["once", "release", "start"] = "once", **policies: Unpack[DeclaredArguments]
 ) -> DeclaredSchedule:
-    """At the start of workers, by one of them: `once` ever (until it succeeded), once a `release`,
-    or at each `start` of the fleet."""
+    """Run when workers start, by one of them: `once` ever (until it has succeeded), once per
+    `release`, or at each `start` from no live workers."""
     return _declare({"init": when}, policies)
 
 
 def after(name: str, within: float | timedelta | None = None) -> Requirement:
-    """For `requires`: the job or schedule of this name must have succeeded, at its last run or
-    within so many seconds."""
+    """For `requires`: the job or schedule with this name must have succeeded, at its last run or
+    within this many seconds."""
     try:
         seconds = None if within is None else check_duration("within", within)
         return Requirement(check_text("after", name, most=200), seconds)

@@ -9,11 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One row of `rota.audit`: who did what to which object, when and why.
-
-    `actor` is who acted, `db_user` the login under which it reached the database. `before` and
-    `after` hold what the action changed.
-    """
+    """One row of `rota.audit`: who did what to which object, when and why. `actor` is who acted,
+    `db_user` the database login. `before` and `after` contain the values that the action
+    changed."""
 
     id: int
     at: datetime
@@ -29,7 +27,8 @@ class AuditEntry:
 
     @property
     def changes(self) -> list[Change]:
-        """Field by field, with what differs first; of what is no object, the whole of it."""
+        """The fields with their values before and after, changed fields first; if the value is not
+        an object, the whole value."""
         before, after = self.before, self.after
         if not isinstance(before, dict | None) or not isinstance(after, dict | None):
             return [Change("", before, after)]

@@ -26,11 +26,11 @@ _JSON_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Seconds to wait, as data, so that it can be stored with a job and edited there.
+    """How long to wait before a retry, as data that can be stored with a job and edited there.
 
     `exponential` waits base, base·factor, base·factor², …; `linear` base, 2·base, 3·base, …;
-    `fixed` always the base. Never more than the cap, to which up to `jitter` seconds are added so
-    that runs which failed together do not come back together.
+    `fixed` always the base. The wait never exceeds the cap; up to `jitter` seconds are added at
+    random, so that runs that failed together are not retried together.
     """
 
     kind: Kind = "exponential"
@@ -46,7 +46,7 @@ class Backoff:
             object.__setattr__(self, name, _number(name, getattr(self, name), least))
 
     def delay(self, attempt: int, random: Callable[[], float]) -> float:
-        """Seconds after the given attempt failed; `random` returns a number in [0, 1)."""
+        """Seconds to wait after the given attempt failed; `random` returns a number in [0, 1)."""
         step = min(max(attempt, 1), MAX_ATTEMPT)
         return min(self.cap, self._raw(step)) + self.jitter * random()
 
@@ -68,12 +68,12 @@ class Backoff:
             return math.inf
 
     def to_json(self) -> dict[str, str | float]:
-        """The form stored in the database."""
+        """The form that is stored in the database."""
         return {stored: getattr(self, name) for stored, name in _JSON_NAMES.items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read the stored form; what it leaves out has its default."""
+        """Read the stored form; missing values have their defaults."""
         _refuse_unknown(data, _JSON_NAMES)
         return cls(**{_JSON_NAMES[stored]: value for stored, value in data.items()})
 
@@ -81,11 +81,8 @@ class Backoff:
     def parse(
         cls, value: Backoff | Mapping[str, Any] | str, default: Backoff | None = None
     ) -> Backoff:
-        """Read what users write: a Backoff, a kind, or a mapping in short or in stored names.
-
-        What a kind or a mapping leaves out comes from `default`. A callable is not data: the job
-        keeps it.
-        """
+        """Read a Backoff, a kind, or a mapping with short or stored names. Missing values come from
+        `default`. Callables are not accepted here: the job keeps them."""
         base = default or cls()
         if isinstance(value, Backoff):
             return value

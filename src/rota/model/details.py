@@ -24,11 +24,9 @@ class Handled:
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """A run, its attempts with the first one first, and its last log lines in their order.
-
-    `isolation` says of a run that was lost with its worker that it waits to be run apart, or where
-    that is done: in a `process` of its own, or `inline`, in its worker's process.
-    """
+    """A run, its attempts (first one first), and its last log lines in order. For a run that was
+    lost with its worker, `isolation` says that it waits to be isolated, or where it is isolated:
+    in a separate `process`, or `inline`, in its worker's process."""
 
     run: RunInfo
     attempts: list[AttemptInfo]

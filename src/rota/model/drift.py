@@ -15,7 +15,7 @@ Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken"
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One difference; `field` None: the whole job or schedule."""
+    """One difference between code and database; `field` is None for the whole job or schedule."""
 
     kind: Literal["job", "schedule"]
     name: str

@@ -28,12 +28,12 @@ class EventFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EventInfo:
-    """One row of `rota.events`: a fact, and what it started.
+    """One row of `rota.events`: an event and what it started.
 
     `deliveries` has an object for each job that was bound to it: `job` with `run` (`is_duplicate`
-    if it was there already, `is_disabled` if it waits for its job, `debounced` or
-    `throttled_until` if its job bundles bursts), or with `skipped` and why.
-    `outcome` sums that up; `unbound`: no job was bound to it.
+    if it already existed, `is_disabled` if it waits for its job to be enabled, `debounced` or
+    `throttled_until` if the job combines bursts), or with `skipped` and the reason. `outcome`
+    summarises them; `unbound` means that no job was bound.
     """
 
     tenant: str

@@ -11,14 +11,14 @@ from rota.model.states import JobKind, Strategy
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """One row of `rota.jobs`; `workers` counts the live ones that know the job.
+    """One row of `rota.jobs`; `workers` is the number of live workers that know the job.
 
-    `code` is what the code last said, `edited` who changed which field and when. A job that no
-    code declares any more has `deleted_from_code_at`. `strategies` are the ways it is started:
+    `code` is the latest definition in the code, `edited` who changed which field and when. A job
+    that is no longer declared has `deleted_from_code_at`. `strategies` are the ways it is started:
     `on_demand` always, `cron`, `interval`, `once` and `init` by schedules, `event` by `events`,
-    which are names and patterns; `event_filters` says of some of them which payloads count,
-    `event_delivery` whether a burst of them is one run.
-    A job of the kind `sql` calls `function_name` as the role `run_as`.
+    which are names and patterns; `event_filters` are payload filters for some of them,
+    `event_delivery` says whether a burst is combined into one run. A job of the kind `sql` calls
+    `function_name` as the role `run_as`.
     """
 
     name: str

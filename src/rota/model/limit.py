@@ -17,11 +17,11 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class LimitInfo:
-    """How many runs may start, of what, and how it stands.
+    """A limit with its rule, scope and current use.
 
-    Without a key there is one counter; with one, a counter for each value. `in_use` and `waiting`
-    are over all of them; `keys` is how many values have a counter, `full` how many of those are
-    full. `waiting` stops counting at ten thousand.
+    Without a key there is one counter; with a key, one for each value. `in_use` and `waiting` are
+    totals of all counters; `keys` is the number of counters, `full` how many of them are full.
+    `waiting` is counted up to ten thousand.
     """
 
     name: str
@@ -49,7 +49,7 @@ class LimitInfo:
 
     @property
     def scope(self) -> str:
-        """What it holds, in words."""
+        """What it applies to, in words."""
         parts = [
             f"jobs {', '.join(self.jobs)}" if self.jobs and len(self.jobs) > 1 else "",
             f"job {self.jobs[0]}" if self.jobs and len(self.jobs) == 1 else "",
@@ -61,7 +61,7 @@ class LimitInfo:
 
     @property
     def rule(self) -> str:
-        """How many, in words."""
+        """How many runs it allows, in words."""
         each = f" for each {self.key}" if self.key else ""
         if self.kind == "sequence":
             after = "the success" if self.next_after == "success" else "the end"

@@ -58,11 +58,9 @@ class LogKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """The newest lines that were found, the newest first.
-
-    `searched_back_to` says how far back the search has looked: everything newer was read. `cursor`
-    goes on from there; None: there is nothing older to look at.
-    """
+    """The matching lines, newest first. `searched_back_to` is how far back the search got:
+    everything newer was searched. `cursor` continues from there; None if there are no older
+    lines."""
 
     lines: list[LogLine]
     searched_back_to: datetime | None

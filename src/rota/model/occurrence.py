@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceInfo:
-    """A nominal time, or a span of them, and the decision taken about it."""
+    """A nominal time, or a span of them, and the decision made for it."""
 
     schedule: str
     nominal_at: datetime

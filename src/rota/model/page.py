@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """`cursor` leads to the next part; None: there is no more. It holds for the same order and the
-    same filters, also when what it was taken from is gone."""
+    """One page of a list. `cursor` leads to the next page; None if there is none. It is valid for
+    the same order and filters, even if the row it was taken from is deleted."""
 
     items: Sequence[T]
     cursor: tuple[Any, ...] | None

@@ -11,12 +11,12 @@ WhenFull = Literal["refuse", "drop_lowest"]
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """What waits in a queue, who serves it, and whether it is paused.
+    """A queue with its backlog, workers and pause.
 
-    `held` runs are part of `queued`. `oldest_seconds` is how long the oldest of those that a
-    worker may take has waited. `paused_until`: it goes on by itself then. The counts are
-    `counted_seconds` old: nothing, unless very many runs are open. `max_waiting`: so many may wait,
-    ready or not; `is_edited`: an operator's word, not the code's.
+    `held` runs are part of `queued`. `oldest_seconds` is the age of the oldest run that a worker
+    may take. `paused_until` is when it resumes automatically. The counts are `counted_seconds` old:
+    0, unless very many runs are unfinished. `max_waiting` is the maximum number of waiting runs,
+    ready or not; `is_edited` is true if an operator has overridden the code.
     """
 
     name: str

@@ -13,10 +13,11 @@ MOST_COUNT = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What a job's runs and log lines are kept for; None: as the configuration says.
+    """How long the runs and log lines of a job are kept; None: as configured.
 
-    `count` keeps the newest so many, `days` those so young; whichever removes more. The words with
-    failed are for runs that failed, and for their lines; without them `days` holds for them too.
+    `count` keeps the newest runs, `days` those that are not older; whichever removes more. The
+    fields with `failed` apply to failed runs and their lines; without them, `days` applies to those
+    too.
     """
 
     days: int | None = None

@@ -14,8 +14,8 @@ class ScheduleInfo:
     """One row of `rota.schedules` with its status.
 
     `state` is `active`, `pending` (the next tick computes its time), `paused`, `disabled`,
-    `finished` or `parked` (it cannot be followed; `error` says why). `timing` is the timing in
-    plain words. `version` rises with every edit, and with no tick.
+    `finished` or `parked` (its timing cannot be computed; `error` says why). `timing` is the timing
+    in words. `version` increases with every edit, but not with ticks.
     """
 
     id: int
@@ -91,7 +91,8 @@ class ScheduleInfo:
 
 @dataclass(frozen=True, slots=True)
 class CalendarInfo:
-    """Days and windows in which schedules do not run. `schedules` counts those that follow it."""
+    """Days and windows in which schedules do not run. `schedules` is the number of schedules that
+    use it."""
 
     name: str
     description: str
@@ -113,7 +114,7 @@ class TemplateInfo:
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
-    """The run that `trigger` asked for."""
+    """The run that `trigger` enqueued."""
 
     run_id: int
     job: str
@@ -122,10 +123,8 @@ class Triggered:
 
 @dataclass(frozen=True, slots=True)
 class BackfillInfo:
-    """What a backfill enqueued, or with a dry run would enqueue: `times` without their runs.
-
-    `left_out` counts times of the range that ran already; `ran` names them.
-    """
+    """What a backfill enqueued, or would enqueue in a dry run: then `times` have no runs.
+    `left_out` counts times in the range that already ran; `ran` lists them."""
 
     schedule: str
     from_at: datetime

@@ -83,10 +83,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How the system stands, and what it did between `since` and `until`.
-
-    Counts of what waits and runs are as old as `counted_at` says: of few runs they are new.
-    """
+    """The state of the system, and its activity between `since` and `until`. Waiting and running
+    runs were counted at `counted_at`, which is now unless there are very many."""
 
     at: datetime
     counted_at: datetime

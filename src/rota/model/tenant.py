@@ -47,11 +47,10 @@ class TenantSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TenantInfo:
-    """Its settings, which are the defaults unless it `has_settings`, and what it has.
-
-    `held` runs are part of `queued`. The counts of open runs are `counted_seconds` old. `today` is
-    the day in UTC; `enqueued_today` and `bytes_today` are kept of tenants with a quota by the day.
-    """
+    """A tenant with its settings, which are the defaults unless `has_settings`, and its counts.
+    `held` runs are part of `queued`. The counts of unfinished runs are `counted_seconds` old.
+    `today` is the current day in UTC; `enqueued_today` and `bytes_today` are counted only for
+    tenants with a daily quota."""
 
     name: str
     has_settings: bool

@@ -10,20 +10,22 @@ from rota.model.states import WorkerState, WorkerStatus
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """One row of `rota.workers`, with what it holds.
+    """One row of `rota.workers` with its current state.
 
-    `queues` empty: all of them. `is_stuck`: its event loop stands still. `is_silent`: its lease
-    ran out, and nobody has declared it lost yet. `is_polling`: it has no session to hear calls in,
-    and finds work within `worker.poll_seconds`. `isolating_run`: it runs that one apart, because
-    a worker was lost with it. `is_draining`: told to claim no more, which it knows since
-    `drain_seen_at`; `is_to_stop`: it ends then, and with `is_to_hurry` within its shutdown's limit.
-    `claimed_at`: when it last asked for work and was answered; `finished_at`: when it last wrote an
-    end. `errors`: in a row, of the loop that has most; `trouble`: which loop does not get its work
-    done, and why: live but failing. `memory_bytes` and `cpu_seconds` are those of its process and
-    its children, `cpu_cores` what they used between its last two beats. `status` is all that in one
-    word: `live`, `failing`, `draining`, `stopping`, `silent`, `stuck`, `asleep`, `lost` or `gone`.
-    One that is asleep has signed off under this number, and comes back under another one at
-    `asleep_until` at the latest.
+    `queues`: empty means all. `is_stuck`: its event loop is blocked. `is_silent`: its lease has
+    expired, but it has not been declared lost yet. `is_polling`: it receives no notifications and
+    finds work within `worker.poll_seconds`. `isolating_run`: the run that it executes in isolation,
+    because a worker was lost with it.
+
+    `is_draining`: it was asked to stop claiming, which it noticed at `drain_seen_at`; `is_to_stop`:
+    it exits afterwards; `is_to_hurry`: within its shutdown timeout. `claimed_at`: its last
+    successful claim; `finished_at`: when it last stored results. `errors`: consecutive errors of
+    the loop with the most; `trouble`: which loop is failing, and why.
+
+    `memory_bytes` and `cpu_seconds` include its child processes; `cpu_cores` is the use between its
+    last two heartbeats. `status` summarises all of this: `live`, `failing`, `draining`, `stopping`,
+    `silent`, `stuck`, `asleep`, `lost` or `gone`. A worker that is asleep has signed off under this
+    id, and comes back under a new one at `asleep_until` at the latest.
     """
 
     id: int

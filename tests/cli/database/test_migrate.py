@@ -37,7 +37,7 @@ def test_a_schema_of_before_the_first_release(cli: Cli, conn: psycopg.Connection
     for command in (["migrate"], ["migrate", "--plan"]):
         result = cli(*command)
         assert result.code == 1
-        assert "was made by a version from before 0.1.0" in result.err
+        assert "was created by a version before 0.1.0" in result.err
         assert 'hint: drop it with all its data (DROP SCHEMA "rota" CASCADE), or set' in result.err
 
 

@@ -28,7 +28,7 @@ def test_another_pass_and_wrong_use(cli: Cli, opened: rota.App, database_url: st
         other.execute("LOCK TABLE rota.pruning_runs IN EXCLUSIVE MODE")
         result = cli("retention", "run")
     assert result.code == 1
-    assert "at work already" in result.err
+    assert "already running" in result.err
     assert cli("retention", "run", "--when").code == 2
 
 

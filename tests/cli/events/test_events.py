@@ -21,7 +21,7 @@ def test_emit_starts_what_is_bound(cli: Cli, conn: psycopg.Connection[Any]) -> N
         "SELECT key_seconds FROM rota.open_runs WHERE id = %s", [kept[0]["id"]]
     ).fetchone() == (3600.0,)
     refused = cli("events", "emit", "order.paid", "--key-keep", "1h")
-    assert (refused.code, "there is no key" in refused.err) == (2, True)
+    assert (refused.code, "needs a key" in refused.err) == (2, True)
     assert "started nothing" in cli.done("events", "emit", "nobody.cares").err
     (actor,) = conn.execute("SELECT DISTINCT actor FROM rota.audit").fetchone() or ("",)
     assert actor == "cli:alice"

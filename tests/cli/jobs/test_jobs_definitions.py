@@ -90,7 +90,7 @@ def test_update_sets_and_resets(cli: Cli, shop: rota.App) -> None:
         (["send", "--timeout", "soon"], 2, "is not a duration"),
         (["send", "--payload", "["], 2, "not JSON"),
         (["send", "--backoff", "cubic"], 1, "backoff kind"),
-        (["send", "--reset", "colour"], 1, "no colour to reset"),
+        (["send", "--reset", "colour"], 1, "unknown job setting 'colour'"),
         (["sned", "--priority", "1"], 1, "did you mean send?"),
     ],
 )

@@ -269,7 +269,7 @@ def test_preview_of_a_schedule(made: Cli) -> None:
     assert len(rows) == 10
     assert rows[0]["viewer_local"] == "2026-03-03T16:00:00+09:00"
     assert "no schedule" in failed(made, "preview", "none")
-    assert "not of both" in misused(made, "preview", "digest", "--every", "5m")
+    assert "not both" in misused(made, "preview", "digest", "--every", "5m")
 
 
 def test_backfill(made: Cli) -> None:

@@ -25,7 +25,7 @@ def test_nothing_to_list(cli: Cli) -> None:
     assert cli.done("tenants", "list").err == "no tenants; runs and schedules name them\n"
     assert cli.done("tenants", "list", "--json").json == []
     assert cli("tenants", "show", "acme")[::2] == (
-        1, 'error: no run, schedule or setting names a tenant "acme"\n',
+        1, 'error: there is no tenant "acme": no run, schedule or setting names it\n',
     )  # fmt: skip
 
 

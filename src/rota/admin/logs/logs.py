@@ -40,10 +40,10 @@ class LogCommands(Commands):
         budget: float = logs.BUDGET_SECONDS,
         **filters: Unpack[LogFilters],
     ) -> Plan[LogPage]:
-        """The newest matches first: `timeout "order 17" -retry user:7`, narrowed by `job`,
-        `run_id`, `attempt`, `queue`, `worker`, `level` (the least one), `levels`, `tenant`,
-        `since`, `until`. After `budget` seconds the answer says how far back it got; its `cursor`
-        goes on from there."""
+        """Search log lines, newest first: `timeout "order 17" -retry user:7`, filtered by `job`,
+        `run_id`, `attempt`, `queue`, `worker`, `level` (the minimum), `levels`, `tenant`,
+        `since`, `until`. After `budget` seconds the search stops; the result says how far back
+        it got, and its `cursor` continues from there."""
         question = LogQuestion.of(
             text, filters, since=since, until=until, limit=limit, cursor=cursor
         )
@@ -58,7 +58,7 @@ class LogCommands(Commands):
         limit: int = 1000,
         cursor: str | None = None,
     ) -> Plan[LogPage]:
-        """All lines of a run, the oldest first; `cursor` is for those after a full page.
+        """All lines of a run, oldest first; `cursor` continues after a full page. Raises
         RunNotFound if there is no such run."""
         if not 1 <= limit <= _MOST_OF_RUN:
             raise SearchError(f"limit must be from 1 to {_MOST_OF_RUN}, not {limit}")
@@ -74,8 +74,8 @@ class LogCommands(Commands):
         until: datetime | timedelta | None = None,
         **filters: Unpack[LogFilters],
     ) -> Plan[LogVolume]:
-        """How many lines match, by level, in sixty steps of a stretch (by default the last day).
-        Of a step with very many lines only some are looked at, and its numbers are estimates."""
+        """The number of matching lines by level, in sixty intervals of a range (by default the last
+        day). For an interval with very many lines, the numbers are estimates from a sample."""
         question = LogQuestion.of(text, filters, since=since, until=until)
         return log_volume.read_volume(question)
 
@@ -88,7 +88,7 @@ class LogCommands(Commands):
         limit: int = MOST_LINES,
         **filters: Unpack[LogFilters],
     ) -> Plan[Lines]:
-        """What was written in the last seconds, the oldest first: one look of a tail."""
+        """The lines of the last seconds, oldest first: one poll of a tail."""
         question = LogQuestion.of(text, filters)
         return logs.recent_logs(question, seconds=seconds, limit=limit)
 
@@ -108,7 +108,7 @@ class Logs(LogCommands, AsyncCommands):
         poll: float = POLL_SECONDS,
         **filters: Unpack[LogFilters],
     ) -> AsyncIterator[LogLine]:
-        """The last few lines, then every new one as it is stored, until the caller stops."""
+        """Yield the last few lines, then every new one as it is stored, until the caller stops."""
         tail = Tail()
         # First what is no news, so that what comes meanwhile is.
         tail.news(await self.recent(text, **filters))
@@ -128,8 +128,8 @@ class Logs(LogCommands, AsyncCommands):
         poll: float = POLL_SECONDS,
         **filters: Unpack[LogFilters],
     ) -> AsyncIterator[Lines]:
-        """The lines of the last seconds, then at each look what is new, also when that is nothing:
-        who hears no more knows that it has stopped."""
+        """Yield the lines of the last seconds, then at each poll the new ones, even if there are
+        none, so that a reader notices when it stops."""
         tail = Tail()
         yield tail.news(await self.recent(text, seconds=seconds, **filters))
         async for news in self._looks(tail, text, poll, filters):

@@ -20,7 +20,7 @@ Found = list[QueueInfo]
 
 
 class QueueSettings(TypedDict, total=False):
-    """What a queue may say; what is not named stays. `max_waiting` None: there is no cap."""
+    """Settings of a queue; omitted ones do not change. `max_waiting` None: no cap."""
 
     max_waiting: int | None
     when_full: WhenFull
@@ -29,8 +29,9 @@ class QueueSettings(TypedDict, total=False):
 class QueueCommands(Commands):
     @command
     def list(self, *, order: QueueOrder = "name", **filters: Unpack[QueueFilters]) -> Plan[Found]:
-        """Every queue that a job, an open run or an operator has named, by `name`, the `longest`
-        line first, or the one whose `oldest` run waits longest; on request only `paused` ones."""
+        """List all queues named by a job, an unfinished run or an operator, by `name`, the
+        `longest` backlog first, or the `oldest` waiting run first; optionally only `paused`
+        ones."""
         return queues.list_queues(order=order, **filters)
 
     @command
@@ -42,21 +43,21 @@ class QueueCommands(Commands):
         limit: int = 50,
         **filters: Unpack[QueueFilters],
     ) -> Plan[Page[QueueInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return queues.page_queues(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
     def get(self, name: str) -> Plan[QueueDetails]:
-        """One queue with what is in it by job; QueueNotFound if nobody has named it."""
+        """One queue with its runs by job. Raises QueueNotFound if nothing names it."""
         return queues.find_queue(name)
 
     @command
     def pause(
         self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
     ) -> Plan[bool]:
-        """Nothing of the queue is claimed any more until it is resumed, or `until` has come (or so
-        long from now); what runs, runs on. Another `until` or reason replaces the one before.
-        Answers whether it changed: False if it was paused like this already."""
+        """Stop claiming from the queue until it is resumed, or until `until` (a time, or a duration
+        from now); running attempts continue. For a paused queue, a new `until` or reason replaces
+        the old one. Returns whether it changed: False if it was already paused like this."""
         return self._pause(name, reason, until)
 
     def _pause(
@@ -81,9 +82,9 @@ class QueueCommands(Commands):
         version: int | None = None,
         **settings: Unpack[QueueSettings],
     ) -> Plan[QueueInfo]:
-        """How many runs may wait in a queue, and what happens when more come:
-        `app.queues.set("mail", max_waiting=1000, when_full="drop_lowest")`. It holds at once, and
-        over what the code declares. VersionConflict if it is not at `version` any more."""
+        """Set how many runs may wait in a queue, and what happens when it is full:
+        `app.queues.set("mail", max_waiting=1000, when_full="drop_lowest")`. Takes effect at once
+        and overrides the code. Raises VersionConflict if the queue is not at `version`."""
         known = QueueSettings.__annotations__
         odd: list[Any] = [field for field in settings if field not in known]
         if odd:
@@ -101,7 +102,7 @@ class QueueCommands(Commands):
 
     @command
     def reset(self, name: str, reason: str | None = None) -> Plan[QueueInfo]:
-        """Back to what the code declares of the queue: no cap, if it declares none."""
+        """Reset the queue to the code: no cap, if the code declares none."""
         return self._reset(name, reason)
 
     def _reset(self, name: str, reason: str | None) -> Plan[QueueInfo]:

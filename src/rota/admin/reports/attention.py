@@ -13,9 +13,8 @@ from rota.store.plans import Plan
 class AttentionCommands(Commands):
     @command
     def get(self, *, limit: int = 5) -> Plan[Seen]:
-        """Failing jobs, work without a worker, workers in trouble, paused queues and tenants,
-        schedules that stand still, runs that take too long: the worst first, of each kind at most
-        `limit`."""
+        """Failing jobs, jobs without a worker, failing workers, paused queues and tenants, blocked
+        schedules, slow runs: the most severe first, at most `limit` of each kind."""
         return look(limit)
 
 

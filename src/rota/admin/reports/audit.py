@@ -40,8 +40,8 @@ class AuditCommands(Commands):
         limit: int = 50,
         **filters: Unpack[AuditFilters],
     ) -> Plan[Found]:
-        """Entries by `actor`, `action`, `object_type`, `object_id`, `tenant`, `since` and `until`.
-        `before_id`: only those beyond this entry, in the order of the list."""
+        """List entries by `actor`, `action`, `object_type`, `object_id`, `tenant`, `since` and
+        `until`. `before_id`: only entries after this one in the order of the list."""
         return self._list(order, before_id, limit, filters)
 
     @command
@@ -53,7 +53,7 @@ class AuditCommands(Commands):
         limit: int = 50,
         **filters: Unpack[AuditFilters],
     ) -> Plan[Page[AuditEntry]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
 
     def _list(
@@ -65,7 +65,7 @@ class AuditCommands(Commands):
 
     @command
     def get(self, entry_id: int) -> Plan[AuditEntry]:
-        """One entry; AuditEntryNotFound if there is none."""
+        """One entry. Raises AuditEntryNotFound if there is none."""
         return audit.find_entry(entry_id)
 
 

@@ -16,8 +16,8 @@ from rota.store.statements import render
 class DoctorCommands(Commands):
     @command
     def get(self) -> Plan[Report]:
-        """Server, schema, workers, ticks, upkeep, old transactions, dead rows, partitions,
-        connections: each with a verdict, what it costs, and what to do."""
+        """Check server, schema, workers, ticks, upkeep, old transactions, dead rows, partitions and
+        connections: each with a verdict, its impact, and a recommendation."""
         return _examine(self.database.schema)
 
 

@@ -15,8 +15,8 @@ MOST_TEXT = 200
 class FindCommands(Commands):
     @command
     def named(self, text: str, *, limit: int = 8) -> Plan[Hits]:
-        """Runs by their id or key, then schedules, jobs, queues and workers whose name holds the
-        text, in any case; of each at most `limit`."""
+        """Find runs by id or key, then schedules, jobs, queues and workers whose name contains the
+        text, ignoring case; at most `limit` of each."""
         wanted = text.replace("\0", "").strip()
         if not wanted or len(wanted) > MOST_TEXT:
             raise FilterError(f"the search text must have 1 to {MOST_TEXT} characters")

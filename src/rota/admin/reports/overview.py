@@ -12,18 +12,18 @@ from rota.store.reports import overview
 class OverviewCommands(Commands):
     @command
     def get(self, *, limit: int = 50, failing_seconds: float = 300) -> Plan[Seen]:
-        """Queues with their rates, workers, what runs longest, what fails lately, what is due
-        next; `limit` bounds the last three."""
+        """Queues with their rates, workers, longest-running attempts, recent failures and upcoming
+        schedules; `limit` applies to the last three."""
         return overview.read_overview(limit=limit, failing_seconds=failing_seconds)
 
     @command
     def coming(self, *, limit: int = 50) -> Plan[list[ComingSchedule]]:
-        """Which schedules are due next."""
+        """The schedules that are due next."""
         return overview.read_coming(limit)
 
     @command
     def queues(self) -> Plan[list[QueueRate]]:
-        """Queues with their rates, those with most waiting first."""
+        """Queues with their rates, largest backlog first."""
         return overview.read_queues()
 
 

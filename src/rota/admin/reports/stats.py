@@ -27,8 +27,9 @@ class StatsCommands(Commands):
         step: timedelta | int | None = None,
         most_jobs: int = 100,
     ) -> Plan[StatsInfo]:
-        """How many runs are in each state, how long the oldest waits, and what was done, in all,
-        by job and by step; by default in the last hour. UnknownJob if the job is none."""
+        """The number of runs by state, the age of the oldest waiting run, and the activity in
+        total, by job and by interval; by default in the last hour. Raises UnknownJob if there is
+        no such job."""
         return stats.read_stats(
             job=job,
             queue=queue,
@@ -46,23 +47,22 @@ class StatsCommands(Commands):
         queue: str | None = None,
         span: timedelta = timedelta(hours=1),
     ) -> Plan[Trend]:
-        """What charts draw, beside the day before: attempts that ended, how long they took, how
-        long claims had waited, and what waited, over the last 1 h, 6 h, 24 h or 7 d. UnknownJob if
-        the job is none."""
+        """Data for charts, with the day before: finished attempts, durations, pick-up latency and
+        backlog, over the last 1 h, 6 h, 24 h or 7 d. Raises UnknownJob if there is no such job."""
         return trend.read_trend(job=job, queue=queue, span=span)
 
     @command
     def figures(self, *, most_tenants: int = 20) -> Plan[Figures]:
-        """Everything that is measured, as totals: what `/metrics` shows. Of tenants those so many
-        that have most open, and the others as one; 0: none of them."""
+        """All measured values as totals, as shown by `/metrics`: of this many tenants with the most
+        unfinished runs, and the others combined; 0: no tenants."""
         return figures.read_figures(most_tenants)
 
     @command
     def changes(
         self, after_audit: int | None = None, depths: Mapping[str, QueueDepth] | None = None
     ) -> Plan[Changes]:
-        """What a poller compares to say what has happened since; the audit after this row. With
-        `depths` of an answer before, what waits and runs is not counted again."""
+        """What a poller compares to find out what has changed; the audit after this row. With
+        `depths` of an earlier result, waiting and running runs are not counted again."""
         return figures.read_changes(after_audit, depths)
 
 

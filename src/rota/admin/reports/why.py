@@ -23,8 +23,8 @@ class WhyCommands(Commands):
     def ask(
         self, subject: str | int, *, kind: Kind | None = None, tenant: str = ""
     ) -> Plan[Answer]:
-        """The reasons in order. A number is a run; a name is a schedule, else a job, else a queue,
-        unless `kind` says which is meant. `tenant` is whose schedule it is."""
+        """The reasons in order. A number is a run id; a name is a schedule, else a job, else a
+        queue, unless `kind` is given. `tenant` is the tenant of the schedule."""
         if kind is not None and kind not in KINDS:
             raise FilterError(f"unknown kind {kind!r}; choose from {', '.join(KINDS)}")
         return self._ask(str(subject), kind, tenant)

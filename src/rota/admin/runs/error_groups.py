@@ -25,9 +25,9 @@ class ErrorCommands(Commands):
         limit: int = 50,
         **filters: Unpack[ErrorFilters],
     ) -> Plan[Found]:
-        """Groups of errors: with `since` those that happened since then, the `last` one first, or
-        that with the `most` failures, or the one seen `first` most lately. What is counted of each
-        is that range, or the last day."""
+        """List error groups: with `since`, those that occurred since then; the `last` one first,
+        the one with the `most` failures, or the one that was `first` seen most recently. Counts
+        cover that range, or the last day."""
         return error_groups.list_errors(
             filters, since=since or DAY, is_active=since is not None, order=order, limit=limit
         )
@@ -43,8 +43,8 @@ class ErrorCommands(Commands):
         limit: int = 50,
         **filters: Unpack[ErrorFilters],
     ) -> Plan[ErrorPage]:
-        """A part of that list, how many groups there are by standing, and the cursor that leads to
-        the next part. Without `since`, `counted` says which range is counted."""
+        """One page of that list, the number of groups by standing, and the cursor of the next page.
+        Without `since`, `counted` is the range of the counts."""
         return error_groups.page_errors(
             filters, since=since or counted, is_active=since is not None, order=order,
             cursor=cursor, limit=limit,
@@ -52,23 +52,23 @@ class ErrorCommands(Commands):
 
     @command
     def standings(self, **filters: Unpack[ErrorFilters]) -> Plan[dict[str, int]]:
-        """How many groups there are, by standing, whenever they happened."""
+        """The number of groups by standing, at any time."""
         return error_groups.count_standings(filters)
 
     @command
     def get(self, group: str, *, since: Range = DAY) -> Plan[ErrorDetails]:
-        """One group with the traceback of its last failure, and what its runs have in common;
-        ErrorGroupNotFound if there is none."""
+        """One group with the traceback of its last failure, and what its runs have in common.
+        Raises ErrorGroupNotFound if there is none."""
         return error_groups.find_error(group, since=since)
 
     @command
     def handle(self, group: str, reason: str | None = None) -> Plan[None]:
-        """Somebody has seen to it: it needs no attention until it happens again."""
+        """Mark it as handled: it needs no attention until it recurs."""
         return error_groups.handle_error(group, reason=reason, actor=self.actor)
 
     @command
     def reopen(self, group: str, reason: str | None = None) -> Plan[None]:
-        """It was handled, and is not any more."""
+        """Undo `handle`."""
         return error_groups.reopen_error(group, reason=reason, actor=self.actor)
 
 

@@ -33,8 +33,8 @@ Children = list[ChildRun]
 
 
 class RunCommands(BatchCommands):
-    """Payloads of jobs that this process declares are checked against their types; of others
-    only the database's checks are known."""
+    """Payloads of jobs that this process declares are validated against their types; others are
+    only checked by the database."""
 
     scope = Scope(
         takes=frozenset({"list", "page", "counts", "enqueue"}),
@@ -57,10 +57,10 @@ class RunCommands(BatchCommands):
         before_id: int | None = None,
         **filters: Unpack[RunFilters],
     ) -> Plan[Found]:
-        """Runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `worker`, `text`,
-        `error`, `error_group`, `payload_fields`, times of creation (`since`, `until`) and of the
-        end, `dead` and `handled`, however long the search takes. `before_id`: only those older than
-        this run, in the order of oldest first only those newer."""
+        """List runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `worker`,
+        `text`, `error`, `error_group`, `payload_fields`, time of creation (`since`, `until`) and
+        of the end, `dead` and `handled`, however long the search takes. `before_id`: only runs
+        older than this one (newer, if the oldest come first)."""
         return self._list(RunFilter.of(filters), order, before_id, limit)
 
     @command
@@ -73,8 +73,8 @@ class RunCommands(BatchCommands):
         seconds: float | None = 0.03,
         **filters: Unpack[RunFilters],
     ) -> Plan[RunPage]:
-        """A part of that list, and the cursor that leads to the next. A search that takes longer
-        than `seconds` stops, and its page says how far it came."""
+        """One page of that list, with the cursor of the next. A search that takes longer than
+        `seconds` stops, and its page says how far it got."""
         return run_lists.list_page(
             RunFilter.of(filters), order=order, cursor=cursor, limit=limit, seconds=seconds
         )
@@ -83,13 +83,13 @@ class RunCommands(BatchCommands):
     def counts(
         self, *, most: int = 10_000, seconds: float = 0.02, **filters: Unpack[RunFilters]
     ) -> Plan[Counts]:
-        """How many runs fit, by state, whatever `states` says. Counting stops at `most`, and where
-        no index helps after a few times `seconds`: then it says that there are more."""
+        """Count matching runs by state, regardless of `states`. Counting stops at `most`, and
+        without an index after a few times `seconds`: the result then says that there are more."""
         return run_lists.count_states(RunFilter.of(filters), most=most, seconds=seconds)
 
     @command
     def get(self, run_id: int) -> Plan[RunInfo]:
-        """RunNotFound if there is none, or none any more."""
+        """Raises RunNotFound if there is no such run, or retention has removed it."""
         return runs.find_run(run_id)
 
     @command
@@ -99,13 +99,13 @@ class RunCommands(BatchCommands):
 
     @command
     def documents(self, run: int | RunInfo, *, most: int = 50_000_000) -> Plan[RunDocuments]:
-        """Payload and result as text, with the digits that they have: a reader of JSON may round
-        them. At most so many characters of each. A run that is known is not looked for again."""
+        """Payload and result as text with all digits, which JSON readers may round; at most this
+        many characters of each. A run that is passed in is not read again."""
         return runs.find_documents(run, most)
 
     @command
     def children(self, run: int | RunInfo, *, limit: int = 50) -> Plan[Children]:
-        """The runs that this one has asked for, the first one first."""
+        """The runs that this run has enqueued, first one first."""
         return runs.find_children(run, limit)
 
     @command
@@ -115,28 +115,29 @@ class RunCommands(BatchCommands):
         payload: Mapping[str, Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> Plan[Run]:
-        """Ask for a run by the job's name, as a person does: the audit says who."""
+        """Enqueue a run by the name of its job, as an operator: the audit records who did it."""
         return self._enqueue(job, payload or {}, options)
 
     @command
     def cancel(self, run_id: int, reason: str | None = None) -> Plan[str]:
-        """`cancelled` if the run was waiting, `requested` if a worker has to be told."""
+        """Cancel a run. Returns `cancelled` if it was waiting, `requested` if its worker has to
+        stop it."""
         return runs.cancel_run(run_id, reason=reason, actor=self.actor)
 
     @command
     def delete(self, run_id: int, reason: str | None = None) -> Plan[None]:
-        """Remove an ended run with its attempts and log lines. The audit says that it was there,
-        and keeps no copy of its payload."""
+        """Delete an ended run with its attempts and log lines. The audit records the deletion,
+        without the payload."""
         return runs.delete_run(run_id, reason=reason, actor=self.actor)
 
     @command
     def handle(self, run_id: int, reason: str | None = None) -> Plan[None]:
-        """Somebody has seen to a run that failed for good: it needs no attention any more."""
+        """Mark a run that failed permanently as handled: it no longer needs attention."""
         return runs.handle_run(run_id, reason=reason, actor=self.actor)
 
     @command
     def reopen(self, run_id: int, reason: str | None = None) -> Plan[None]:
-        """It was handled, and is not any more."""
+        """Undo `handle`."""
         return runs.reopen_run(run_id, reason=reason, actor=self.actor)
 
     @command
@@ -148,8 +149,8 @@ class RunCommands(BatchCommands):
         payload: Mapping[str, Any] | None = None,
         delay: float | timedelta | None = None,
     ) -> Plan[None]:
-        """Put a failed or cancelled run back to work under its id, with another payload if given;
-        the audit keeps the old one."""
+        """Requeue a failed or cancelled run under its id, optionally with a new payload; the audit
+        keeps the old one."""
         return self._retry(run_id, reason, payload, delay)
 
     def _list(
@@ -208,7 +209,8 @@ class Runs(RunCommands, AsyncCommands):
         return SyncRuns(self).of_tenant(self.tenant)
 
     async def wait(self, run_id: int, timeout: float | None = None) -> RunInfo:
-        """The run once it has ended; WaitTimeout if it does not in time."""
+        """Wait until the run has ended, and return it. Raises WaitTimeout if it does not end in
+        time."""
         if self.tenant is not None:
             await self.get(run_id)
         return await self.waits.run(run_id, timeout)

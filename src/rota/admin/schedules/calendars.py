@@ -19,24 +19,25 @@ Found = list[CalendarInfo]
 
 
 class CalendarCommands(Commands):
-    """A definition is `{"timezone", "holidays", "weekends", "windows"}`; TimingError names what
-    cannot be read in it."""
+    """A definition is `{"timezone", "holidays", "weekends", "windows"}`; TimingError names the part
+    that is invalid."""
 
     @command
     def list(self, *, order: CalendarOrder = "name") -> Plan[Found]:
-        """By `name`, or the last `changed` one first, with how many schedules follow each."""
+        """List calendars by `name`, or the most recently `changed` first, with the number of
+        schedules that use each."""
         return calendars.list_calendars(order=order)
 
     @command
     def page(
         self, *, order: CalendarOrder = "name", cursor: Cursor = None, limit: int = 50
     ) -> Plan[Page[CalendarInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return calendars.page_calendars(order=order, cursor=cursor, limit=limit)
 
     @command
     def get(self, name: str) -> Plan[CalendarInfo]:
-        """CalendarNotFound if there is none."""
+        """Raises CalendarNotFound if there is none."""
         return calendars.find_calendar(name)
 
     @command
@@ -48,7 +49,7 @@ class CalendarCommands(Commands):
         *,
         reason: str | None = None,
     ) -> Plan[None]:
-        """WrongState if the name is taken."""
+        """Raises WrongState if the name is taken."""
         checked = _checked(name, definition)
         plan = calendars.create_calendar(name, description, checked, actor=self.actor)
         return because(reason, plan)
@@ -63,8 +64,8 @@ class CalendarCommands(Commands):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[None]:
-        """Holds from the next tick on, for every schedule that follows it. VersionConflict if it
-        is not at `version` any more."""
+        """Takes effect with the next tick of every schedule that uses it. Raises VersionConflict if
+        the calendar is not at `version`."""
         checked = None if definition is None else _checked(name, definition)
         plan = calendars.update_calendar(
             name, description, checked, version=version, actor=self.actor
@@ -75,8 +76,8 @@ class CalendarCommands(Commands):
     def delete(
         self, name: str, *, version: int | None = None, reason: str | None = None
     ) -> Plan[None]:
-        """WrongState while a schedule follows it; VersionConflict if it is not at `version` any
-        more."""
+        """Raises WrongState while a schedule uses it, and VersionConflict if it is not at
+        `version`."""
         plan = calendars.delete_calendar(name, version=version, actor=self.actor)
         return because(reason, plan)
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class ScheduleCommands(ScheduleReads):
-    """A schedule belongs to a tenant; without one, to the application as a whole."""
+    """A schedule belongs to a tenant, or without one to the application as a whole."""
 
     registry: Registry | None = None
     config: Config | None = None
@@ -46,7 +46,8 @@ class ScheduleCommands(ScheduleReads):
         reason: str | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
-        """A new one; WrongState if the name is taken. A template stands for its cron."""
+        """Create a schedule. Raises WrongState if the name is taken. A template sets the cron
+        expression."""
         payload = arguments.get("payload")
         if payload is not None:
             arguments = {**arguments, "payload": payloads.encoded(self.registry, job, payload)}
@@ -57,7 +58,7 @@ class ScheduleCommands(ScheduleReads):
     def put(
         self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleArguments]
     ) -> Plan[bool]:
-        """Make it, or bring it up to this; answers whether anything had to be written."""
+        """Create or update a schedule; returns whether anything was written."""
         said = payloads.declared(self.registry, name, job, arguments)
         return self._with_jobs(self._put(name, job, tenant, said))
 
@@ -72,8 +73,8 @@ class ScheduleCommands(ScheduleReads):
         reason: str | None = None,
         **arguments: Unpack[ScheduleArguments],
     ) -> Plan[ScheduleInfo]:
-        """Change what is given, at once. VersionConflict if it is not at `version` any more, which
-        edits raise and ticks do not."""
+        """Change the given fields, at once. Raises VersionConflict if the schedule is not at
+        `version`; edits increment it, ticks do not."""
         plan = self._update(name, tenant, job, version, arguments)
         return self._with_jobs(because(reason, plan))
 
@@ -87,8 +88,8 @@ class ScheduleCommands(ScheduleReads):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[ScheduleInfo]:
-        """Take back what one edit changed, by a new one: `entry_id` is its `id` in `edits`.
-        WrongState if it was no update; VersionConflict if it is not at `version` any more."""
+        """Undo one edit by a new one: `entry_id` is its `id` in `edits`. Raises WrongState if it
+        was not an update, and VersionConflict if the schedule is not at `version`."""
         return schedule_history.revert(name, tenant, entry_id, version, reason, actor=self.actor)
 
     @command
@@ -101,13 +102,13 @@ class ScheduleCommands(ScheduleReads):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[int]:
-        """Its future is gone; ledger, history and audit stay. Answers how many runs were
-        cancelled. VersionConflict if it is not at `version` any more."""
+        """Delete a schedule; ledger, history and audit are kept. Returns how many runs were
+        cancelled. Raises VersionConflict if it is not at `version`."""
         return because(reason, self._delete(name, tenant, cancel_waiting, version))
 
     @command
     def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
-        """It goes on from now. Answers whether it changed: False if it was enabled already."""
+        """It continues from now. Returns whether it changed: False if it was already enabled."""
         return because(reason, self._set_enabled(name, tenant, True))
 
     @command
@@ -125,17 +126,17 @@ class ScheduleCommands(ScheduleReads):
         *,
         tenant: str = "",
     ) -> Plan[bool]:
-        """Its times are skipped until it is resumed, or `until` has come (or so long from now).
-        Another `until` or reason replaces the one before. Answers whether it changed: False if it
-        was paused like this already."""
+        """Its times are skipped until it is resumed, or until `until` (a time, or a duration from
+        now). A new `until` or reason replaces the old one. Returns whether it changed: False if it
+        was already paused like this."""
         return plans.pause(name, tenant, reason, until, actor=self.actor)
 
     @command
     def resume(
         self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
     ) -> Plan[bool]:
-        """It goes on from now; with `catch_up` the policy decides about what the pause left out.
-        Answers whether it changed: False if it was not paused."""
+        """It continues from now; with `catch_up`, its catch-up policy applies to the times of the
+        pause. Returns whether it changed: False if it was not paused."""
         return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
 
     @command
@@ -147,14 +148,14 @@ class ScheduleCommands(ScheduleReads):
         tenant: str = "",
         reason: str | None = None,
     ) -> Plan[Triggered]:
-        """One run now, also while it is paused; the next time stays what it is."""
+        """Enqueue one run now, even while it is paused; the next time does not change."""
         return because(reason, self._trigger(name, payload, tenant))
 
     @command
     def reschedule(
         self, name: str, at: datetime | timedelta, *, tenant: str = "", reason: str | None = None
     ) -> Plan[None]:
-        """Its next time is this instant (or so long from now); the timing goes on after it."""
+        """Set its next time (a time, or a duration from now); the timing continues afterwards."""
         return because(reason, plans.reschedule(name, tenant, at, actor=self.actor))
 
     @command
@@ -172,9 +173,9 @@ class ScheduleCommands(ScheduleReads):
         tenant: str = "",
         on_progress: OnProgress | None = None,
     ) -> Plan[BackfillInfo]:
-        """Runs for the nominal times of a stretch of the past, at most `rate` a minute, all or
-        none. Times that ran already are left out unless `again`. `on_progress` is told how many
-        more have been enqueued."""
+        """Enqueue runs for the nominal times of a past range, at most `rate` per minute, all or
+        none. Times that already ran are left out unless `again`. `on_progress` is called with
+        the number of newly enqueued runs."""
         options: plans.BackfillOptions = {
             "dry_run": dry_run, "rate": rate, "priority": priority, "again": again,
             "reason": reason, "on_progress": on_progress,
@@ -191,7 +192,8 @@ class ScheduleCommands(ScheduleReads):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[None]:
-        """One more, or another cron for one that is there: at this version, if one is given."""
+        """Add a template, or change the cron expression of an existing one: at this version, if
+        given."""
         plan = edits.add_template(name, cron, description, version=version, actor=self.actor)
         return because(reason, plan)
 
@@ -199,7 +201,7 @@ class ScheduleCommands(ScheduleReads):
     def remove_template(
         self, name: str, *, version: int | None = None, reason: str | None = None
     ) -> Plan[None]:
-        """TemplateNotFound if there is none. Schedules that were made from it stay."""
+        """Raises TemplateNotFound if there is none. Schedules created from it are kept."""
         plan = calendars.remove_template(name, version=version, actor=self.actor)
         return because(reason, plan)
 

@@ -44,9 +44,9 @@ class Application(Protocol):
 
 
 class Tenant(TenantCommandSets):
-    """Enqueues, emits and schedules for one tenant; `runs`, `bulk`, `schedules`, `logs`, `events`,
-    `limits`, `audit` and `why` show and act on what is its own, and another tenant's run by its id
-    is not found. `jobs`, `queues`, `workers`, `calendars` and `clock` are the application's."""
+    """Enqueue, emit and schedule for one tenant. `runs`, `bulk`, `schedules`, `logs`, `events`,
+    `limits`, `audit` and `why` are restricted to the tenant; a run of another tenant is not
+    found by its id. `jobs`, `queues`, `workers`, `calendars` and `clock` are the application's."""
 
     def __init__(self, name: str, app: Application, faces: CommandSets) -> None:
         super().__init__(name, faces)
@@ -59,7 +59,7 @@ class Tenant(TenantCommandSets):
     # Enqueueing.
 
     async def enqueue(self, job: BoundJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
-        """One run for this tenant: `await acme.enqueue(send, user_id=7)`; with options,
+        """Enqueue one run for this tenant: `await acme.enqueue(send, user_id=7)`; with options,
         `await acme.enqueue(send.options(delay=60), user_id=7)`."""
         return await self._enqueuer.send(self._own(job.call(*args, **kwargs)))
 
@@ -69,7 +69,7 @@ class Tenant(TenantCommandSets):
     async def enqueue_many(
         self, calls: Iterable[Call[R]], *, connection: Any = None
     ) -> list[Run[R]]:
-        """As `app.enqueue_many`, for this tenant."""
+        """Like `app.enqueue_many`, for this tenant."""
         return await self._enqueuer.send_many([*map(self._own, calls)], connection)
 
     def enqueue_many_sync(
@@ -88,7 +88,7 @@ class Tenant(TenantCommandSets):
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
-        """As `app.emit`, for this tenant."""
+        """Like `app.emit`, for this tenant."""
         return await self._emitter.send(
             event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
             key_period=key_period, hook=hook,
@@ -115,7 +115,8 @@ class Tenant(TenantCommandSets):
     def schedule(
         self, name: str, job: BoundJob | str, **arguments: Unpack[ScheduleArguments]
     ) -> None:
-        """As `app.schedule`, for this tenant: other tenants may have a schedule of that name."""
+        """Like `app.schedule`, for this tenant: other tenants may have a schedule with the same
+        name."""
         self._schedule(name, job, tenant=self.name, **arguments)
 
     def unschedule(self, name: str) -> None:
@@ -124,7 +125,7 @@ class Tenant(TenantCommandSets):
     # The tenant itself.
 
     async def get(self) -> TenantInfo:
-        """Its settings and counts; TenantNotFound while nothing is known of it."""
+        """Its settings and counts. Raises TenantNotFound if nothing names it."""
         return await self._faces.tenants.get(self.name)
 
     def get_sync(self) -> TenantInfo:

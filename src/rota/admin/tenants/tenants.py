@@ -42,8 +42,9 @@ class TenantCommands(Commands):
     def list(
         self, *, order: TenantOrder = "name", paused: bool | None = None, text: str | None = None
     ) -> Plan[Found]:
-        """Every tenant that has settings, schedules or open runs, or that did something in the last
-        week: by `name`, the one with most `waiting` runs or most `failed` attempts today first."""
+        """List tenants that have settings, schedules or unfinished runs, or were active in the last
+        week: by `name`, or the one with most `waiting` runs or most `failed` attempts today
+        first."""
         return tenants.list_tenants(order=order, paused=paused, text=text)
 
     @command
@@ -56,14 +57,14 @@ class TenantCommands(Commands):
         cursor: Cursor = None,
         limit: int = 50,
     ) -> Plan[Page[TenantInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return tenants.page_tenants(
             order=order, paused=paused, text=text, cursor=cursor, limit=limit
         )
 
     @command
     def get(self, name: str) -> Plan[TenantInfo]:
-        """One of them; TenantNotFound if no run, schedule or setting names it."""
+        """One tenant. Raises TenantNotFound if no run, schedule or setting names it."""
         return tenants.find_tenant(name)
 
     @command
@@ -75,8 +76,8 @@ class TenantCommands(Commands):
         version: int | None = None,
         **settings: Unpack[TenantSettings],
     ) -> Plan[TenantInfo]:
-        """Change what is given, at once; None is the default. A tenant needs no other registration.
-        VersionConflict if it is not at `version` any more."""
+        """Change the given settings, at once; None sets the default. A tenant needs no other
+        registration. Raises VersionConflict if it is not at `version`."""
         return self._set(checked_tenant(name), reason, version, dict(settings))
 
     def _set(
@@ -88,18 +89,19 @@ class TenantCommands(Commands):
 
     @command
     def remove(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Back to the defaults; its data stays. TenantNotFound if it has no settings; WrongState
-        while it is paused."""
+        """Reset to the defaults; its data is kept. Raises TenantNotFound if it has no settings, and
+        WrongState while it is paused."""
         return tenants.remove_tenant(name, reason=reason, actor=self.actor)
 
     @command
     def pause(
         self, name: str, reason: str | None = None, until: datetime | timedelta | None = None
     ) -> Plan[int | None]:
-        """Nothing of the tenant starts any more until it is resumed, or `until` has come (or so
-        long from now); what runs, runs on. Its waiting runs are held: the first thousand at once,
-        which is answered, the others and what comes within about a second by workers. Another
-        `until` or reason replaces the one before; None if it was paused like this already."""
+        """Start none of the tenant's runs until it is resumed, or until `until` (a time, or a
+        duration from now); running attempts continue. Waiting runs are held: the first thousand
+        at once (the number is returned), the others and new ones within about a second by
+        workers. A new `until` or reason replaces the old one; None if it was already paused like
+        this."""
         return self._pause(checked_tenant(name), reason, until)
 
     def _pause(
@@ -112,26 +114,27 @@ class TenantCommands(Commands):
 
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[int | None]:
-        """Its runs are freed in the order in which they came; answers how many at once, None if it
-        was not paused."""
+        """Release its runs in their original order; returns how many were released at once, None
+        if it was not paused."""
         return tenants.resume_tenant(name, reason=reason, actor=self.actor)
 
     @command
     def stats(self, name: str) -> Plan[TenantStats]:
-        """What it has, what it did in the last month by day, and how its last runs went."""
+        """Its unfinished runs, its activity in the last month by day, and the results of its last
+        runs."""
         return tenants.read_stats(name)
 
     @command
     def shares(self, *, days: int = 14, most: int = 5) -> Plan[Shares]:
-        """How the attempts of the last `days` were shared: the tenants with most, beside their
-        weights, and all others together; by day (UTC), the oldest first."""
+        """How the attempts of the last `days` were shared: the largest tenants with their weights,
+        and all others together; by day (UTC), oldest first."""
         if not 1 <= days <= 31 or not 1 <= most <= 100:
             raise FilterError("days must be from 1 to 31, and most from 1 to 100")
         return tenants.read_shares(days, most)
 
     @command
     def amount(self, name: str) -> Plan[TenantAmount]:
-        """What `delete` would find of it, but for log lines."""
+        """How many rows `delete` would remove, without log lines."""
         return tenant_delete.read_amount(name)
 
     @stepwise
@@ -144,10 +147,10 @@ class TenantCommands(Commands):
         seconds: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Steps[TenantRemoval]:
-        """Remove all data of a tenant: schedules with their ledgers, runs with attempts and lines,
-        keys, counts, settings. What operators did stays in the audit. WrongState while runs of it
-        run, unless `cancel_running` has them cancelled first. After so many `seconds` it stops, and
-        goes on when it is called again. It is paused meanwhile."""
+        """Delete all data of a tenant: schedules with their ledgers, runs with attempts and log
+        lines, keys, counts, settings. Operator actions stay in the audit. Raises WrongState
+        while it has running attempts, unless `cancel_running` cancels them first. After
+        `seconds` it stops, and continues when called again. The tenant is paused meanwhile."""
         return tenant_delete.Deletion(
             name,
             cancel_running=cancel_running,
