@@ -281,7 +281,7 @@ def _after(gate: asyncio.Event, turn: Callable[..., Awaitable[Any]]) -> Callable
 # What each loop asks, which fails from now on; where a loop keeps the text, the function is gone.
 FAILING_STATEMENTS = {
     "progress": "runs/progress",
-    "rollups": "counts/add",
+    "rollups": "metrics/add_counters",
     "rescuer": "workers/mark_lost",
     "upkeep": "upkeep/sweep",
     "log indexes": "upkeep/next_log_index",

@@ -12,7 +12,7 @@ import rota
 from rota.model.figures import AttemptFigure, Count, Figures, Health, TenantFigure
 from rota.model.histogram import BUCKETS, bucket_of
 from rota.model.stats import QueueDepth
-from rota.runtime.metrics.counts import Counts
+from rota.runtime.metrics.counters import Counters
 from rota.runtime.metrics.rollups import Rollups
 from rota.telemetry.metrics import METRICS
 from rota.telemetry.prometheus import MOST_QUEUES, render
@@ -119,12 +119,12 @@ async def test_a_worker_says_what_only_it_knows(
 ) -> None:
     noted: list[str] = []
 
-    def note(self: Counts, name: str, amount: int = 1, **labels: str) -> None:
+    def note(self: Counters, name: str, amount: int = 1, **labels: str) -> None:
         noted.append(name)
         original(self, name, amount, **labels)
 
-    original = Counts.note
-    monkeypatch.setattr(Counts, "note", note)
+    original = Counters.note
+    monkeypatch.setattr(Counters, "note", note)
 
     @app.job(queue="mail")
     async def send() -> None: ...

@@ -24,7 +24,6 @@ from rota.runtime.attempts.attempt import Stop
 from rota.runtime.background import Background
 from rota.runtime.claiming.pace import Pace
 from rota.runtime.duties.definitions import Definitions
-from rota.runtime.duties.drain import Order
 from rota.runtime.duties.retention import BuiltInJobs, served
 from rota.runtime.identity import Identity
 from rota.runtime.lease.health import Health
@@ -36,8 +35,11 @@ from rota.runtime.processes.relayed import RelayedListener
 from rota.runtime.sleeping import Sleeper
 from rota.runtime.starting import START_SECONDS, may_wait
 from rota.runtime.tasks import end_task
+from rota.store.runs.claimed import cancel_requests
 from rota.store.sessions.places import place_of
 from rota.store.sessions.pool import Database
+from rota.store.workers import leases, life
+from rota.store.workers.orders import Order
 from rota.telemetry.logger import get_logger
 
 _TICK_SECONDS = 0.1
@@ -280,24 +282,21 @@ class Worker:
         )  # fmt: skip
 
     async def _register(self, jobs: list[str]) -> int:
-        params = {
-            "name": f"{socket.gethostname()}:{os.getpid()}",
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "version": self._version,
-            "queues": served(self._config.worker.queues),
-            "jobs": jobs,
-            "concurrency": self._config.worker.concurrency,
-            "lease_seconds": self._config.worker.lease_seconds,
-        }
+        query = life.register_worker(
+            name=f"{socket.gethostname()}:{os.getpid()}",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=self._version,
+            queues=served(self._config.worker.queues),
+            jobs=jobs,
+            concurrency=self._config.worker.concurrency,
+            lease_seconds=self._config.worker.lease_seconds,
+        )
         async with self._database.connection() as conn:
-            cursor = await conn.execute(self._database.statements.get("workers/register"), params)
-            row = await cursor.fetchone()
-            assert row is not None
+            worker = await self._database.fetch_on(conn, query)
             if not self._database.has_sessions:
-                sql = self._database.statements.get("workers/say_polling")
-                await conn.execute(sql, {"worker": row[0]})
-        return int(row[0])
+                await self._database.fetch_on(conn, life.say_polling(worker))
+        return worker
 
     def _lost(self, identity: Identity) -> None:
         """The lease is gone: whatever runs here belongs to others now."""
@@ -401,24 +400,17 @@ class Worker:
         identity = self._identity
         if identity is None or not identity.runner.running:
             return
-        async with self._database.connection() as conn:
-            cursor = await conn.execute(
-                self._database.statements.get("runs/cancel_requests"), {"worker": identity.worker}
-            )
-            for run_id, attempt, by, reason in await cursor.fetchall():
-                identity.runner.cancel(run_id, attempt, by, reason)
+        for request in await self._database.fetch(cancel_requests(identity.worker)):
+            identity.runner.cancel(*request)
 
     async def _leave_held_row(self, identity: Identity) -> None:
         """Its lease runs out because somebody's open transaction holds its row. Nobody can take
         anything from it, and there is nothing: it need not stand still for that."""
-        async with self._database.connection(is_hurried=False) as conn:
-            sql = self._database.statements.get("workers/holder")
-            cursor = await conn.execute(sql, {"worker": identity.worker})
-            is_held = await cursor.fetchone() is not None
+        holder = await self._database.fetch(leases.holder(identity.worker), is_hurried=False)
         is_present = identity is self._identity and self._renewal is None
         if (
             self._state == "running"
-            and is_held
+            and holder is not None
             and is_present
             and identity.is_weak
             and identity.holds_nothing
@@ -482,9 +474,8 @@ class Worker:
     async def _declare_lost(self, worker: int) -> None:
         """At once, so that nobody has to wait for the lease to run out."""
         with suppress(psycopg.Error, OSError, TimeoutError):
-            async with asyncio.timeout(_DECLARE_SECONDS), self._database.connection() as conn:
-                get = self._database.statements.get
-                await conn.execute(get("workers/declare_lost"), {"worker": worker})
+            async with asyncio.timeout(_DECLARE_SECONDS):
+                await self._database.fetch(leases.declare_lost(worker))
 
     def end_failing(self) -> None:
         """A new process may help. Part of somebody's program, it can only stop, and say so."""
@@ -507,8 +498,8 @@ class Worker:
         if identity is None:
             return 0.0
         ticking = self._background.duties.is_ticking
-        rows = await identity.feed.run("workers/quiet_seconds", most=most, ticking=ticking)
-        return float(rows[0][0])
+        query = life.quiet_seconds(identity.worker, most=most, ticking=ticking)
+        return await identity.feed.fetch(query)
 
     async def lie_down(self) -> float | None:
         identity = self._identity
@@ -537,10 +528,11 @@ class Worker:
     async def _say_awake(self) -> None:
         """Nobody shall believe that it still sleeps under its former number."""
         former, self._slept_as = self._slept_as, None
+        if former is None:
+            return
         with suppress(psycopg.Error, RotaError, OSError, TimeoutError):
-            async with asyncio.timeout(_DECLARE_SECONDS), self._database.connection() as conn:
-                get = self._database.statements.get
-                await conn.execute(get("workers/wake_up"), {"worker": former})
+            async with asyncio.timeout(_DECLARE_SECONDS):
+                await self._database.fetch(life.wake_up(former))
 
     # Told by an operator.
 

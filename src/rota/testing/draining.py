@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rota.app import App
 from rota.errors import RunNotFound
 from rota.model.run import RunInfo
 from rota.model.states import END_STATES
-from rota.store.plans import Ask, Plan
+from rota.store.testing import left_to_run
 from rota.testing.patience import eventually
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ async def drain(app: App, timeout: float = 30.0) -> None:
     stop. What waits for a later time stays: `Clock.advance`, then drain again."""
 
     async def nothing_left() -> None:
-        left = await app.database.run(_left(app.registry.names()))
+        left = await app.database.run(left_to_run(app.registry.names()))
         assert not left, f"still to run: {left}"
 
     async with app.worker():
@@ -92,8 +92,3 @@ async def _newest(app: App) -> int:
 
 async def _after(app: App, run_id: int) -> list[RunInfo]:
     return await app.runs.list(order="oldest", before_id=run_id, limit=_ALL)
-
-
-def _left(jobs: list[str]) -> Plan[list[dict[str, Any]]]:
-    rows = yield Ask("testing/left_to_run", {"jobs": jobs})
-    return list(rows)

@@ -34,6 +34,8 @@ from rota.runtime.tasks import end_task
 from rota.store.pipeline.claims import ClaimRequest
 from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
+from rota.store.queues import busy_queues
+from rota.store.runs import claimed
 from rota.telemetry.logger import get_logger
 
 _STALLED_SECONDS = 1.0
@@ -80,7 +82,7 @@ class Feeder:
         self._on_later = on_later
         self._on_ended = on_ended
         self._log = get_logger("worker")
-        self._ends = EndBuffer(rollups.counts, self._written)
+        self._ends = EndBuffer(rollups.counters, self._written)
         self._writer = EndWriter(
             self._ends, second, on_later=on_later, on_turn=self.wake, health=health
         )
@@ -201,7 +203,7 @@ class Feeder:
         await end_task(task)
         self._others.stop()
         await self._writer.stop()
-        self._rollups.counts.note("late_ends", len(self._ends.ids()))
+        self._rollups.counters.note("late_ends", len(self._ends.ids()))
         await self._feed.end()
 
     def take_unstarted(self) -> list[Claim]:
@@ -216,11 +218,8 @@ class Feeder:
         """Give back what was claimed and has not started; no attempt is spent."""
         claims = self.take_unstarted()
         if claims:
-            await self._feed.run(
-                "runs/hand_back",
-                ids=[claim.id for claim in claims],
-                attempts=[claim.attempt for claim in claims],
-            )
+            runs = [(claim.id, claim.attempt) for claim in claims]
+            await self._feed.fetch(claimed.hand_back(self._feed.worker, runs))
         return len(claims)
 
     async def _run(self) -> None:
@@ -317,8 +316,8 @@ class Feeder:
             await self._sleep()
 
     async def _find_queues(self) -> None:
-        rows = await self._feed.run("queues/busy")
-        self._plan.set_queues(dict.fromkeys([*self._own_queues, *(row[0] for row in rows)]))
+        busy = await self._feed.fetch(busy_queues())
+        self._plan.set_queues(dict.fromkeys([*self._own_queues, *busy]))
         pause = self._pace.seconds(_QUEUES_SECONDS, _RESTING_QUEUES_SECONDS)
         self._next_queues = time.monotonic() + pause
 
@@ -403,7 +402,7 @@ class Feeder:
         self._plan.learn(request, claims, seconds, is_starved=is_starved)
         self._waiting.claimed(len(claims))
         self._others.claimed(claims, is_short=self._plan.may_have_more)
-        self._rollups.counts.picked_up(claims)
+        self._rollups.counters.picked_up(claims)
         if self._idle_claim.end():
             return
         if not self.is_claiming:
@@ -419,15 +418,11 @@ class Feeder:
         """After a broken connection: what the database thinks we hold and we do not, goes back."""
         await self._feed.close()
         try:
-            rows = await self._feed.run("runs/strays")
+            ours = await self._feed.fetch(claimed.strays(self._feed.worker))
             held = self.held_ids()
-            strays = [row for row in rows if row[0] not in held]
+            strays = [one for one in ours if one.run not in held]
             if strays:
-                await self._feed.run(
-                    "runs/hand_back",
-                    ids=[row[0] for row in strays],
-                    attempts=[row[1] for row in strays],
-                )
+                await self._feed.fetch(claimed.hand_back(self._feed.worker, strays))
         except (psycopg.Error, OSError):
             await self._feed.close()
         self._waiting.look_now()

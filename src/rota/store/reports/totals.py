@@ -30,13 +30,13 @@ _ALL = {"job": None, "queue": None}
 
 def read_figures(most_tenants: int) -> Plan[Figures]:
     depths = yield from read_depths(_ALL)
-    attempts = yield Ask("figures/attempts", {"most": MOST_SERIES})
-    counts = yield Ask("figures/counts", {})
-    health = yield Ask("figures/health", {})
-    limits = yield Ask("figures/limits", {"most": MOST_LIMITS})
-    caps = yield Ask("figures/caps", {"most": MOST_LIMITS})
-    tenants = (yield Ask("figures/tenants", {"most": most_tenants})) if most_tenants else []
-    (paused,) = yield Ask("figures/paused_tenants", {})
+    attempts = yield Ask("metrics/attempts", {"most": MOST_SERIES})
+    counts = yield Ask("metrics/counters", {})
+    health = yield Ask("metrics/health", {})
+    limits = yield Ask("metrics/limits", {"most": MOST_LIMITS})
+    caps = yield Ask("metrics/caps", {"most": MOST_LIMITS})
+    tenants = (yield Ask("metrics/tenants", {"most": most_tenants})) if most_tenants else []
+    (paused,) = yield Ask("metrics/paused_tenants", {})
     return Figures(
         tenants=[TenantFigure(**row) for row in tenants],
         tenants_paused=paused["paused"],
@@ -57,12 +57,12 @@ def read_changes(
     after_audit: int | None, depths: Mapping[str, QueueDepth] | None = None
 ) -> Plan[Changes]:
     """`depths` are those that were counted before, and will do."""
-    attempts = yield Ask("figures/totals", {})
-    counts = yield Ask("figures/counts", {})
+    attempts = yield Ask("metrics/totals", {})
+    counts = yield Ask("metrics/counters", {})
     if depths is None:
         depths = {it.queue: it for it in (yield from read_depths(_ALL)).queues}
-    workers = yield Ask("figures/workers", {})
-    deeds = yield Ask("figures/audit", {"after": after_audit})
+    workers = yield Ask("metrics/workers", {})
+    deeds = yield Ask("metrics/audit", {"after": after_audit})
     return Changes(
         attempts={(row["job"], row["queue"], row["outcome"]): row["attempts"] for row in attempts},
         counts={

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 def check() -> Plan[list[Finding]]:
     counts = yield Ask("doctor/counts", {})
-    (stand,) = yield Ask("figures/health", {})
+    (stand,) = yield Ask("metrics/health", {})
     (row,) = yield Ask("doctor/upkeep", {})
     return [
         _ticks(counts, stand),

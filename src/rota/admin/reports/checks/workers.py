@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 def check() -> Plan[list[Finding]]:
     (row,) = yield Ask("doctor/workers", {})
-    (stand,) = yield Ask("figures/health", {})
+    (stand,) = yield Ask("metrics/health", {})
     return [_live(row, stand), *_lease(row), *_troubles(stand), *_releases(row)]
 
 
