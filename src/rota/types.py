@@ -16,23 +16,23 @@ from rota.model.documents import RunDocuments, ScheduleDocuments
 from rota.model.drift import Drift
 from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, Trait
 from rota.model.event import BindingInfo, EventInfo
-from rota.model.figures import (
-    AttemptFigure,
-    CapFigure,
-    Changes,
-    Count,
-    Deed,
-    Figures,
-    Health,
-    LimitFigure,
-    TenantFigure,
-)
 from rota.model.finding import Finding, Report
 from rota.model.hit import Hit
 from rota.model.job import JobInfo, SqlFunction
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitRun
 from rota.model.log import LogLine, LogPage
 from rota.model.log_volume import LogStep, LogVolume
+from rota.model.metrics import (
+    AttemptMetric,
+    CapMetric,
+    Changes,
+    Counter,
+    Deed,
+    Health,
+    LimitMetric,
+    Metrics,
+    TenantMetric,
+)
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
 from rota.model.page import Page
@@ -81,8 +81,8 @@ from rota.timing.preview import Row
 
 __all__ = [
     "Activity",
-    "AttemptFigure",
     "AttemptInfo",
+    "AttemptMetric",
     "AttemptState",
     "Attention",
     "AuditEntry",
@@ -92,11 +92,11 @@ __all__ = [
     "BulkItem",
     "BulkResult",
     "CalendarInfo",
-    "CapFigure",
+    "CapMetric",
     "Changes",
     "ChildRun",
     "ComingSchedule",
-    "Count",
+    "Counter",
     "Curve",
     "Day",
     "Deed",
@@ -108,7 +108,6 @@ __all__ = [
     "EventInfo",
     "FailingJob",
     "FieldChange",
-    "Figures",
     "Finding",
     "Handled",
     "Health",
@@ -122,9 +121,9 @@ __all__ = [
     "Lane",
     "LeftOut",
     "LimitDetails",
-    "LimitFigure",
     "LimitInfo",
     "LimitKey",
+    "LimitMetric",
     "LimitRun",
     "Load",
     "LogLine",
@@ -132,6 +131,7 @@ __all__ = [
     "LogStep",
     "LogVolume",
     "ManualRun",
+    "Metrics",
     "Need",
     "OccurrenceInfo",
     "Overview",
@@ -179,8 +179,8 @@ __all__ = [
     "TenantAmount",
     "TenantArchive",
     "TenantDay",
-    "TenantFigure",
     "TenantInfo",
+    "TenantMetric",
     "TenantRemoval",
     "TenantShare",
     "TenantStats",

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
-from rota.model.figures import Changes, Figures
+from rota.model.metrics import Changes, Metrics
 from rota.model.stats import QueueDepth
 from rota.model.stats import Stats as StatsInfo
 from rota.model.trend import Trend
 from rota.store.plans import Plan
-from rota.store.reports import stats, trend
-from rota.store.reports import totals as figures
+from rota.store.reports import metrics, stats, trend
 
 
 class StatsCommands(Commands):
@@ -52,10 +51,10 @@ class StatsCommands(Commands):
         return trend.read_trend(job=job, queue=queue, span=span)
 
     @command
-    def figures(self, *, most_tenants: int = 20) -> Plan[Figures]:
+    def metrics(self, *, most_tenants: int = 20) -> Plan[Metrics]:
         """Everything that is measured, as totals: what `/metrics` shows. Of tenants those so many
         that have most open, and the others as one; 0: none of them."""
-        return figures.read_figures(most_tenants)
+        return metrics.read_metrics(most_tenants)
 
     @command
     def changes(
@@ -63,7 +62,7 @@ class StatsCommands(Commands):
     ) -> Plan[Changes]:
         """What a poller compares to say what has happened since; the audit after this row. With
         `depths` of an answer before, what waits and runs is not counted again."""
-        return figures.read_changes(after_audit, depths)
+        return metrics.read_changes(after_audit, depths)
 
 
 class Stats(StatsCommands, AsyncCommands):

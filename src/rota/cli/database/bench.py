@@ -11,7 +11,7 @@ from rota.cli.terminal.flags import Json
 from rota.cli.terminal.output import print_json, remark, table
 
 if TYPE_CHECKING:
-    from rota.benchmark import Figure
+    from rota.benchmark import Measurement
 
 
 def bench(
@@ -34,15 +34,15 @@ def bench(
     from rota.benchmark import run_benchmark
 
     config = session(ctx).config()
-    figures = asyncio.run(run_benchmark(config, runs=runs, rounds=rounds, say=remark))
+    measured = asyncio.run(run_benchmark(config, runs=runs, rounds=rounds, say=remark))
     if json:
-        print_json([{**asdict(one), "ratio": one.ratio} for one in figures])
+        print_json([{**asdict(one), "ratio": one.ratio} for one in measured])
         return
     table(
         ["FIGURE", "ROTA", "FLOOR", "RATIO", "UNIT"],
         [
             (one.name, _number(one.rota), _number(one.floor), _share(one), one.unit)
-            for one in figures
+            for one in measured
         ],
     )
 
@@ -53,5 +53,5 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
-def _share(figure: Figure) -> str:
-    return "" if figure.ratio is None else f"{figure.ratio:.2f}"
+def _share(one: Measurement) -> str:
+    return "" if one.ratio is None else f"{one.ratio:.2f}"

@@ -94,12 +94,15 @@ class Scheduler(Loop):
                 decided.append(one)
             now = time.monotonic()
             if now - began > _THINK_SECONDS:
-                await self._writer.write(conn, decided)
+                await self._write(conn, decided)
                 decided, began = [], now
             if now - rested > _TURN_SECONDS:
                 # A long backlog is a long thought; leases and slots want their turn.
                 await asyncio.sleep(0)
                 rested = time.monotonic()
+        await self._write(conn, decided)
+
+    async def _write(self, conn: AsyncConn, decided: list[Decided]) -> None:
         await self._writer.write(conn, decided)
 
     async def _decide(self, conn: AsyncConn, row: DueRow) -> Decided | None:

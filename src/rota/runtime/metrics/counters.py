@@ -29,7 +29,7 @@ _read = msgspec.json.Decoder(_Rest).decode
 
 
 @dataclass(slots=True)
-class Counter:
+class PendingCounter:
     """What was counted under one name and its labels since the last write."""
 
     amount: int = 0
@@ -43,7 +43,7 @@ class Counter:
         self.seconds += max(0.0, seconds)
         self.buckets[bucket_of(seconds)] += 1
 
-    def add(self, other: Counter) -> None:
+    def add(self, other: PendingCounter) -> None:
         self.amount += other.amount
         self.seconds += other.seconds
         if other.buckets is not None:
@@ -55,8 +55,8 @@ class Counters:
     """May be told from any thread; of claims only from the event loop."""
 
     def __init__(self) -> None:
-        self._counters: dict[Key, Counter] = {}
-        self._pickups: dict[str, Counter] = {}
+        self._counters: dict[Key, PendingCounter] = {}
+        self._pickups: dict[str, PendingCounter] = {}
         self._lock = threading.Lock()
 
     def note(self, name: str, amount: int = 1, **labels: str) -> None:
@@ -79,28 +79,28 @@ class Counters:
         # By itself, as every claim comes by here: no lock, because only the event loop does.
         waited = self._pickups.get(first.queue)
         if waited is None:
-            waited = self._pickups[first.queue] = Counter()
+            waited = self._pickups[first.queue] = PendingCounter()
         waited.observe((first.claimed_at - first.enqueued_at).total_seconds())
         for claim in [claim for claim in claims if claim.rest is not None]:
             rest = claim.rest or b""
             if claim.attempt == 1 and UNSCHEDULED not in rest:
                 self._lateness(claim, rest)
 
-    def take(self) -> dict[Key, Counter]:
+    def take(self) -> dict[Key, PendingCounter]:
         pickups, self._pickups = self._pickups, {}
         self.put_back({("pickups", (("queue", queue),)): it for queue, it in pickups.items()})
         with self._lock:
             taken, self._counters = self._counters, {}
         return taken
 
-    def put_back(self, taken: dict[Key, Counter]) -> None:
+    def put_back(self, taken: dict[Key, PendingCounter]) -> None:
         """To be written another time."""
         with self._lock:
             for key, one in taken.items():
-                self._counters.setdefault(key, Counter()).add(one)
+                self._counters.setdefault(key, PendingCounter()).add(one)
 
-    def _counter(self, name: str, labels: dict[str, str]) -> Counter:
-        return self._counters.setdefault((name, tuple(sorted(labels.items()))), Counter())
+    def _counter(self, name: str, labels: dict[str, str]) -> PendingCounter:
+        return self._counters.setdefault((name, tuple(sorted(labels.items()))), PendingCounter())
 
     def _lateness(self, claim: Claim, rest: bytes) -> None:
         due = _read(rest).run_at
@@ -108,7 +108,7 @@ class Counters:
             self.observe("schedule_starts", (claim.claimed_at - due).total_seconds())
 
 
-def changes(counters: dict[Key, Counter]) -> list[CounterChange]:
+def changes(counters: dict[Key, PendingCounter]) -> list[CounterChange]:
     """As the database takes them."""
     return [
         CounterChange(name, dict(labels), one.amount, one.seconds, one.buckets)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rota.model.figures import (
-    AttemptFigure,
-    CapFigure,
-    Changes,
-    Count,
-    Deed,
-    Figures,
-    Health,
-    LimitFigure,
-    TenantFigure,
-)
 from rota.model.histogram import unpack
+from rota.model.metrics import (
+    AttemptMetric,
+    CapMetric,
+    Changes,
+    Counter,
+    Deed,
+    Health,
+    LimitMetric,
+    Metrics,
+    TenantMetric,
+)
 from rota.model.stats import QueueDepth
 from rota.store.plans import Ask, Plan
 from rota.store.reports.stats import read_depths
@@ -28,29 +28,36 @@ MOST_LIMITS = 100
 _ALL = {"job": None, "queue": None}
 
 
-def read_figures(most_tenants: int) -> Plan[Figures]:
+def read_metrics(most_tenants: int) -> Plan[Metrics]:
     depths = yield from read_depths(_ALL)
     attempts = yield Ask("metrics/attempts", {"most": MOST_SERIES})
-    counts = yield Ask("metrics/counters", {})
-    health = yield Ask("metrics/health", {})
+    counters = yield Ask("metrics/counters", {})
+    health = yield from read_health()
     limits = yield Ask("metrics/limits", {"most": MOST_LIMITS})
     caps = yield Ask("metrics/caps", {"most": MOST_LIMITS})
     tenants = (yield Ask("metrics/tenants", {"most": most_tenants})) if most_tenants else []
     (paused,) = yield Ask("metrics/paused_tenants", {})
-    return Figures(
-        tenants=[TenantFigure(**row) for row in tenants],
+    return Metrics(
+        tenants=[TenantMetric(**row) for row in tenants],
         tenants_paused=paused["paused"],
         depths=depths.queues,
         attempts=[_attempts(**row) for row in attempts],
-        counts=[Count(**row) for row in counts],
-        health=Health(**health[0], counted_seconds=depths.age),
-        limits=[LimitFigure(**row) for row in limits],
-        caps=[CapFigure(**row) for row in caps],
+        counters=[Counter(**row) for row in counters],
+        health=health,
+        counted_seconds=depths.age,
+        limits=[LimitMetric(**row) for row in limits],
+        caps=[CapMetric(**row) for row in caps],
     )
 
 
-def _attempts(*, histogram: bytes, **row: Any) -> AttemptFigure:
-    return AttemptFigure(buckets=unpack(histogram), **row)
+def read_health() -> Plan[Health]:
+    """How workers and schedules stand."""
+    (row,) = yield Ask("metrics/health", {})
+    return Health(**row)
+
+
+def _attempts(*, histogram: bytes, **row: Any) -> AttemptMetric:
+    return AttemptMetric(buckets=unpack(histogram), **row)
 
 
 def read_changes(
