@@ -104,7 +104,7 @@ async def test_jobs_beyond_the_limit_are_one_and_no_total_ever_falls(
         await rollups.run_once()
         clock.advance(240)
         for _ in range(2):
-            found = samples(await app.stats.figures())
+            found = samples(await app.stats.metrics())
             fallen = [key for key, before in seen.items() if found.get(key, 0) < before]
             assert [key for key in fallen if key[0].endswith(("_total", "_count"))] == []
             seen = found
@@ -138,7 +138,7 @@ async def test_a_worker_says_what_only_it_knows(
         await eventually(lambda: "ticks" in noted)
         await eventually(lambda: Engine(conn).state(first.id) == "succeeded")
 
-    found = samples(await app.stats.figures())
+    found = samples(await app.stats.metrics())
     assert value(found, "rota_duplicates_total") == 2
     assert value(found, "rota_pickup_seconds_count", queue="mail") == 1
     assert value(found, "rota_ticks_total") >= 1
@@ -155,14 +155,14 @@ async def test_workers_by_state_and_those_that_were_lost(app: rota.App, conn: Co
     engine.expire(engine.worker())
     engine.lose(engine.worker())
 
-    found = samples(await app.stats.figures())
+    found = samples(await app.stats.metrics())
     states = {"live": 1, "stuck": 1, "failing": 0, "silent": 0, "lost": 2, "stopping": 0}
     for state, count in states.items():
         assert value(found, "rota_workers", state=state) == count, state
     assert value(found, "rota_workers_lost_total") == 2
     assert value(found, "rota_worker_slots") == 20
     conn.execute("SELECT rota.fold_counts()")
-    assert samples(await app.stats.figures()) == found | {
+    assert samples(await app.stats.metrics()) == found | {
         key: pytest.approx(seconds, abs=60)
         for key, seconds in found.items()
         if key[0].endswith("_seconds")
@@ -192,7 +192,7 @@ async def test_caps_of_queues(app: rota.App, conn: psycopg.Connection[Any]) -> N
     await app.queues.set("mail", max_waiting=0)
     with pytest.raises(rota.QueueFull):
         await app.runs.enqueue("work", {}, queue="mail")
-    found = samples(await app.stats.figures())
+    found = samples(await app.stats.metrics())
     assert value(found, "rota_queue_cap", queue="default") == 1
     assert value(found, "rota_queue_cap_waiting", queue="default") == 1
     assert value(found, "rota_queues_full") == 1
