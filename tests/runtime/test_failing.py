@@ -14,7 +14,7 @@ import rota
 from rota.runtime import loop as loops
 from rota.runtime.duties.admission import Admission
 from rota.runtime.duties.bulk_actions import BulkActions
-from rota.runtime.duties.drain import Drain
+from rota.runtime.duties.drain import DrainLoop
 from rota.runtime.duties.sql_jobs import SqlJobs
 from rota.runtime.duties.tenants import TenantLoop
 from rota.runtime.duties.upkeep import Upkeep
@@ -195,7 +195,7 @@ STANDING_FUNCTIONS = {
 }
 STANDING_TABLES = {"logs": "logs", "scheduler": "schedules"}
 STANDING_HERE: dict[str, type[Loop]] = {
-    "drain": Drain,
+    "drain": DrainLoop,
     "sql jobs": SqlJobs,
     "bulk actions": BulkActions,
     "admission": Admission,

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import rota
 from rota.model.histogram import BUCKETS, bucket_of
-from rota.model.metrics import AttemptMetric, Counter, Health, Metrics, TenantMetric
+from rota.model.metrics import AttemptMetric, Counter, FleetHealth, Metrics, TenantMetric
 from rota.model.stats import QueueDepth
 from rota.runtime.metrics.counters import Counters
 from rota.runtime.metrics.rollups import Rollups
@@ -36,7 +36,7 @@ def value(found: Samples, name: str, **labels: str) -> float:
     return found[name, tuple(sorted(labels.items()))]
 
 
-HEALTH = Health(
+HEALTH = FleetHealth(
     live=1, draining=0, stopping=0, stuck=0, failing=0, silent=0, asleep=0, lost=0, slots=4,
     heartbeat_seconds=0.5, memory_bytes=3_000_000, memory_most_bytes=2_000_000, cpu_cores=1.5,
     schedules_active=2, schedules_paused=0, schedules_parked=1, overdue_seconds=0.0, duplicates=3,

@@ -33,7 +33,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class FleetHealth:
     """How workers and schedules stand; None where there is nothing to measure."""
 
     live: int
@@ -100,7 +100,7 @@ class Metrics:
     depths: list[QueueDepth]
     attempts: list[AttemptMetric]
     counters: list[Counter]
-    health: Health
+    health: FleetHealth
     limits: list[LimitMetric] = field(default_factory=list)
     caps: list[CapMetric] = field(default_factory=list)
     tenants: list[TenantMetric] = field(default_factory=list)

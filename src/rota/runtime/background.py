@@ -9,8 +9,8 @@ from rota.config import Config
 from rota.runtime.attempts.progress import ProgressBoard
 from rota.runtime.claiming.pace import Pace
 from rota.runtime.duties.admission import Admission
-from rota.runtime.duties.bulk_actions import BulkActions
-from rota.runtime.duties.drain import Drain
+from rota.runtime.duties.bulk_actions import BulkActionLoop
+from rota.runtime.duties.drain import DrainLoop
 from rota.runtime.duties.duties import Duties
 from rota.runtime.duties.promoter import Promoter
 from rota.runtime.duties.rescuer import Rescuer
@@ -61,9 +61,9 @@ class Background:
             tick_seconds=config.scheduler.tick_seconds,
             burst_seconds=config.scheduler.burst_seconds,
         )
-        self.drain = Drain(database, lease_seconds=worker.lease_seconds, on_order=on_order)
+        self.drain = DrainLoop(database, lease_seconds=worker.lease_seconds, on_order=on_order)
         self.sql_jobs = SqlJobs(database, on_sql_jobs)
-        self.bulk_actions = BulkActions(database)
+        self.bulk_actions = BulkActionLoop(database)
         self.tenants = TenantLoop(database)
         self.admission = Admission(database)
         self._own: list[Loop] = [

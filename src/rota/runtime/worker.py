@@ -27,7 +27,7 @@ from rota.runtime.duties.definitions import Definitions
 from rota.runtime.duties.retention import BuiltInJobs, served
 from rota.runtime.identity import Identity
 from rota.runtime.lease.health import Health
-from rota.runtime.lease.judge import Judge
+from rota.runtime.lease.judge import HealthJudge
 from rota.runtime.listener import Listener
 from rota.runtime.processes.deadline import STOP_MARGIN, end_with_parent, end_within
 from rota.runtime.processes.parent import Parent
@@ -79,7 +79,7 @@ class Worker:
         self._unwatch: Callable[[], None] = lambda: None
         self._built_in = BuiltInJobs(database, config)
         self._health = Health(database.outage, patience=config.worker.patience_seconds)
-        self._judge = Judge(self._health, self)
+        self._judge = HealthJudge(self._health, self)
         self._sleeper = Sleeper(
             self,
             after=config.worker.sleep_after_seconds,

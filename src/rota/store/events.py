@@ -24,7 +24,7 @@ _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
 _FEW_TENANTS = 100
 
 
-class Emitted(NamedTuple):
+class EmittedRun(NamedTuple):
     """A run that an event has started, or that was there already. One without a run, which says
     the event's number only, where nothing was started."""
 
@@ -34,8 +34,8 @@ class Emitted(NamedTuple):
     event_id: int
 
 
-def emit(params: Mapping[str, Any]) -> Query[list[Emitted]]:
-    return Query("events/emit", params, each(Emitted._make))
+def emit(params: Mapping[str, Any]) -> Query[list[EmittedRun]]:
+    return Query("events/emit", params, each(EmittedRun._make))
 
 
 def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from rota.app import App
 from rota.errors import RunNotFound
 from rota.model.run import RunInfo
-from rota.model.states import END_STATES
+from rota.model.states import END_STATES, OPEN_STATES
 from rota.store.testing import left_to_run
 from rota.testing.patience import eventually
 
@@ -53,7 +53,7 @@ def tick_sync(app: App) -> list[RunInfo]:
 async def run_all(app: App, timeout: float = 30.0) -> list[RunInfo]:
     """Tick, then drain; answers the runs that ended, oldest first, whatever became of them."""
     newest = await _newest(app)
-    waiting = await app.runs.list(states=("blocked", "scheduled", "queued", "running"), limit=_ALL)
+    waiting = await app.runs.list(states=OPEN_STATES, limit=_ALL)
     await tick(app)
     await drain(app, timeout)
     known = [await _now(app, run) for run in reversed(waiting)]

@@ -13,7 +13,7 @@ import pytest
 import rota
 from rota.admin.reports.checks import schema, server, storage, transactions, upkeep, workers
 from rota.model.finding import Finding, Report
-from rota.model.metrics import Health
+from rota.model.metrics import FleetHealth
 from rota.store.migrate import latest
 from rota.store.reports.doctor import (
     CounterAge,
@@ -177,7 +177,7 @@ def test_schemas_older_and_newer() -> None:
     assert schema.judged(41, 41).verdict == "ok"
 
 
-STAND = Health(
+STAND = FleetHealth(
     live=0, draining=0, stopping=0, stuck=0, failing=0, silent=0, asleep=0, lost=0, slots=0,
     heartbeat_seconds=None, memory_bytes=None, memory_most_bytes=None, cpu_cores=None,
     schedules_active=3, schedules_paused=0, schedules_parked=0, overdue_seconds=0.0, duplicates=0,

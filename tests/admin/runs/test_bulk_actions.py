@@ -42,7 +42,7 @@ def _counts(action: BulkAction) -> tuple[int, int, int]:
 
 
 async def _batch(app: rota.App, action: BulkAction) -> bool:
-    return await app.database.run(bulk_work.work(bulk_work.Turn(), action.id))
+    return await app.database.run(bulk_work.work(bulk_work.BulkTurn(), action.id))
 
 
 async def test_all_of_the_filter_and_nothing_that_came_later(

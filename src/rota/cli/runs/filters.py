@@ -18,17 +18,17 @@ import typer
 
 from rota.cli.terminal import values
 from rota.cli.terminal.names import job_names, one_of, queue_names, schedule_names
+from rota.model.states import RUN_STATES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Wanted = dict[str, Any]
 
-STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled")
 
 State = Annotated[
     list[str] | None,
     typer.Option(
-        "--state", metavar="STATE", help=f"State: {', '.join(STATES)}; repeat, or use a,b.",
-        autocompletion=one_of(STATES),
+        "--state", metavar="STATE", help=f"State: {', '.join(RUN_STATES)}; repeat, or use a,b.",
+        autocompletion=one_of(RUN_STATES),
     ),
 ]  # fmt: skip
 JobName = Annotated[
@@ -157,6 +157,6 @@ def read(**given: Any) -> Wanted:
 def _states(given: list[str] | None) -> list[str] | None:
     states = [state for text in given or [] for state in values.names(text) or []]
     for state in states:
-        if state not in STATES:
-            values.refuse("--state", f"{state!r} is no state; there are {', '.join(STATES)}")
+        if state not in RUN_STATES:
+            values.refuse("--state", f"{state!r} is no state; there are {', '.join(RUN_STATES)}")
     return states or None

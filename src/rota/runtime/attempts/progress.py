@@ -8,7 +8,7 @@ import psycopg
 
 from rota.runtime.logs.log_lines import clean
 from rota.runtime.loop import Loop
-from rota.store.runs.claimed import Progress, report_progress
+from rota.store.runs.claimed import ProgressReport, report_progress
 from rota.store.sessions.pool import Database
 
 _PERIOD = 1.0
@@ -84,6 +84,6 @@ class ProgressBoard(Loop):
             await self._send({key: (fraction, words and ascii(words)[1:-1])})
 
     async def _send(self, latest: Latest) -> None:
-        reports = [Progress(*key, *said) for key, said in latest.items()]
+        reports = [ProgressReport(*key, *said) for key, said in latest.items()]
         query = report_progress(self.worker, reports)
         await self._database.fetch(query, is_hurried=False)

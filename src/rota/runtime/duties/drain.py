@@ -18,7 +18,7 @@ T = TypeVar("T")
 _RESTING_SECONDS = 60.0
 
 
-class Drain(Loop):
+class DrainLoop(Loop):
     """Looks as often as the worker's heart beats, and at once when it is called; seldom at rest.
 
     `on_order` is awaited whenever what was told differs from what was obeyed.

@@ -6,7 +6,7 @@ import time
 
 from psycopg import errors
 
-from rota.runtime.lease.health import Report
+from rota.runtime.lease.health import HealthReport
 from rota.runtime.metrics.usage import measure
 from rota.store.queries import FetchSync
 from rota.store.workers import leases
@@ -27,7 +27,7 @@ class Beat:
         self._wait_ms = round(answer_seconds * 500)
         self._told: dict[int, object] = {}
 
-    def renew(self, worker: int, report: Report, *, pid: int, is_stuck: bool) -> bool:
+    def renew(self, worker: int, report: HealthReport, *, pid: int, is_stuck: bool) -> bool:
         """False: the lease is lost. What its process costs is measured and told, too."""
         usage = measure(pid)
         query = leases.beat(

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import psycopg
 
 from rota.runtime.lease.beat import Beat, HeldRow
-from rota.runtime.lease.health import Report
+from rota.runtime.lease.health import HealthReport
 from rota.store.queries import Query
 from rota.store.runs import claimed
 from rota.store.sessions.outage import Outage, is_shortage
@@ -59,7 +59,7 @@ class Lease:
         on_lost: Callable[[], object],
         on_weak: Callable[[bool], object],
         may_exit: bool,
-        report: Callable[[], Report],
+        report: Callable[[], HealthReport],
         borrow: Borrow,
     ) -> None:
         self._report = report

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 
-from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy, to_fields
+from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, Row, to_copy, to_fields
 from rota.store import clock
 from rota.store.logs import writing
 from rota.store.sessions.pool import AsyncConn, Database
@@ -82,7 +82,7 @@ class LogWriter:
                 raise
             if len(batch) == 1:
                 self._log.warning("a log line was refused", run=batch[0][1], error=error)
-                await self._send(conn, [_plain(Line._make(batch[0]))], read)
+                await self._send(conn, [_plain(BufferedLine._make(batch[0]))], read)
                 return
             half = len(batch) // 2
             for part in (batch[:half], batch[half:]):
@@ -107,6 +107,6 @@ def _oldest(batch: list[Row], read: tuple[datetime, int]) -> datetime:
     return now - timedelta(microseconds=(monotonic - min(row[0] for row in batch)) // 1000)
 
 
-def _plain(line: Line) -> Line:
+def _plain(line: BufferedLine) -> BufferedLine:
     fields = to_fields({"refused": ascii(line.fields)}, 1000)
     return line._replace(message=ascii(line.message)[1:-1][:1000], fields=fields)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rota.model.run import Claim
+from rota.model.states import FAILED_ATTEMPT_STATES
 from rota.store.metrics import TenantChange
-
-_FAILED = frozenset({"failed", "timed_out", "lost"})
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class TenantRollups:
             one = self._rollups[tenant] = TenantRollup()
         if outcome == "succeeded":
             one.succeeded += 1
-        elif outcome in _FAILED:
+        elif outcome in FAILED_ATTEMPT_STATES:
             one.failed += 1
         else:
             one.other += 1

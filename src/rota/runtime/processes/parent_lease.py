@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors
 
 from rota.runtime.lease.beat import Beat, HeldRow
-from rota.runtime.processes.worker_page import Overdue, WorkerPage
+from rota.runtime.processes.worker_page import Overdue, SharedPage
 from rota.store.queries import Query
 from rota.store.runs import claimed
 from rota.store.runs.moves import rescue
@@ -33,7 +33,7 @@ _RESCUED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedWorker:
     """An identity whose process is no more, and what it had held past its timeout if it was
     ended because of that."""
 
@@ -48,8 +48,8 @@ class ParentLease:
         self._database = database
         self._seconds = lease_seconds
         self._log = get_logger("supervisor")
-        self._pages: dict[WorkerPage, _Renewal] = {}
-        self._ended: deque[Ended] = deque()
+        self._pages: dict[SharedPage, _Renewal] = {}
+        self._ended: deque[EndedWorker] = deque()
         self._changing = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rota leases", daemon=True)
@@ -67,15 +67,15 @@ class ParentLease:
         self._stopping.set()
         self._thread.join(timeout)
 
-    def watch(self, page: WorkerPage, pid: int) -> None:
+    def watch(self, page: SharedPage, pid: int) -> None:
         with self._changing:
             self._pages[page] = _Renewal(pid)
 
-    def ended(self, page: WorkerPage, overdue: Iterable[Overdue] = ()) -> None:
+    def ended(self, page: SharedPage, overdue: Iterable[Overdue] = ()) -> None:
         with self._changing:
             self._pages.pop(page, None)
         if page.worker:
-            self._ended.append(Ended(page.worker, tuple(overdue)))
+            self._ended.append(EndedWorker(page.worker, tuple(overdue)))
 
     def _run(self) -> None:
         try:
@@ -130,10 +130,10 @@ class ParentLease:
                     # The others' leases are due, too.
                     renewal.due_at = now + min(_RETRY_SECONDS, self._seconds / 6)
 
-    def _is_stuck(self, page: WorkerPage) -> bool:
+    def _is_stuck(self, page: SharedPage) -> bool:
         return (time.monotonic_ns() - page.stamped_at) / 1e9 > self._seconds
 
-    def _renew(self, page: WorkerPage, worker: int, is_stuck: bool, pid: int) -> None:
+    def _renew(self, page: SharedPage, worker: int, is_stuck: bool, pid: int) -> None:
         asked_at = time.monotonic_ns()
         if self._beat.renew(worker, page.report, pid=pid, is_stuck=is_stuck):
             page.renewed_at = asked_at
@@ -143,7 +143,7 @@ class ParentLease:
 
     # What has ended.
 
-    def _tell_ended(self, ended: Ended) -> None:
+    def _tell_ended(self, ended: EndedWorker) -> None:
         """Safe to repeat: every statement names the worker, and touches only what it held."""
         worker = ended.worker
         for one in ended.overdue:

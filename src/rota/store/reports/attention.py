@@ -10,7 +10,7 @@ from rota.store.plans import Ask, Plan
 
 
 @dataclass(frozen=True, slots=True)
-class FailingJob:
+class JobFailures:
     """Attempts of the last hour, and of such an hour in the week before."""
 
     job: str
@@ -145,9 +145,9 @@ class TroubledWorker:
     is_silent: bool
 
 
-def failing_jobs() -> Plan[list[FailingJob]]:
+def failing_jobs() -> Plan[list[JobFailures]]:
     rows = yield Ask("attention/failing_jobs", {})
-    return [FailingJob(**row) for row in rows]
+    return [JobFailures(**row) for row in rows]
 
 
 def last_errors(jobs: Sequence[str]) -> Plan[dict[str, str]]:

@@ -12,7 +12,7 @@ from rota.model.metrics import (
     Changes,
     Counter,
     Deed,
-    Health,
+    FleetHealth,
     LimitMetric,
     Metrics,
     TenantMetric,
@@ -50,10 +50,10 @@ def read_metrics(most_tenants: int) -> Plan[Metrics]:
     )
 
 
-def read_health() -> Plan[Health]:
+def read_health() -> Plan[FleetHealth]:
     """How workers and schedules stand."""
     (row,) = yield Ask("metrics/health", {})
-    return Health(**row)
+    return FleetHealth(**row)
 
 
 def _attempts(*, histogram: bytes, **row: Any) -> AttemptMetric:

@@ -30,7 +30,7 @@ _SKIPPED = ("RO004", "RO005")
 
 
 @dataclass(slots=True)
-class Turn:
+class BulkTurn:
     """What a turn was about, for whoever has to say why it failed."""
 
     id: int | None = None
@@ -55,7 +55,7 @@ class _Batch:
         return [one for one in self.rows if one["refusal"] and one["run_id"] not in self.held]
 
 
-def work(turn: Turn, action_id: int | None = None) -> Plan[bool]:
+def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
     """One batch of the action that is due, or of this one; answers whether there was one."""
     rows = yield Ask("bulk/take", {"id": action_id})
     if not rows:

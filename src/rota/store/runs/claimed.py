@@ -22,7 +22,7 @@ class CancelRequest(NamedTuple):
     reason: str | None
 
 
-class Progress(NamedTuple):
+class ProgressReport(NamedTuple):
     run: int
     attempt: int
     fraction: float
@@ -59,7 +59,7 @@ def cancel_requests(worker: int) -> Query[list[CancelRequest]]:
     return Query("runs/cancel_requests", {"worker": worker}, each(CancelRequest._make))
 
 
-def report_progress(worker: int, reports: Sequence[Progress]) -> Query[None]:
+def report_progress(worker: int, reports: Sequence[ProgressReport]) -> Query[None]:
     params = {
         "worker": worker,
         "ids": [one.run for one in reports],

@@ -46,7 +46,7 @@ class HeldSchedule(NamedTuple):
     is_long: bool
 
 
-class Requirement(NamedTuple):
+class RequirementState(NamedTuple):
     """When a required schedule or job last succeeded, and whether its last run did."""
 
     name: str
@@ -96,9 +96,9 @@ def read_due(ids: Sequence[int], *, spreads: bool, free: int) -> Query[list[DueR
     return Query("schedules/read_due", params, each(DueRow._make))
 
 
-def requirements(names: Sequence[str], tenant: str) -> Query[list[Requirement]]:
+def requirements(names: Sequence[str], tenant: str) -> Query[list[RequirementState]]:
     params = {"names": list(names), "tenant": tenant}
-    return Query("schedules/requirements", params, each(Requirement._make))
+    return Query("schedules/requirements", params, each(RequirementState._make))
 
 
 def ensure_ledger(instants: Iterable[datetime]) -> Query[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rota.model.finding import Finding, judge
-from rota.model.metrics import Health
+from rota.model.metrics import FleetHealth
 from rota.model.words import duration, number
 from rota.store.plans import Plan
 from rota.store.reports.doctor import CounterAge, UpkeepState, counter_ages, upkeep_state
@@ -28,7 +28,7 @@ def check() -> Plan[list[Finding]]:
     ]
 
 
-def _ticks(counts: list[CounterAge], stand: Health) -> Finding:
+def _ticks(counts: list[CounterAge], stand: FleetHealth) -> Finding:
     age = next((it.age for it in counts if it.name == "ticks"), None)
     if not stand.schedules_active:
         return Finding("tick", "ok", "Ticks", figure="no schedule is active")
@@ -49,7 +49,7 @@ def _ticks(counts: list[CounterAge], stand: Health) -> Finding:
     )  # fmt: skip
 
 
-def _overdue(stand: Health) -> Iterator[Finding]:
+def _overdue(stand: FleetHealth) -> Iterator[Finding]:
     overdue = stand.overdue_seconds or 0.0
     verdict = judge(overdue, warn=60, bad=600)
     if verdict != "ok":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rota.model.finding import Finding
-from rota.model.metrics import Health
+from rota.model.metrics import FleetHealth
 from rota.model.words import duration, number, plural
 from rota.store.plans import Plan
 from rota.store.reports.doctor import LeaseState, lease_state
@@ -18,7 +18,7 @@ def check() -> Plan[list[Finding]]:
     return [_live(row, stand), *_lease(row), *_troubles(stand), *_releases(row)]
 
 
-def _live(row: LeaseState, stand: Health) -> Finding:
+def _live(row: LeaseState, stand: FleetHealth) -> Finding:
     awake = stand.live + stand.failing + stand.stuck
     if not awake and stand.asleep:
         return Finding(
@@ -61,7 +61,7 @@ def _lease(row: LeaseState) -> Iterator[Finding]:
         yield Finding("lease", "ok", "Oldest lease", figure=f"{duration(left)} left")
 
 
-def _troubles(stand: Health) -> Iterator[Finding]:
+def _troubles(stand: FleetHealth) -> Iterator[Finding]:
     words = ("stuck", "failing", "lost")
     troubles = {word: count for word in words if (count := getattr(stand, word))}
     said = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())

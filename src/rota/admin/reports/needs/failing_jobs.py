@@ -10,7 +10,7 @@ from rota.model.attention import Minute, Need, began, is_unusual
 from rota.model.words import number
 from rota.store.plans import Plan
 from rota.store.reports import attention
-from rota.store.reports.attention import FailingJob
+from rota.store.reports.attention import JobFailures
 
 
 def find(limit: int) -> Plan[Found]:
@@ -32,7 +32,7 @@ def _since(jobs: list[str]) -> Plan[dict[str, datetime | None]]:
     return {job: began(found) for job, found in minutes.items()}
 
 
-def _need(row: FailingJob, *, error: str | None, since: datetime | None) -> Need:
+def _need(row: JobFailures, *, error: str | None, since: datetime | None) -> Need:
     job, bad, attempts = row.job, row.bad, row.bad + row.good
     usually = f", usually {_usual(row.usual_bad)}" if row.usual_bad + row.usual_good else ""
     ended = f"{number(bad)} of {number(attempts)} attempts"
