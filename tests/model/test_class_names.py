@@ -9,17 +9,17 @@ from pathlib import Path
 import rota
 
 ROOT = Path(rota.__file__).parent
-# Reviewed. The first are one thing in two places: what `app` has, and what it answers; a type of
-# the model or of timings, and its body in a request.
+# Reviewed. One thing in two places: what `app` has and what it answers, a type of the model or of
+# timings and its body in a request, what a transaction tells and how it goes over the wire.
 SAME_THING = {
-    "Attention", "Clock", "ErrorPage", "JobChanges", "Overview", "Pause", "Progress",
-    "Requirement", "Stats", "Timing", "Why",
+    "Attention", "Clock", "ErrorPage", "JobChanges", "Overview", "Progress", "Requirement", "Stats",
+    "Timing", "Why",
 }  # fmt: skip
 # What pages, commands and requests call their own parts, which nobody else imports.
 OF_FACES = {
-    "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kept", "Kind",
-    "Page", "Part", "Place", "Row", "Section", "Segment", "Session", "Setting", "Shown",
-    "Slots", "Stretch", "Tab", "Token", "Way", 
+    "Bar", "Choice", "Failure", "Field", "Group", "Health", "Kept", "Kind", "Page", "Part", "Pause",
+    "Place", "Row", "Section", "Segment", "Session", "Setting", "Shown", "Slots", "Stretch", "Tab",
+    "Token", "Way",
 }  # fmt: skip
 # Two things in two layers that never meet in a module.
 APART = {"Ended", "Identity", "Listener", "LogLine", "Window"}

@@ -87,7 +87,7 @@ class Identity:
             sql_jobs=background.sql_jobs,
         )
         if parent is not None:
-            self.runner.running = parent.show()
+            self.runner.timeouts = parent.show_timeouts()
         self.slots = Slots(config.worker.concurrency, self.runner.run)
         self.feed = Feed(database, worker, jobs)
         self._channel = channel

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rota.executors.transaction import AttemptTransaction
 from rota.jobs.definition import JobDefinition
@@ -46,6 +46,14 @@ class Stop:
     kind: StopKind
     by: str = ""
     reason: str | None = None
+
+
+class Timeouts(Protocol):
+    """Is told of every attempt that begins and ends."""
+
+    def begin(self, attempt: RunningAttempt) -> None: ...
+
+    def end(self, attempt: RunningAttempt) -> None: ...
 
 
 class RunningAttempt:

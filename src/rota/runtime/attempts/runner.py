@@ -33,7 +33,7 @@ from rota.model.outcome import (
     not_begun,
 )
 from rota.model.run import Claim
-from rota.runtime.attempts.attempt import RunningAttempt, Services, Stop
+from rota.runtime.attempts.attempt import RunningAttempt, Services, Stop, Timeouts
 from rota.runtime.attempts.children import Children, NoChild
 from rota.runtime.attempts.failure import describe
 from rota.runtime.attempts.sql_runner import make_call, outcome_of
@@ -73,6 +73,8 @@ class Runner:
         self._default_timeout = config.runs.timeout_seconds
         self._log = get_logger("worker")
         self.running: dict[int, RunningAttempt] = {}
+        # Who else wants to know of timeouts: a supervisor.
+        self.timeouts: Timeouts | None = None
         self.feeder: Feeder
 
     def serve(self, feeder: Feeder) -> None:
@@ -93,6 +95,8 @@ class Runner:
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
         attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services, task)
         self.running[claim.id] = attempt
+        if self.timeouts is not None:
+            self.timeouts.begin(attempt)
         capture_token, parent_token = None, parent.begin(claim.id)
         try:
             if claim.is_expired:
@@ -126,6 +130,8 @@ class Runner:
             await self._failed(attempt, error, task)
         finally:
             del self.running[claim.id]
+            if self.timeouts is not None:
+                self.timeouts.end(attempt)
             attempt.log_is_over()
             parent.end(parent_token)
             if capture_token is not None:

@@ -19,27 +19,24 @@ from rota.runtime.processes.worker_page import SharedPage
 VARIABLE = "ROTA_SUPERVISOR"
 
 
-class ShownAttempts(dict[int, RunningAttempt]):
-    """Running attempts by their run. Those with a timeout are on the page from their first moment
-    on: a body that holds the interpreter leaves no later one."""
+class ShownTimeouts:
+    """Attempts with a timeout are on the page from their first moment on: a body that holds the
+    interpreter leaves no later one."""
 
     def __init__(self, page: SharedPage) -> None:
-        super().__init__()
         self._page = page
         self._places: dict[int, int] = {}
 
-    def __setitem__(self, run: int, attempt: RunningAttempt) -> None:
-        super().__setitem__(run, attempt)
-        if attempt.timeout is not None:
-            place = self._page.add_attempt(
-                run, attempt.claim.attempt, attempt.started, attempt.timeout
-            )
-            if place is not None:
-                self._places[run] = place
+    def begin(self, attempt: RunningAttempt) -> None:
+        if attempt.timeout is None:
+            return
+        run = attempt.claim.id
+        place = self._page.add_attempt(run, attempt.claim.attempt, attempt.started, attempt.timeout)
+        if place is not None:
+            self._places[run] = place
 
-    def __delitem__(self, run: int) -> None:
-        super().__delitem__(run)
-        place = self._places.pop(run, None)
+    def end(self, attempt: RunningAttempt) -> None:
+        place = self._places.pop(attempt.claim.id, None)
         if place is not None:
             self._page.remove_attempt(place)
 
@@ -129,6 +126,6 @@ class Parent:
         renewed_at = max(self._page.renewed_at, self._registered_at)
         return time.monotonic_ns() - renewed_at > self._lease_seconds * 2 / 3 * 1e9
 
-    def show(self) -> ShownAttempts:
-        """A place for running attempts in which the supervisor sees their timeouts."""
-        return ShownAttempts(self._page)
+    def show_timeouts(self) -> ShownTimeouts:
+        """Where the supervisor sees the timeouts of running attempts."""
+        return ShownTimeouts(self._page)

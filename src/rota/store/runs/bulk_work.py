@@ -81,7 +81,8 @@ def note_fault(action_id: int, error: str) -> Plan[None]:
 def due() -> Plan[float | None]:
     """Seconds until there is something to do."""
     (row,) = yield Ask("bulk/due", {})
-    return row["seconds"]  # type: ignore[no-any-return]
+    seconds: float | None = row["seconds"]
+    return seconds
 
 
 def _count(row: dict[str, Any], wanted: RunFilter) -> Plan[tuple[int, int | None]]:
