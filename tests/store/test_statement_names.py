@@ -45,10 +45,3 @@ def test_the_check_finds_names_and_names_put_together() -> None:
         'path = "runs/unknown"\n'
     )
     assert named_statements(sample) == [(1, "runs/rescue"), (2, "queues/busy"), (3, "views/")]
-
-
-def test_every_statement_is_named_in_the_store() -> None:
-    texts = [path.read_text("utf-8") for path in (ROOT / "store").rglob("*.py")]
-    texts += [path.read_text("utf-8") for path in SQL.rglob("*.sql")]
-    together = "\n".join(texts)
-    assert sorted(name for name in NAMES if name not in together) == []

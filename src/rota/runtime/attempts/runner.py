@@ -94,9 +94,7 @@ class Runner:
         definition = self._definitions.get(claim.job) or self._sql_jobs.get(claim.job)
         timeout = claim.timeout_seconds or definition.timeout or self._default_timeout
         attempt = RunningAttempt(claim, definition, self._worker, timeout, self._services, task)
-        self.running[claim.id] = attempt
-        if self.timeouts is not None:
-            self.timeouts.begin(attempt)
+        self._begin(attempt)
         capture_token, parent_token = None, parent.begin(claim.id)
         try:
             if claim.is_expired:
@@ -129,13 +127,21 @@ class Runner:
         except BaseException as error:
             await self._failed(attempt, error, task)
         finally:
-            del self.running[claim.id]
-            if self.timeouts is not None:
-                self.timeouts.end(attempt)
+            self._end(attempt)
             attempt.log_is_over()
             parent.end(parent_token)
             if capture_token is not None:
                 capture.end(capture_token)
+
+    def _begin(self, attempt: RunningAttempt) -> None:
+        self.running[attempt.claim.id] = attempt
+        if self.timeouts is not None:
+            self.timeouts.begin(attempt)
+
+    def _end(self, attempt: RunningAttempt) -> None:
+        del self.running[attempt.claim.id]
+        if self.timeouts is not None:
+            self.timeouts.end(attempt)
 
     async def _claimed(self, attempt: RunningAttempt) -> None:
         """Ready: from here on it must not be forgotten that it was claimed."""

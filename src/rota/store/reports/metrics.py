@@ -1,4 +1,4 @@
-"""Reading totals for metrics and for the live stream."""
+"""Reading metrics, and what the live stream compares."""
 
 from __future__ import annotations
 

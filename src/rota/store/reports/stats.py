@@ -1,4 +1,4 @@
-"""Reading figures: what waits, what was done, by job and by step."""
+"""Reading statistics: what waits, what was done, by job and by step."""
 
 from __future__ import annotations
 

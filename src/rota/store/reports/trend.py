@@ -1,4 +1,4 @@
-"""Reading figures over time, and those of the day before."""
+"""Reading statistics over time, and those of the day before."""
 
 from __future__ import annotations
 
