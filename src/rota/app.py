@@ -31,7 +31,7 @@ from rota.model.queue import WhenFull
 from rota.store import migrate
 from rota.store.errors import translate
 from rota.store.migrate import Migration
-from rota.store.plans import one
+from rota.store.roles import grant_worker
 from rota.store.sessions.opening import Session, lent, own
 from rota.store.sessions.pool import Conn, Database
 
@@ -229,7 +229,7 @@ class App(CommandSets):
     def grant(self, role: str) -> None:
         """Grant a database role the privileges that workers, the API and commands need, also for
         objects of later migrations. Must be called as the role that migrates."""
-        self.database.run_sync(one("roles/grant_worker", role=role))
+        self.database.run_sync(grant_worker(role))
 
     def pending_migrations(self) -> list[Migration]:
         """The migrations that `migrate` would apply."""

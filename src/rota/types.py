@@ -23,23 +23,23 @@ from rota.model.documents import RunDocuments, ScheduleDocuments
 from rota.model.drift import Drift
 from rota.model.error_group import ErrorDetails, ErrorGroup, ErrorPage, Share, Trait
 from rota.model.event import BindingInfo, EventInfo
-from rota.model.figures import (
-    AttemptFigure,
-    CapFigure,
-    Changes,
-    Count,
-    Deed,
-    Figures,
-    Health,
-    LimitFigure,
-    TenantFigure,
-)
 from rota.model.finding import Finding, Report
 from rota.model.hit import Hit
 from rota.model.job import JobInfo, SqlFunction
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitRun
 from rota.model.log import LogLine, LogPage
 from rota.model.log_volume import LogStep, LogVolume
+from rota.model.metrics import (
+    AttemptMetric,
+    CapMetric,
+    Changes,
+    Counter,
+    Deed,
+    FleetHealth,
+    LimitMetric,
+    Metrics,
+    TenantMetric,
+)
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
 from rota.model.page import Page
@@ -88,8 +88,8 @@ from rota.timing.preview import Row
 
 __all__ = [
     "Activity",
-    "AttemptFigure",
     "AttemptInfo",
+    "AttemptMetric",
     "AttemptState",
     "Attention",
     "AuditEntry",
@@ -99,7 +99,7 @@ __all__ = [
     "BulkItem",
     "BulkResult",
     "CalendarInfo",
-    "CapFigure",
+    "CapMetric",
     "Changes",
     "ChildRun",
     "CleanupCount",
@@ -107,7 +107,7 @@ __all__ = [
     "CleanupRule",
     "CleanupTable",
     "ComingSchedule",
-    "Count",
+    "Counter",
     "Curve",
     "Day",
     "Deed",
@@ -119,10 +119,9 @@ __all__ = [
     "EventInfo",
     "FailingJob",
     "FieldChange",
-    "Figures",
     "Finding",
+    "FleetHealth",
     "Handled",
-    "Health",
     "Hit",
     "HourLoad",
     "JobActivity",
@@ -133,9 +132,9 @@ __all__ = [
     "Lane",
     "LeftOut",
     "LimitDetails",
-    "LimitFigure",
     "LimitInfo",
     "LimitKey",
+    "LimitMetric",
     "LimitRun",
     "Load",
     "LogLine",
@@ -143,6 +142,7 @@ __all__ = [
     "LogStep",
     "LogVolume",
     "ManualRun",
+    "Metrics",
     "Need",
     "OccurrenceInfo",
     "Overview",
@@ -191,8 +191,8 @@ __all__ = [
     "TenantAmount",
     "TenantArchive",
     "TenantDay",
-    "TenantFigure",
     "TenantInfo",
+    "TenantMetric",
     "TenantRemoval",
     "TenantShare",
     "TenantStats",

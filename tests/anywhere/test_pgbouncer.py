@@ -13,7 +13,7 @@ import pytest
 
 import rota
 from rota.errors import DatabaseError
-from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, to_copy
+from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, to_copy
 from rota.runtime.logs.log_writer import LogWriter, Unanswered
 from rota.store.migrate import migrate
 from rota.telemetry.logging import get_logger
@@ -204,7 +204,7 @@ async def test_lines_of_a_connection_that_broke_are_stored_once(
     app = rota.App(config=load_config(pooled_url, {}))
     await app.database.open()
     writer = LogWriter(app.database, get_logger("logs"))
-    line = Line(monotonic_ns(), 1, 1, 1, 1, "info", "work", "", "once", None)
+    line = BufferedLine(monotonic_ns(), 1, 1, 1, 1, "info", "work", "", "once", None)
     with psycopg.connect(database_url) as broken:  # what the server has of it
         with broken.cursor() as cursor, cursor.copy(writer._copy_sql) as copy:
             rows = to_copy([line], datetime.now(UTC), monotonic_ns())

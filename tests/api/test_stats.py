@@ -10,7 +10,7 @@ import pytest
 import rota
 from rota.api import create_api
 from rota.api.shared import Shared
-from rota.model.figures import Figures
+from rota.model.metrics import Metrics
 from tests.api.conftest import client_of, problem
 
 
@@ -65,13 +65,13 @@ async def test_metrics_may_be_opened(make_app: Any) -> None:
         assert (await client.get("/api/v1/stats")).status_code == 401
 
 
-async def test_figures_are_read_at_most_once_a_second() -> None:
+async def test_metrics_are_read_at_most_once_a_second() -> None:
     reads, now = [], [100.0]
-    scrapes: Shared[Figures] = Shared(1.0, now=lambda: now[0])
+    scrapes: Shared[Metrics] = Shared(1.0, now=lambda: now[0])
 
-    async def read() -> Figures:
+    async def read() -> Metrics:
         reads.append(now[0])
-        return Figures([], [], [], None)  # type: ignore[arg-type]
+        return Metrics([], [], [], None)  # type: ignore[arg-type]
 
     for _ in range(3):
         await scrapes.get(read)

@@ -23,7 +23,7 @@ from rota.api.serve import ApiServer, address, listen
 from rota.api.slots import EventStream, Slots
 from rota.api.stream import Hub, Listener, Sent, events_of
 from rota.errors import DatabaseError
-from rota.model.figures import Changes
+from rota.model.metrics import Changes
 from rota.model.stats import QueueDepth
 from rota.telemetry.events import Event
 from rota.testing import drain, eventually

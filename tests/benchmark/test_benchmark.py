@@ -1,4 +1,4 @@
-"""`rota bench` runs on any server and leaves nothing behind. No figure is asserted."""
+"""`rota bench` runs on any server and leaves nothing behind. No one is asserted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.benchmark.figures import Figure, middle
+from rota.benchmark.results import Measurement, middle
 from rota.cli.main import run
 
 
@@ -21,13 +21,13 @@ def test_it_measures_and_drops_its_schema(
     monkeypatch.setenv("ROTA_DATABASE_URL", database_url)
     assert run(["bench", "--runs", "200", "--rounds", "1", "--json"]) == 0
 
-    figures = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    assert figures["drain, one process"]["rota"] > 0
-    assert figures["drain, one process"]["floor"] > 0
+    measured = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert measured["drain, one process"]["rota"] > 0
+    assert measured["drain, one process"]["floor"] > 0
     assert conn.execute("SELECT to_regnamespace('rota_bench')").fetchone() == (None,)
 
 
 def test_the_median_of_the_rounds_counts() -> None:
-    rounds = [[Figure("drain", "runs/s", rota, 10.0)] for rota in (1.0, 9.0, 5.0)]
-    (figure,) = middle(rounds)
-    assert (figure.rota, figure.ratio) == (5.0, 0.5)
+    rounds = [[Measurement("drain", "runs/s", rota, 10.0)] for rota in (1.0, 9.0, 5.0)]
+    (one,) = middle(rounds)
+    assert (one.rota, one.ratio) == (5.0, 0.5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.store.reports.totals import read_figures
+from rota.store.reports.metrics import read_metrics
 from tests.conftest import MakeApp
 from tests.engine import Engine, Row
 
@@ -99,8 +99,8 @@ async def test_stats_and_metrics_have_it(engine: Engine, make_app: MakeApp) -> N
     found = await app.stats.get()
     assert (found.total.attempts, found.total.lost, found.total.failure_rate) == (1, 1, 1.0)
     assert [(it.job, it.activity.lost) for it in found.jobs] == [("work", 1)]
-    figures = await app.database.run(read_figures(0))
-    assert [(it.outcome, it.attempts) for it in figures.attempts] == [("lost", 1)]
+    metrics = await app.database.run(read_metrics(0))
+    assert [(it.outcome, it.attempts) for it in metrics.attempts] == [("lost", 1)]
     seen = await app.overview.get(limit=5)
     assert [(it.job, it.failures) for it in seen.failing] == [("work", 1)]
     assert worker

@@ -39,7 +39,10 @@ class Code:
                 self.app.registry.names(),
             )
         )
-        params = whole(self.app.registry, self.app.config, worker=worker) | {"is_new": is_new}
+        params = {
+            **whole(self.app.registry, self.app.config, worker=worker),
+            "is_new": is_new,
+        }
         get = self.app.database.statements.get
         self.conn.execute(get("workers/start"), params)
         self.conn.execute(get("jobs/register"), params)

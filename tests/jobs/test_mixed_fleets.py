@@ -256,7 +256,7 @@ async def test_real_workers_of_two_pools(make_app: MakeApp, conn: psycopg.Connec
         await eventually(lambda: engine.one(ran) > 0)
         worker = await lacking.worker().__aenter__()
     engine.rows("UPDATE rota.workers SET ended_at = ended_at - interval '1 hour'")
-    await worker._definitions.run_once()
+    await worker._parts.definitions.run_once()
     assert engine.one("SELECT rota.job_refusal('sync')") == "job_deleted"
     before = engine.one(ran)
     async with full().worker():

@@ -12,7 +12,7 @@ import rota
 from rota.admin.reports.attention import look
 from rota.store.queues import list_queues
 from rota.store.reports.overview import read_overview
-from rota.store.workers import list_workers
+from rota.store.workers.workers import list_workers
 from tests.conftest import load_config
 from tests.engine import Engine
 from tests.plans.plans import Watch

@@ -10,7 +10,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from rota.model.list_filters import TimeOrder
-from rota.model.run_filter import ENDED_STATES, STATES, RunFilter, RunFilters
+from rota.model.run_filter import RunFilter, RunFilters
+from rota.model.states import END_STATES, RUN_STATES
 from rota.store.plans import Ask
 from rota.store.reports.find import find
 from rota.store.runs import lists as run_lists
@@ -128,8 +129,8 @@ def test_counts_read_little_of_a_long_history(
         seen = Watch(conn)
         wanted = RunFilter.of(filters)
         counts = carry_out(conn, run_lists.count_states(wanted, most=1000, seconds=0))
-        assert {one.state for one in counts} == set(STATES)
-        assert all(one.runs <= 1000 for one in counts if one.state in ENDED_STATES)
+        assert {one.state for one in counts} == set(RUN_STATES)
+        assert all(one.runs <= 1000 for one in counts if one.state in END_STATES)
         ended = sum(seen.rows_read(it) for it in _relations(seen) if it.startswith("ended_runs"))
         assert ended < 15_000, filters
 

@@ -13,8 +13,8 @@ import pytest
 import rota
 from rota.runtime import loop as loops
 from rota.runtime.duties.admission import Admission
-from rota.runtime.duties.bulk_actions import BulkActions
-from rota.runtime.duties.drain import Drain
+from rota.runtime.duties.bulk_actions import BulkActionLoop
+from rota.runtime.duties.drain import DrainLoop
 from rota.runtime.duties.sql_jobs import SqlJobs
 from rota.runtime.duties.tenants import TenantLoop
 from rota.runtime.duties.upkeep import Upkeep
@@ -195,9 +195,9 @@ STANDING_FUNCTIONS = {
 }
 STANDING_TABLES = {"logs": "logs", "scheduler": "schedules"}
 STANDING_HERE: dict[str, type[Loop]] = {
-    "drain": Drain,
+    "drain": DrainLoop,
     "sql jobs": SqlJobs,
-    "bulk actions": BulkActions,
+    "bulk actions": BulkActionLoop,
     "admission": Admission,
     "tenants": TenantLoop,
 }
@@ -252,7 +252,7 @@ async def test_each_loop_that_stands_still_is_seen_and_begins_anew(
         is_gated.set()
         own = {"feeder", "end writer"}
         expected = {*STANDING_FUNCTIONS, *STANDING_TABLES, *STANDING_HERE, "listener"}
-        assert worker._health.loops - own == expected
+        assert worker._parts.health.loops - own == expected
         await eventually(lambda: _begun_anew(caplog) >= expected, timeout=90)
         for _ in range(3):
             assert await (await quick.enqueue()).wait(60) == "done"
@@ -281,7 +281,7 @@ def _after(gate: asyncio.Event, turn: Callable[..., Awaitable[Any]]) -> Callable
 # What each loop asks, which fails from now on; where a loop keeps the text, the function is gone.
 FAILING_STATEMENTS = {
     "progress": "runs/progress",
-    "rollups": "counts/add",
+    "rollups": "metrics/add_counters",
     "rescuer": "workers/mark_lost",
     "upkeep": "upkeep/sweep",
     "log indexes": "upkeep/next_log_index",
@@ -340,7 +340,7 @@ async def test_each_loop_that_only_fails_is_seen_and_recovers(
         )
         is_gated.set()
         expected = {*FAILING_STATEMENTS, *FAILING_FUNCTIONS, "listener", "logs"}
-        assert worker._health.loops - {"feeder", "end writer"} == expected
+        assert worker._parts.health.loops - {"feeder", "end writer"} == expected
         await eventually(lambda: expected <= _failing(worker), timeout=90)
         assert (await app.workers.list(status="failing"))[0].errors > 0
         for _ in range(3):
@@ -358,7 +358,7 @@ async def test_each_loop_that_only_fails_is_seen_and_recovers(
 
 
 def _failing(worker: Worker) -> set[str]:
-    return {one.loop for one in worker._health.look()}
+    return {one.loop for one in worker._parts.health.look()}
 
 
 async def _broken(*_: Any) -> None:

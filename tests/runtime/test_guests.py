@@ -445,13 +445,13 @@ async def test_progress_does_not_end_a_strict_transaction(
             return 7
 
         worker = await stack.enter_async_context(app.worker())
-        real = worker._background.progress._write
+        real = worker._parts.background.progress._write
 
         async def write_down(latest: Any) -> None:
             await real(latest)
             board.append(1)
 
-        worker._background.progress._write = write_down  # type: ignore[method-assign]
+        worker._parts.background.progress._write = write_down  # type: ignore[method-assign]
         run = await (write if executor == "async" else write_sync).enqueue()
         assert await run.wait(60) == 7
     assert engine.attempt_states(run.id) == ["succeeded"]

@@ -16,7 +16,7 @@ from rota.runtime.duties.definitions import Definitions
 from rota.runtime.duties.promoter import Promoter
 from rota.runtime.duties.upkeep import Upkeep
 from rota.runtime.processes.parent_lease import ParentLease
-from rota.runtime.processes.worker_page import WorkerPage
+from rota.runtime.processes.worker_page import SharedPage
 from rota.testing.patience import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
@@ -224,7 +224,7 @@ async def test_a_held_row_costs_no_other_worker_of_a_supervisor_its_lease(
     app: rota.App, engine: Engine, holder: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     await app.database.open()
-    made = [WorkerPage.create(1) for _ in range(2)]
+    made = [SharedPage.create(1) for _ in range(2)]
     pages = [page for page, _ in made]
     for _, fd in made:
         os.close(fd)
@@ -249,7 +249,7 @@ async def test_a_held_row_of_a_worker_that_has_ended_keeps_no_other_from_being_d
     app: rota.App, engine: Engine, holder: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     await app.database.open()
-    page, fd = WorkerPage.create(1)
+    page, fd = SharedPage.create(1)
     os.close(fd)
     held, free = engine.worker(), engine.worker()
     lease = ParentLease(app.database, lease_seconds=30)

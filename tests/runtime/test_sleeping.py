@@ -174,7 +174,7 @@ async def test_work_that_comes_while_it_lies_down_is_done(
         ran.append(1)
 
     worker = app.worker()
-    ask = worker.quiet_seconds
+    ask = worker._sleep.quiet_seconds
 
     async def asked() -> float:
         seconds = await ask()
@@ -182,7 +182,7 @@ async def test_work_that_comes_while_it_lies_down_is_done(
             engine.one("SELECT rota.enqueue('work')")
         return seconds
 
-    monkeypatch.setattr(worker, "quiet_seconds", asked)
+    monkeypatch.setattr(worker._sleep, "quiet_seconds", asked)
     async with worker:
         await eventually(lambda: bool(ran), timeout=60)
         await eventually(lambda: engine.one(_ASLEEP) == 1, timeout=60)

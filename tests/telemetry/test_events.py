@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from rota.model.figures import Changes, Deed
+from rota.model.metrics import Changes, Deed
 from rota.model.stats import QueueDepth
 from rota.telemetry.events import EVENTS, TOPICS, compare
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import rota
-from rota.timing.load import Day, Line, Load, simulate
+from rota.timing.load import Day, Load, PlannedSchedule, simulate
 from rota.timing.timing import Timing
 from rota.web import loads
 from rota.web.calendar_form import CalendarDraft, closed_words, definition_of, draft_of
@@ -170,7 +170,7 @@ def test_calendars_as_texts() -> None:
 
 
 def test_an_hour_that_comes_twice_and_one_that_does_not() -> None:
-    line = Line("x", Timing.of(cron="*/30 * * * *", timezone="Europe/Vienna"))
+    line = PlannedSchedule("x", Timing.of(cron="*/30 * * * *", timezone="Europe/Vienna"))
     autumn = heat_of(
         simulate([line], datetime(2026, 10, 24, 22, tzinfo=UTC), 1, "Europe/Vienna"), VIENNA
     )

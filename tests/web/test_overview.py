@@ -16,7 +16,7 @@ from rota.runtime.metrics.rollups import Rollups
 from rota.web import create_site
 from rota.web.charts import line
 from rota.web.pages.live import topics_of
-from rota.web.plots import Line, Plot, round_up
+from rota.web.plots import Plot, PlotLine, round_up
 from rota.web.watch import Watch
 from tests.engine import Engine
 from tests.web.conftest import Browser, browser_of
@@ -223,7 +223,7 @@ async def test_dashboards_are_told_when_attention_changes(shop: rota.App) -> Non
 
 def test_a_chart_says_what_it_shows() -> None:
     since = datetime(2026, 6, 1, tzinfo=UTC)
-    lines = [Line("p95", "line", "ink", [None, 4.0, None, 90.0])]
+    lines = [PlotLine("p95", "line", "ink", [None, 4.0, None, 90.0])]
     plot = Plot("x", "Pick-up", "from", "ms", since, 60, lines, "90 ms", "nothing", UTC)
 
     assert plot.axis.top == 100

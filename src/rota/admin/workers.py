@@ -9,8 +9,8 @@ from rota.model.list_filters import TimeOrder, WorkerFilters
 from rota.model.overview import RunningRun
 from rota.model.page import Page
 from rota.model.worker import WorkerInfo
-from rota.store import workers
 from rota.store.plans import Plan
+from rota.store.workers import workers
 
 Found = list[WorkerInfo]
 Running = list[RunningRun]

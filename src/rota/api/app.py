@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from rota.admin.answers import Answers
+from rota.admin.responses import Responses
 from rota.api import errors, openapi
 from rota.api.addresses import Addresses
 from rota.api.auth import Access, Authenticate, LocalOnly, TokenCheck, developer
@@ -122,7 +122,7 @@ def create_api(
 def _add_gates(api: FastAPI, app: App, authenticate: Authenticate | None, is_local: bool) -> None:
     """The last one added is the first one passed."""
     server = app.config.server
-    api.add_middleware(Idempotency, answers=Answers(app.database).within(server.statement_seconds))
+    api.add_middleware(Idempotency, stored=Responses(app.database).within(server.statement_seconds))
     api.add_middleware(BodyLimit, most=server.body_bytes)
     api.add_middleware(
         Access,

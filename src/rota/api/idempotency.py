@@ -16,10 +16,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.admin.answers import Answers
+from rota.admin.responses import Responses
 from rota.api.errors import ProblemError
 from rota.errors import RotaError
-from rota.model.answer import Answer
+from rota.model.response import StoredResponse
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
@@ -31,9 +31,9 @@ _KEPT_HEADERS = ("content-type", "etag", "location")
 class Idempotency:
     """Stands behind the gates that know the caller and the body."""
 
-    def __init__(self, app: ASGIApp, *, answers: Answers) -> None:
+    def __init__(self, app: ASGIApp, *, stored: Responses) -> None:
         self._app = app
-        self._answers = answers
+        self._stored = stored
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = None
@@ -54,7 +54,7 @@ class Idempotency:
             )
         key_hash, request_hash = _hashes(key, scope)
         claim = str(uuid.uuid4())
-        found = await self._answers.claim(key_hash, request_hash, claim)
+        found = await self._stored.claim(key_hash, request_hash, claim)
         if found is not None:
             await _replay(found, request_hash)(scope, receive, send)
             return
@@ -71,13 +71,13 @@ class Idempotency:
     async def _settle(self, key_hash: bytes, claim: str, held: _Held) -> None:
         body = held.body()
         if 200 <= held.status < 300 and len(body) <= _LARGEST:
-            await self._answers.keep(key_hash, claim, held.status, held.headers(), body)
+            await self._stored.keep(key_hash, claim, held.status, held.headers(), body)
         else:
             await self._release(key_hash, claim)
 
     async def _release(self, key_hash: bytes, claim: str) -> None:
         with suppress(RotaError):  # it frees itself after a minute
-            await self._answers.release(key_hash, claim)
+            await self._stored.release(key_hash, claim)
 
 
 class _Held:
@@ -119,7 +119,7 @@ def _hash(*parts: bytes) -> bytes:
     return found.digest()
 
 
-def _replay(found: Answer, request_hash: bytes) -> Response:
+def _replay(found: StoredResponse, request_hash: bytes) -> Response:
     if found.request_hash != request_hash:
         raise ProblemError(
             422,

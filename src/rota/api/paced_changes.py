@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from rota.model.figures import Changes
+from rota.model.metrics import Changes
 from rota.model.stats import QueueDepth
 
 ReadChanges = Callable[[int | None, Mapping[str, QueueDepth] | None], Awaitable[Changes]]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rota.admin.tenants.tenants import Tenants
     from rota.admin.workers import Workers
     from rota.app import App
-    from rota.model.figures import Figures
+    from rota.model.metrics import Metrics
 
 F = TypeVar("F", bound=Commands)
 MOST_WAITS = 500
@@ -62,7 +62,7 @@ class ApiState:
     describe: Callable[[], dict[str, Any]] = dict
     # However often they are asked for, `/metrics` reads once a second and `/ready` once at a time:
     # strangers may ask, too.
-    figures: Shared[Figures] = field(default_factory=lambda: Shared(seconds=1.0))
+    metrics: Shared[Metrics] = field(default_factory=lambda: Shared(seconds=1.0))
     readiness: Shared[None] = field(default_factory=Shared)
     listeners: Slots = field(
         default_factory=lambda: Slots(MOST_LISTENERS, "listeners are connected")
@@ -104,10 +104,10 @@ class RequestScope:
         """All data of a tenant, as one archive that is sent while it is written."""
         return Archive(await self.tenants.stream(name), self._state.exports, name)
 
-    async def figures(self) -> Figures:
+    async def metrics(self) -> Metrics:
         """Of the whole system, for `/metrics`."""
         most = self.app.config.server.metrics_tenants
-        return await self._state.figures.get(partial(self.stats.figures, most_tenants=most))
+        return await self._state.metrics.get(partial(self.stats.metrics, most_tenants=most))
 
     async def check_ready(self) -> None:
         """An error unless the database answers and its schema serves this release."""

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi.sse import format_sse_event
 
 from rota.errors import RotaError
-from rota.model.figures import Changes, Deed
+from rota.model.metrics import Changes, Deed
 from rota.telemetry.events import Event, compare
 from rota.telemetry.logger import get_logger
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.benchmark.figures import Figure
+from rota.benchmark.results import Measurement
 from rota.benchmark.run import SCHEMA, run_benchmark
 
-__all__ = ["SCHEMA", "Figure", "run_benchmark"]
+__all__ = ["SCHEMA", "Measurement", "run_benchmark"]

@@ -9,13 +9,15 @@ from rota.app import App
 from rota.store.pipeline.claims import ClaimRequest
 from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
+from rota.store.runs.enqueue import EnqueueStatements
+from rota.store.workers import life
 
 _BATCH = 500
 
 
 async def enqueue_one_by_one(app: App, job: str, runs: int) -> float:
     """Runs a second."""
-    sql = app.database.statements.get("runs/enqueue_plain")
+    sql = EnqueueStatements(app.database.statements).plain.sql
     names = ("queue", "priority", "triggered_by", "validated_by")
     plain: dict[str, Any] = dict.fromkeys(names) | {"job": job}
     async with app.database.connection() as conn:
@@ -43,17 +45,13 @@ async def drain(app: App, job: str, runs: int) -> float:
                 ends.succeeded(claim.id, claim.attempt, 0.0, None, is_plain=True)
             hints[5] = max(claim.seq for claim in claims)
     finally:
-        await feed.run("workers/set_state", state="gone")
+        await feed.fetch(life.set_state(feed.worker, "gone"))
         await feed.close()
 
 
 async def _register(app: App, job: str) -> int:
-    params = {
-        "name": "floor", "host": "", "pid": 0, "version": "", "queues": [], "jobs": [job],
-        "concurrency": 1, "lease_seconds": 300.0,
-    }  # fmt: skip
-    async with app.database.connection() as conn:
-        cursor = await conn.execute(app.database.statements.get("workers/register"), params)
-        row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+    query = life.register_worker(
+        name="floor", host="", pid=0, version="", queues=[], jobs=[job],
+        concurrency=1, lease_seconds=300.0,
+    )  # fmt: skip
+    return await app.database.fetch(query)

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from rota.app import App
 from rota.benchmark import floor
-from rota.benchmark.figures import Figure, middle
+from rota.benchmark.results import Measurement, middle
 from rota.config import Config
 from rota.store.sessions.opening import Session, own
 
@@ -23,7 +23,7 @@ _LATENCY_PAUSE = 0.02
 
 async def run_benchmark(
     config: Config, *, runs: int, rounds: int, say: Callable[[str], None]
-) -> list[Figure]:
+) -> list[Measurement]:
     """Rota and the floor in turns; the median of the rounds."""
     app = App(config=config.override({"schema": SCHEMA}))
     await asyncio.to_thread(app.migrate)
@@ -65,7 +65,7 @@ class _Benchmark:
 
         self._noop, self._ping = noop, ping
 
-    async def round(self) -> list[Figure]:
+    async def round(self) -> list[Measurement]:
         bulk = await self._fill()
         floor_drain = await floor.drain(self._app, self._noop.name, self._runs)
         await self._fill()
@@ -73,10 +73,10 @@ class _Benchmark:
         p50, p99 = await self._latency()
         return [
             await self._one_by_one(),
-            Figure("enqueue in bulk", "runs/s", bulk),
-            Figure("drain, one process", "runs/s", rota_drain, floor_drain),
-            Figure("pick-up p50", "ms", p50),
-            Figure("pick-up p99", "ms", p99),
+            Measurement("enqueue in bulk", "runs/s", bulk),
+            Measurement("drain, one process", "runs/s", rota_drain, floor_drain),
+            Measurement("pick-up p50", "ms", p50),
+            Measurement("pick-up p99", "ms", p99),
         ]
 
     async def _fill(self) -> float:
@@ -101,11 +101,11 @@ class _Benchmark:
         steps = quantiles(self._picked_up, n=100)
         return steps[49], steps[98]
 
-    async def _one_by_one(self) -> Figure:
+    async def _one_by_one(self) -> Measurement:
         started = time.perf_counter()
         for n in range(_ONE_BY_ONE):
             await self._noop.enqueue(n)
         rota = _ONE_BY_ONE / (time.perf_counter() - started)
         below = await floor.enqueue_one_by_one(self._app, self._noop.name, _ONE_BY_ONE)
         await floor.drain(self._app, self._noop.name, 2 * _ONE_BY_ONE)
-        return Figure("enqueue one by one", "runs/s", rota, below)
+        return Measurement("enqueue one by one", "runs/s", rota, below)

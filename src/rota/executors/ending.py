@@ -15,7 +15,10 @@ from rota.errors import LeaseLost
 from rota.executors.lending import Statement
 from rota.model.run import Claim
 from rota.store.errors import find_sqlstate, is_missing_partition
+from rota.store.runs import ends
+from rota.store.sessions import handlers
 from rota.store.statements import Statements
+from rota.store.upkeep import make_partitions
 
 Rows = list[Any]
 Steps = Generator[Statement | float, Rows, None]
@@ -28,13 +31,7 @@ def finish(
     statements: Statements, claim: Claim, worker: int, ms: float, result: str | None
 ) -> Statement:
     """A success."""
-    return statements.get("runs/finish"), {
-        "worker": worker,
-        "ids": [claim.id],
-        "attempts": [claim.attempt],
-        "durations": [ms],
-        "results": [result],
-    }
+    return ends.finish_one(statements, claim, worker, ms, result)
 
 
 def write(statements: Statements, end: Statement, claim: Claim, seconds: float) -> Steps:
@@ -54,8 +51,8 @@ def write(statements: Statements, end: Statement, claim: Claim, seconds: float) 
             if not rows or rows[0][0] != 1:
                 raise LeaseLost(f"run {claim.id} now belongs to another worker")
             return
-        yield statements.get("session/back_to_mark"), {}
-        yield _LOCKED_PAUSE if is_locked else (statements.get("upkeep/partitions"), {})
+        yield handlers.back_to_mark(statements)
+        yield _LOCKED_PAUSE if is_locked else statements.of(make_partitions())
 
 
 async def carry_out(steps: Steps, fetch: Callable[..., Awaitable[Rows]]) -> None:

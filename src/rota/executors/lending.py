@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rota.model.run import Claim
+from rota.store.sessions import handlers
+from rota.store.statements import Statement as Statement
 from rota.store.statements import Statements
-
-Statement = tuple[str, dict[str, Any]]
 
 # Its end is written in it, whatever the server's default.
 _BEGIN = "BEGIN READ WRITE;\n"
@@ -34,22 +32,18 @@ class Lending:
 
     def begin(self, *, is_local: bool = True, level: str | None = None) -> Statement:
         """Local to the transaction wherever there is one, so that it works through a pooler."""
-        return self._statements.get("session/lend"), {
-            "name": self.name,
-            "idle": self.idle,
-            "level": level,
-            "schema": self._statements.schema,
-            "is_local": is_local,
-        }
+        return handlers.lend(
+            self._statements, name=self.name, idle=self.idle, level=level, is_local=is_local
+        )
 
     def end(self, *, is_settled: bool = False) -> Statement:
         """Several statements in one: for a cursor that fills in parameters by itself. What is
         deferred runs with what the code has set. Answers which transaction this is, and marks the
         place behind which the end of the run is written."""
         reset, parameters = self.reset()
-        mark = self._statements.get("session/mark")
+        mark, _ = handlers.mark(self._statements)
         return f"{'' if is_settled else _SETTLE}{reset};\n{mark}", parameters
 
     def reset(self) -> Statement:
         """The same without running what is deferred, and without a mark."""
-        return self._statements.get("session/take_back"), {"idle": self.idle}
+        return handlers.take_back(self._statements, idle=self.idle)

@@ -16,6 +16,7 @@ from psycopg.rows import tuple_row
 from rota.errors import JobError
 from rota.executors.ending import Rows
 from rota.executors.lending import Lending
+from rota.store.sessions import handlers
 from rota.store.sessions.connection import AsyncLink, Link, shut
 from rota.store.sessions.kept import KeptSessions
 from rota.store.sessions.lent import AsyncLentConnection, LentConnection, detach
@@ -84,7 +85,7 @@ class OwnAsync:
             return await cursor.fetchall() if cursor.description else []
 
     async def commit(self) -> None:
-        await self.fetch(self._statements.get("session/commit"), {})
+        await self.fetch(*handlers.commit(self._statements))
 
     async def close(self) -> None:
         link, self._link = self._link, None
@@ -97,7 +98,7 @@ class OwnAsync:
         try:
             if link.pgconn.transaction_status in _UNDONE:
                 with suppress(psycopg.Error):
-                    await link.execute(self._statements.get("session/rollback").encode())
+                    await link.execute(handlers.rollback(self._statements)[0].encode())
         finally:
             self._sessions.put(detach(link))
 
@@ -155,7 +156,7 @@ class OwnSync:
             return cursor.fetchall() if cursor.description else []
 
     def commit(self) -> None:
-        self.fetch(self._statements.get("session/commit"), {})
+        self.fetch(*handlers.commit(self._statements))
 
     def close(self) -> None:
         link, self._link = self._link, None
@@ -168,7 +169,7 @@ class OwnSync:
         try:
             if link.pgconn.transaction_status in _UNDONE:
                 with suppress(psycopg.Error):
-                    link.execute(self._statements.get("session/rollback").encode())
+                    link.execute(handlers.rollback(self._statements)[0].encode())
         finally:
             self._sessions.put(detach(link))
 

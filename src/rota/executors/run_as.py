@@ -14,6 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from rota.executors.sql_answer import SqlFailure
+from rota.store.sql_jobs import CommandMark, mark_command
 from rota.store.statements import Statements
 
 _PASSES = 20
@@ -26,21 +27,20 @@ async def settle(
 ) -> None:
     """`reset` takes the session back from what the role has set, its search path above all: what
     is said here is said as the worker."""
-    mark = statements.get("jobs/mark_command")
     await reset()
     for _ in range(_PASSES):
-        before, _ = await _mark(conn, mark)
+        before, _ = await _mark(conn, statements)
         await conn.execute(caller.encode())
         await reset()
-        after, has_cursor = await _mark(conn, mark)
+        after, has_cursor = await _mark(conn, statements)
         if after == before + 1 and not has_cursor:
             return
     message = f"deferred constraints still write after being checked {_PASSES} times"
     raise SqlFailure("NotSettled", message, message)
 
 
-async def _mark(conn: AsyncConnection[Any], statement: str) -> tuple[int, bool]:
+async def _mark(conn: AsyncConnection[Any], statements: Statements) -> CommandMark:
+    query = mark_command()
     async with conn.transaction(force_rollback=True):
-        row = await (await conn.execute(statement)).fetchone()
-    assert row is not None
-    return row[0], row[1]
+        rows = await (await conn.execute(*statements.of(query))).fetchall()
+    return query.read(rows)

@@ -25,10 +25,11 @@ from rota.executors.ending import Rows, carry_out, write
 from rota.executors.lending import Lending
 from rota.executors.run_as import settle
 from rota.executors.sql_answer import FunctionAnswer, SqlFailure, read_answer
-from rota.model.outcome import Ended, Outcome
+from rota.model.outcome import Outcome
 from rota.model.run import Claim
-from rota.store.pipeline.ends import ended_columns, requeue_columns
+from rota.store.runs.ends import end_one
 from rota.store.sessions.opening import lent
+from rota.store.sql_jobs import find_call
 from rota.store.statements import Statements
 
 WriteLog = Callable[[str, str, Mapping[str, Any]], None]
@@ -87,10 +88,9 @@ class SqlFunctionCall:
     async def _call(
         self, conn: AsyncConnection[Any], decide: Callable[[FunctionAnswer], Outcome]
     ) -> CommittedItself | Decided:
-        sql = self._statements.get("jobs/sql_call")
-        row = await (await conn.execute(sql, {"job": self._claim.job})).fetchone()
-        assert row is not None
-        call, mode, is_answering, caller = row
+        found = find_call(self._claim.job)
+        rows = await (await conn.execute(*self._statements.of(found))).fetchall()
+        call, mode, is_answering, caller = found.read(rows)
         if mode == "none":
             if not self._has_session:
                 raise NeedsSession
@@ -146,17 +146,13 @@ class SqlFunctionCall:
         self, conn: AsyncConnection[Any], outcome: Outcome, duration_ms: float
     ) -> None:
         """The fence, last: a lock from the start would keep cancel and rescue waiting."""
-        rows = [(self._claim.id, self._claim.attempt, duration_ms, outcome)]
-        if isinstance(outcome, Ended):
-            sql, columns = self._statements.get("runs/end"), ended_columns(self._worker, rows)
-        else:
-            sql, columns = self._statements.get("runs/requeue"), requeue_columns(self._worker, rows)
+        ending = end_one(self._statements, self._claim, self._worker, duration_ms, outcome)
 
         async def fetch(sql: str, parameters: Mapping[str, Any]) -> Rows:
             cursor = await conn.execute(sql.encode(), parameters)
             return await cursor.fetchall() if cursor.description else []
 
-        steps = write(self._statements, (sql, columns), self._claim, self._lease_seconds)
+        steps = write(self._statements, ending, self._claim, self._lease_seconds)
         await carry_out(steps, fetch)
 
     @property

@@ -16,6 +16,7 @@ from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.jobs.values import check_duration, check_event, check_text
 from rota.store.errors import translate
+from rota.store.events import emit
 from rota.store.sessions.pool import Database
 from rota.telemetry import parent
 
@@ -47,39 +48,38 @@ class Emitter:
         self._config = config
         self._registry = registry
         self._reader = reader
-        self._sql = database.statements.get("events/emit")
 
     async def send(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> Started:
-        parameters = event_parameters(event, payload, **options)
+        query = emit(event_parameters(event, payload, **options))
         with translate():
             await self._database.open()
             if self._registry.has_new:
                 async with self._database.connection() as conn:
                     await store_new(conn, self._database.statements, self._registry, self._config)
         if connection is not None:
-            return self._runs(await connections.fetch(connection, self._sql, parameters))
+            statement = self._database.statements.of(query)
+            rows = await connections.fetch(connection, *statement)
+            return Started.of(query.read(rows), self._reader)
         with translate():
-            async with self._database.connection() as conn:
-                return self._runs(await (await conn.execute(self._sql, parameters)).fetchall())
+            return Started.of(await self._database.fetch(query), self._reader)
 
     def send_sync(
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> Started:
-        parameters = event_parameters(event, payload, **options)
+        query = emit(event_parameters(event, payload, **options))
         with translate():
             self._database.open_sync()
             if self._registry.has_new:
                 with self._database.connection_sync() as conn:
                     store_new_sync(conn, self._database.statements, self._registry, self._config)
         if connection is not None:
-            return self._runs(connections.fetch_sync(connection, self._sql, parameters))
+            statement = self._database.statements.of(query)
+            rows = connections.fetch_sync(connection, *statement)
+            return Started.of(query.read(rows), self._reader)
         with translate(), self._database.connection_sync() as conn:
-            return self._runs(conn.execute(self._sql, parameters).fetchall())
-
-    def _runs(self, rows: list[Any]) -> Started:
-        return Started.of(rows, self._reader)
+            return Started.of(self._database.fetch_on_sync(conn, query), self._reader)
 
 
 def event_parameters(

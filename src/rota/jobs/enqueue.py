@@ -12,7 +12,7 @@ from rota.jobs.handle import R, Run, RunReader
 from rota.jobs.registry import Registry
 from rota.jobs.sync import store_new, store_new_sync
 from rota.store.errors import translate
-from rota.store.pipeline.prepared import Prepared
+from rota.store.runs.enqueue import EnqueueOne, EnqueueStatements
 from rota.store.sessions.pool import AsyncConn, Conn, Database
 from rota.telemetry.parent import triggered_by
 
@@ -32,38 +32,33 @@ class Enqueuer:
         self.reader = reader
         self._database = database
         self._registry = registry
-        get = database.statements.get
-        self._plain, self._full = get("runs/enqueue_plain"), get("runs/enqueue")
-        self._prepared = {
-            self._plain: Prepared("enqueue", self._plain),
-            self._full: Prepared("enqueue_full", self._full),
-        }
-        self._many = {True: get("runs/enqueue_batch"), False: get("runs/enqueue_many")}
+        self._statements = EnqueueStatements(database.statements)
+        self._many = {True: self._statements.uniform, False: self._statements.mixed}
 
     async def send(self, call: Call[R]) -> Run[R]:
         """Enqueue one run."""
-        sql, parameters = self._one(call)
+        statement, parameters = self._one(call)
         connection = call.options.connection
         if connection is not None:
             await self._open()
-            rows = await connections.fetch(connection, sql, parameters)
+            rows = await connections.fetch(connection, statement.sql, parameters)
         else:
             with translate():
                 async with self._database.connection() as conn:
                     await self._register(conn)
-                    rows = await self._prepared[sql].fetch(conn, parameters, tuple)
+                    rows = await statement.prepared.fetch(conn, parameters, tuple)
         return Run(rows[0][0], call.job, rows[0][1], self.reader, call.decode)
 
     def send_sync(self, call: Call[R]) -> Run[R]:
-        sql, parameters = self._one(call)
+        statement, parameters = self._one(call)
         connection = call.options.connection
         if connection is not None:
             self._open_sync()
-            rows = connections.fetch_sync(connection, sql, parameters)
+            rows = connections.fetch_sync(connection, statement.sql, parameters)
         else:
             with translate(), self._database.connection_sync() as conn:
                 self._register_sync(conn)
-                rows = self._prepared[sql].fetch_sync(conn, parameters, tuple)
+                rows = statement.prepared.fetch_sync(conn, parameters, tuple)
         return Run(rows[0][0], call.job, rows[0][1], self.reader, call.decode)
 
     async def send_many(self, calls: Iterable[Call[R]], connection: Any = None) -> list[Run[R]]:
@@ -105,7 +100,7 @@ class Enqueuer:
                         rows += conn.execute(self._many[is_uniform], parameters).fetchall()
         return self._runs(batch, rows)
 
-    def _one(self, call: Call) -> tuple[str, dict[str, Any]]:
+    def _one(self, call: Call) -> tuple[EnqueueOne, dict[str, Any]]:
         own = {
             "job": call.job,
             "payload": call.payload,
@@ -114,8 +109,9 @@ class Enqueuer:
         }
         options = call.options
         if options.is_plain:
-            return self._plain, own | {"queue": options.queue, "priority": options.priority}
-        return self._full, options.parameters | own
+            plain = {"queue": options.queue, "priority": options.priority}
+            return self._statements.plain, own | plain
+        return self._statements.full, options.parameters | own
 
     def _runs(self, batch: Batch, rows: list[Any]) -> list[Run]:
         reader = self.reader

@@ -19,8 +19,9 @@ from rota.jobs.definition import JobDefinition
 from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
 from rota.model.backoff import Backoff
+from rota.store.definitions import Declared, declare, declare_plan
 from rota.store.errors import translate
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
 from rota.store.statements import Statements
 
 T = TypeVar("T")
@@ -34,11 +35,11 @@ async def register(
     application: str = "",
 ) -> list[str]:
     """Store the definitions; answers the names of those that are new or have changed."""
-    params = parameters(definitions, config, application)
     with translate():
         async with connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(statements.get("jobs/register"), params)
-            return [name for (name,) in await cursor.fetchall()]
+            query = declare(declared(definitions, config, application))
+            await cursor.execute(*statements.of(query))
+            return query.read(await cursor.fetchall())
 
 
 def register_sync(
@@ -49,10 +50,10 @@ def register_sync(
     application: str = "",
 ) -> list[str]:
     """The same on a sync connection."""
-    params = parameters(definitions, config, application)
     with translate(), connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(statements.get("jobs/register"), params)
-        return [name for (name,) in cursor.fetchall()]
+        query = declare(declared(definitions, config, application))
+        cursor.execute(*statements.of(query))
+        return query.read(cursor.fetchall())
 
 
 async def store_new(
@@ -60,9 +61,9 @@ async def store_new(
 ) -> None:
     """Register what has been declared since the last time."""
     fresh = registry.new()
-    params = parameters(fresh, config, registry.application, everything=registry)
+    query = declare(declared(fresh, config, registry.application, everything=registry))
     with translate():
-        await connection.execute(statements.get("jobs/register"), params)
+        await connection.execute(*statements.of(query))
     registry.mark_stored(fresh)
 
 
@@ -71,9 +72,9 @@ def store_new_sync(
 ) -> None:
     """The same on a sync connection; the application's first one does it for all jobs."""
     fresh = registry.new()
-    params = parameters(fresh, config, registry.application, everything=registry)
+    query = declare(declared(fresh, config, registry.application, everything=registry))
     with translate():
-        connection.execute(statements.get("jobs/register"), params)
+        connection.execute(*statements.of(query))
     registry.mark_stored(fresh)
 
 
@@ -81,9 +82,7 @@ def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
     """A plan that may name jobs declared since the last time: they are registered with it."""
     fresh = registry.new()
     if fresh:
-        yield Ask(
-            "jobs/register", parameters(fresh, config, registry.application, everything=registry)
-        )
+        yield from declare_plan(declared(fresh, config, registry.application, everything=registry))
     answer = yield from plan
     registry.mark_stored(fresh)
     return answer
@@ -91,20 +90,20 @@ def with_new(registry: Registry, config: Config, plan: Plan[T]) -> Plan[T]:
 
 def whole(
     registry: Registry, config: Config, *, worker: int | None = None, forced: Sequence[str] = ()
-) -> dict[str, Any]:
-    """For `jobs/register.sql`: everything, so that what is gone from the code can be marked."""
-    params = parameters(registry, config, registry.application)
-    return params | {"worker": worker, "names": registry.names(), "forced": list(forced)}
+) -> Declared:
+    """Everything, so that what is gone from the code can be marked."""
+    found = declared(registry, config, registry.application)
+    return {**found, "worker": worker, "names": registry.names(), "forced": list(forced)}
 
 
-def parameters(
+def declared(
     definitions: Iterable[JobDefinition],
     config: Config,
     application: str = "",
     *,
     everything: Iterable[JobDefinition] | None = None,
-) -> dict[str, Any]:
-    """For `jobs/register.sql`. The build is that of all that the process declares."""
+) -> Declared:
+    """What the database is told. The build is that of all that the process declares."""
     rows = sorted((row(it, config) for it in definitions), key=lambda one: str(one["name"]))
     return {
         "jobs": json.dumps(rows, ensure_ascii=False),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rota.model.run_filter import ENDED_STATES, OPEN_STATES
+from rota.model.states import END_STATES, OPEN_STATES, RETRIABLE_STATES
 
 Action = Literal["cancel", "retry", "delete"]
 
 FITTING: dict[Action, tuple[str, ...]] = {
     "cancel": OPEN_STATES,
-    "retry": ("failed", "cancelled"),
-    "delete": ENDED_STATES,
+    "retry": RETRIABLE_STATES,
+    "delete": END_STATES,
 }
 
 

@@ -9,12 +9,7 @@ from typing import Any, Self, TypedDict
 
 from rota.errors import FilterError
 from rota.model.run import RunInfo
-
-OPEN_STATES = ("blocked", "scheduled", "queued", "running")
-ENDED_STATES = ("succeeded", "failed", "cancelled")
-STATES = OPEN_STATES + ENDED_STATES
-# Those of one index; which of them is common, it does not say.
-_BAD_STATES = ("failed", "cancelled")
+from rota.model.states import END_STATES, RETRIABLE_STATES, RUN_STATES
 
 
 class RunFilters(TypedDict, total=False):
@@ -126,7 +121,7 @@ class RunFilter:
         parts = [self.key, self.tenant, self.schedule, states]
         if self._is_searched or sum(it is not None for it in parts) > 1:
             return False
-        return states is None or set(states) in ({*_BAD_STATES}, {"failed"})
+        return states is None or set(states) in ({*RETRIABLE_STATES}, {"failed"})
 
     @property
     def _is_searched(self) -> bool:
@@ -145,7 +140,7 @@ class RunFilter:
         if self.dead or self.handled is not None:
             return ["failed"] if self.states is None or "failed" in self.states else []
         if self.states is None and (self.ended_since or self.ended_until) is not None:
-            return list(ENDED_STATES)
+            return list(END_STATES)
         return None if self.states is None else list(self.states)
 
     def or_states(self, states: tuple[str, ...]) -> RunFilter:
@@ -167,8 +162,10 @@ class RunPage:
 def _check_states(given: Sequence[str]) -> tuple[str, ...]:
     states = (given,) if isinstance(given, str) else tuple(given)
     for state in states:
-        if state not in STATES:
-            raise FilterError(f"unknown state {state!r}", hint=f"choose from {', '.join(STATES)}")
+        if state not in RUN_STATES:
+            raise FilterError(
+                f"unknown state {state!r}", hint=f"choose from {', '.join(RUN_STATES)}"
+            )
     return states
 
 

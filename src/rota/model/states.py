@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 RunState = Literal["blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"]
 EndState = Literal["succeeded", "failed", "cancelled"]
@@ -18,5 +18,9 @@ WorkerStatus = Literal[
 JobKind = Literal["python", "sql", "flow"]
 Strategy = Literal["on_demand", "cron", "interval", "once", "init", "event"]
 
-OPEN_STATES: frozenset[str] = frozenset({"blocked", "scheduled", "queued", "running"})
-END_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
+# Sets of states, each spelled out here only.
+RUN_STATES: tuple[RunState, ...] = get_args(RunState)
+END_STATES: tuple[EndState, ...] = get_args(EndState)
+OPEN_STATES = tuple(state for state in RUN_STATES if state not in END_STATES)
+RETRIABLE_STATES: tuple[EndState, ...] = ("failed", "cancelled")
+FAILED_ATTEMPT_STATES: tuple[AttemptState, ...] = ("failed", "timed_out", "lost")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rota.model.states import RETRIABLE_STATES
 from rota.model.words import plural
 
 # What a cell shows, by its shape, and the word for it.
@@ -43,7 +44,7 @@ def strip_of(rows: Sequence[tuple[str, str | None, str | None]]) -> Strip:
 
 def cell_of(decision: str, reason: str | None, state: str | None) -> str:
     if decision in ("ran", "caught_up"):
-        if state in ("failed", "cancelled"):
+        if state in RETRIABLE_STATES:
             return "bad"
         if state != "succeeded":
             return "run"

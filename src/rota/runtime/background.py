@@ -9,8 +9,8 @@ from rota.config import Config
 from rota.runtime.attempts.progress import ProgressBoard
 from rota.runtime.claiming.pace import Pace
 from rota.runtime.duties.admission import Admission
-from rota.runtime.duties.bulk_actions import BulkActions
-from rota.runtime.duties.drain import Drain, Order
+from rota.runtime.duties.bulk_actions import BulkActionLoop
+from rota.runtime.duties.drain import DrainLoop
 from rota.runtime.duties.duties import Duties
 from rota.runtime.duties.promoter import Promoter
 from rota.runtime.duties.rescuer import Rescuer
@@ -24,6 +24,7 @@ from rota.runtime.logs.log_indexes import LogIndexes
 from rota.runtime.loop import Loop
 from rota.runtime.metrics.rollups import Rollups
 from rota.store.sessions.pool import Database
+from rota.store.workers.orders import Order
 from rota.telemetry.logger import get_logger
 
 _LAST_SECONDS = 5.0
@@ -60,9 +61,9 @@ class Background:
             tick_seconds=config.scheduler.tick_seconds,
             burst_seconds=config.scheduler.burst_seconds,
         )
-        self.drain = Drain(database, lease_seconds=worker.lease_seconds, on_order=on_order)
+        self.drain = DrainLoop(database, lease_seconds=worker.lease_seconds, on_order=on_order)
         self.sql_jobs = SqlJobs(database, on_sql_jobs)
-        self.bulk_actions = BulkActions(database)
+        self.bulk_actions = BulkActionLoop(database)
         self.tenants = TenantLoop(database)
         self.admission = Admission(database)
         self._own: list[Loop] = [
@@ -108,15 +109,15 @@ class Background:
     def _count_lines(self) -> None:
         """What the log buffer has stored and dropped since the last time."""
         before, self._lines = self._lines, (self.logs.stored_total, self.logs.dropped_total)
-        self.rollups.counts.note("lines_stored", self._lines[0] - before[0])
-        self.rollups.counts.note("lines_dropped", self._lines[1] - before[1])
+        self.rollups.counters.note("lines_stored", self._lines[0] - before[0])
+        self.rollups.counters.note("lines_dropped", self._lines[1] - before[1])
 
     def count_turn(self, loop: str, is_well: bool) -> None:
         """Errors of every loop; of turns that went well only ticks, as they tell of health."""
         if not is_well:
-            self.rollups.counts.note("loop_errors", loop=loop)
+            self.rollups.counters.note("loop_errors", loop=loop)
         elif loop == self.scheduler.name:
-            self.rollups.counts.note("ticks")
+            self.rollups.counters.note("ticks")
 
     def look_again(self) -> None:
         """Calls may have been lost."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TypeVar
 
 from psycopg import errors
 
@@ -32,11 +32,14 @@ from rota.runtime.lease.health import Health
 from rota.runtime.lease.lease import Lease
 from rota.runtime.processes.parent import Parent
 from rota.store.pipeline.feed import Feed
+from rota.store.queries import Query
 from rota.store.sessions.kept import KeptSessions
 from rota.store.sessions.pool import Database
+from rota.store.workers import life
 from rota.telemetry.lines import LEVELS
 from rota.telemetry.logger import get_logger
 
+T = TypeVar("T")
 _CUT_OFF_SECONDS = 10.0
 # Between two looks for work of a worker that rests.
 _LOOK_SECONDS = 6.0
@@ -101,7 +104,7 @@ class Identity:
             on_weak=lambda weak: loop.call_soon_threadsafe(on_weak, self, weak),
             may_exit=owns_process,
             report=lambda: health.report,
-            borrow=Borrowed(database, loop).run,
+            borrow=Borrowed(database, loop).fetch,
         )
 
     def _make_feeder(
@@ -126,7 +129,8 @@ class Identity:
             waiting=Waiting(
                 poll_seconds=config.poll_seconds,
                 resting_seconds=self._pace.stretched(_LOOK_SECONDS),
-                say=self.feed.run,
+                worker=self.worker,
+                say=self.feed.fetch,
                 channel=self._channel,
             ),
             rollups=background.rollups,
@@ -185,12 +189,12 @@ class Identity:
         """What it can run has changed: say so, that such runs are not taken for unknown. False:
         somebody holds the worker's row, and it is to be said again."""
         self.feeder.know(jobs)
-        return await self._write("workers/set_jobs", jobs=list(jobs))
+        return await self._write(life.set_jobs(self.worker, jobs))
 
-    async def _write(self, statement: str, **params: object) -> bool:
+    async def _write(self, query: Query[None]) -> bool:
         """Into the worker's row; False while an open transaction holds it."""
         try:
-            await self.feed.run(statement, **params)
+            await self.feed.fetch(query)
         except errors.LockNotAvailable:
             return False
         return True
@@ -216,7 +220,7 @@ class Identity:
         await self.isolation.stop()
         try:
             async with asyncio.timeout(_SAY_SECONDS):
-                await self._write("workers/set_state", state="stopping")
+                await self._write(life.set_state(self.worker, "stopping"))
                 handed_back = await self.feeder.hand_back()
         except Exception as error:
             self._log.warning("could not return unstarted runs at shutdown", error=error)
@@ -254,18 +258,17 @@ class Identity:
         """Be gone, but not for good; answers for how long. It has held still."""
         await self.isolation.stop()
         told = self._parent.unregistered if self._parent is not None else None
-        answer = await self._go(told, "workers/fall_asleep", most=most, ticking=ticking)
-        return float(answer[0][0]) if answer else 0.0
+        sleeping = life.fall_asleep(self.worker, most=most, ticking=ticking)
+        return await self._go(told, sleeping) or 0.0
 
     async def leave(self) -> None:
         """Write the last ends, and be gone."""
         told = self._parent.leave if self._parent is not None else None
-        await self._go(told, "workers/set_state", state="gone")
+        await self._go(told, life.set_state(self.worker, "gone"))
 
-    async def _go(
-        self, tell_parent: Callable[[], None] | None, statement: str, **words: object
-    ) -> list[Any]:
-        answer: list[Any] = []
+    async def _go(self, tell_parent: Callable[[], None] | None, query: Query[T]) -> T | None:
+        """None: it could not be said."""
+        answer: T | None = None
         try:
             await self.feeder.stop()
             if tell_parent is not None:
@@ -273,7 +276,7 @@ class Identity:
             async with asyncio.timeout(_SAY_SECONDS):
                 # While an open transaction holds its row, the lease runs out by itself.
                 with suppress(errors.LockNotAvailable):
-                    answer = await self.feed.run(statement, **words)
+                    answer = await self.feed.fetch(query)
         except Exception as error:
             self._log.warning("could not mark the worker as gone", error=error)
         self.lease.stop()

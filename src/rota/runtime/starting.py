@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 import psycopg
 
@@ -21,6 +23,23 @@ def may_wait(database: Database, error: BaseException) -> bool:
         return False
     database.outage.note(cause)
     return True
+
+
+async def until_served(
+    database: Database, step: Callable[[], Awaitable[object]], hold_up: Callable[[bool], None]
+) -> None:
+    """A server that is away, full or read-only comes back: that is no reason to end. `hold_up` is
+    told while the start waits for it."""
+    while True:
+        try:
+            await step()
+            return
+        except (psycopg.Error, OSError, RotaError) as error:
+            if not may_wait(database, error):
+                raise
+        hold_up(True)
+        await asyncio.sleep(START_SECONDS)
+        hold_up(False)
 
 
 def until_open(database: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from rota.store.plans import Ask, Plan
+from rota.store.queries import Query, only
 
 
 def read_clock() -> Plan[datetime]:
@@ -12,3 +13,7 @@ def read_clock() -> Plan[datetime]:
     rows = yield Ask("clock/now", {})
     now: datetime = rows[0]["now"]
     return now
+
+
+def now() -> Query[datetime]:
+    return Query("clock/now", {}, only(lambda row: row[0]))

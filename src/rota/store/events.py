@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Unpack, get_args
+from typing import Any, NamedTuple, Unpack, get_args
 
 from rota.errors import EventNotFound, FilterError, WatchNotFound
 from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
@@ -16,11 +16,26 @@ from rota.store.audit import past_instant, write_audit
 from rota.store.clock import read_clock
 from rota.store.pages import check_filters, check_order, like, read_page
 from rota.store.plans import Ask, Plan, Rows
+from rota.store.queries import Query, each
 from rota.store.schedules.schedules import act_as
 
 _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
 # Of so many a name is looked up in each, for the key of events leads with the tenant.
 _FEW_TENANTS = 100
+
+
+class EmittedRun(NamedTuple):
+    """A run that an event has started, or that was there already. One without a run, which says
+    the event's number only, where nothing was started."""
+
+    run: int | None
+    job: str | None
+    is_duplicate: bool | None
+    event_id: int
+
+
+def emit(params: Mapping[str, Any]) -> Query[list[EmittedRun]]:
+    return Query("events/emit", params, each(EmittedRun._make))
 
 
 def emit_event(params: Mapping[str, Any], *, actor: str | None) -> Plan[Rows]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from rota.errors import LimitNotFound
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitOrder, LimitRun
@@ -13,6 +13,7 @@ from rota.model.list_filters import LimitFilters
 from rota.model.page import Page
 from rota.store.pages import check_filters, check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
+from rota.store.queries import Query, only
 
 
 def list_limits(*, order: str = "name", **filters: Unpack[LimitFilters]) -> Plan[list[LimitInfo]]:
@@ -86,3 +87,18 @@ def unblock_limit(
     params = {"name": name, "tenant": tenant, "reason": reason, "actor": actor, "value": value}
     rows = yield Ask("limits/unblock", params)
     return int(rows[0]["freed"])
+
+
+class Admitted(NamedTuple):
+    """`next_seconds`: when to look again; None, when something has ended. `last_key`: where the
+    next look goes on. `is_waiting`: None where there are no limits at all."""
+
+    runs: int
+    next_seconds: float | None
+    last_key: str
+    is_waiting: bool | None
+
+
+def admit(limit: int, *, after: str) -> Query[Admitted]:
+    """Runs that wait for a limit become ready as far as there is room."""
+    return Query("limits/admit", {"limit": limit, "after": after}, only(Admitted._make))

@@ -11,9 +11,10 @@ from typing import Any
 from rota.errors import QueueNotFound
 from rota.model.list_filters import QueueOrder
 from rota.model.page import Page
-from rota.model.queue import JobDepth, QueueDetails, QueueInfo
+from rota.model.queue import JobDepth, QueueDetails, QueueInfo, WhenFull
 from rota.store.pages import check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
+from rota.store.queries import Query, column
 
 
 def list_queues(
@@ -68,3 +69,14 @@ def set_queue(
 def reset_queue(name: str, *, reason: str | None, actor: str | None) -> Plan[None]:
     """Back to what the code says."""
     yield Ask("queues/reset", {"queue": name, "reason": reason, "actor": actor})
+
+
+def put_queue(name: str, max_waiting: int | None, when_full: WhenFull, *, actor: str) -> Plan[None]:
+    """What code declares of it."""
+    params = {"queue": name, "max_waiting": max_waiting, "when_full": when_full, "actor": actor}
+    yield Ask("queues/put", params)
+
+
+def busy_queues() -> Query[list[str]]:
+    """Those that hold work."""
+    return Query("queues/busy", {}, column)

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
+
+from rota.store.queries import Query
 
 Style = Literal["numeric", "named"]
+Statement = tuple[str, dict[str, Any]]
 
 _QUALIFIER = re.compile(r"\brota\.(?=[a-z_%])")
 # A line `{runs/list_ids}` stands for that file.
@@ -64,3 +67,7 @@ class Statements:
         if text is None:
             text = self._rendered[name] = render(_read(name), self.schema)
         return text
+
+    def of(self, query: Query[Any]) -> Statement:
+        """Its text and its parameters, for a connection that is not ours to use."""
+        return self.get(query.statement), dict(query.params)

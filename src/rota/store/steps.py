@@ -87,7 +87,8 @@ async def run_steps(database: Database, steps: Steps[T], name: str = "rota") -> 
                         continue
                     step = steps.send(await cursor.fetchall() if cursor.description else [])
             except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
+                answer: T = done.value
+                return answer
 
 
 def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T:
@@ -112,7 +113,8 @@ def run_steps_sync(database: Database, steps: Steps[T], name: str = "rota") -> T
                     continue
                 step = steps.send(cursor.fetchall() if cursor.description else [])
         except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+            answer: T = done.value
+            return answer
 
 
 def _bound(step: Ask | Write | Hold) -> float:

@@ -104,9 +104,9 @@ def _of_record(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]] | N
     if record.name == "rota" or record.name.startswith("rota."):
         return None
     # structlog hands its events to a formatter as dicts.
-    is_event = isinstance(record.msg, dict) and "event" in record.msg
-    own = dict(record.msg) if is_event else {}  # type: ignore[arg-type]
-    message = str(own.pop("event")) if is_event else record.getMessage()
+    said: object = record.msg
+    own = dict(said) if isinstance(said, dict) and "event" in said else {}
+    message = str(own.pop("event")) if own else record.getMessage()
     extra = {name: it for name, it in vars(record).items() if name not in _STANDARD}
     fields = {name: it for name, it in (own | extra).items() if not name.startswith("_")}
     if record.exc_info and record.exc_info[0] is not None:

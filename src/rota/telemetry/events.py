@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rota.model.figures import Changes
+from rota.model.metrics import Changes
 
 TOPICS = ("runs", "schedules", "queues", "workers", "logs", "stats", "audit")
 

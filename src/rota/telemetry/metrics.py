@@ -1,4 +1,4 @@
-"""Every metric: its name, what it tells, and from which of the counted figures it comes."""
+"""Every metric: its name, what it tells, and from which of the kept totals it comes."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.model.outcome import Failure
 from rota.model.run import Claim
+from rota.model.states import FAILED_ATTEMPT_STATES
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -28,7 +29,6 @@ _API = "opentelemetry.trace"
 _IS_ASKED_FOR = (
     "OTEL_PYTHON_TRACER_PROVIDER" in os.environ and find_spec("opentelemetry") is not None
 )
-_BAD = ("failed", "timed_out", "lost")
 _ORIGIN = ("schedule", "scheduled_for")
 _known: tuple[Any, Tracer] | None = None
 
@@ -132,7 +132,7 @@ def end_attempt(span: Span, outcome: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attribute("rota.outcome", outcome)
-    if outcome in _BAD:
+    if outcome in FAILED_ATTEMPT_STATES:
         span.set_status(Status(StatusCode.ERROR, outcome))
 
 

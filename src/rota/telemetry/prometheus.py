@@ -1,4 +1,4 @@
-"""Figures in the format of Prometheus.
+"""Metrics in the format of Prometheus.
 
 They come from the database, so that one server speaks for the whole fleet; what it answers is
 made anew for every scrape, and nothing is kept in this process.
@@ -22,8 +22,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from rota.model.figures import Count, Figures
 from rota.model.histogram import edge
+from rota.model.metrics import Counter, Metrics
 from rota.model.stats import QueueDepth
 from rota.telemetry import metrics as known
 from rota.telemetry.metrics import Metric
@@ -37,21 +37,21 @@ _STATES = ("blocked", "scheduled", "held", "running")
 _WORKER_STATES = ("live", "draining", "stopping", "stuck", "failing", "silent", "asleep", "lost")
 
 
-def render(figures: Figures, accept: str = "") -> tuple[bytes, str]:
+def render(totals: Metrics, accept: str = "") -> tuple[bytes, str]:
     """The page, and its content type, in the dialect that was asked for."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(figures))
+    registry.register(_Page(totals))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
 
 class _Page(Collector):
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
-        self._counts: dict[str, list[Count]] = defaultdict(list)
-        for one in figures.counts:
-            self._counts[one.name].append(one)
-        self._jobs = {(one.job, one.queue) for one in figures.attempts}
+    def __init__(self, totals: Metrics) -> None:
+        self._totals = totals
+        self._counters: dict[str, list[Counter]] = defaultdict(list)
+        for one in totals.counters:
+            self._counters[one.name].append(one)
+        self._jobs = {(one.job, one.queue) for one in totals.attempts}
 
     def describe(self) -> Iterable[Family]:
         return ()
@@ -72,33 +72,33 @@ class _Page(Collector):
             yield self._labelled_counter(metric)
         for metric in (known.PICKUPS, known.SCHEDULE_CLAIMS, known.SCHEDULE_STARTS):
             yield self._histogram(metric)
-        health = self._figures.health
+        health = self._totals.health
         yield _counter(known.DUPLICATES, [((), health.duplicates)])
         yield _counter(known.EVENTS, [((), health.events)])
         yield _counter(known.EVENT_RUNS, [((), health.event_starts)])
         yield _counter(known.HOOK_REFUSALS, [((), health.hook_refusals)])
 
     def _queues(self) -> Iterator[Family]:
-        depths = _bounded(self._figures.depths)
+        depths = _bounded(self._totals.depths)
         runs = []
         for one in depths:
             runs += [((one.queue, state), getattr(one, state)) for state in _STATES]
             runs.append(((one.queue, "queued"), one.queued - one.held))
         yield _gauge(known.QUEUE_RUNS, runs)
         yield _gauge(known.QUEUE_OLDEST, [((it.queue,), it.oldest_seconds) for it in depths])
-        yield _gauge(known.QUEUE_COUNT_AGE, [((), self._figures.health.counted_seconds)])
-        yield _gauge(known.QUEUES_PAUSED, [((), self._figures.health.queues_paused)])
+        yield _gauge(known.QUEUE_COUNT_AGE, [((), self._totals.counted_seconds)])
+        yield _gauge(known.QUEUES_PAUSED, [((), self._totals.health.queues_paused)])
         yield from self._caps()
 
     def _caps(self) -> Iterator[Family]:
-        caps = self._figures.caps
+        caps = self._totals.caps
         yield _gauge(known.QUEUE_CAP, [((it.queue,), it.max_waiting) for it in caps])
         yield _gauge(known.QUEUE_CAP_WAITING, [((it.queue,), it.waiting) for it in caps])
-        yield _gauge(known.QUEUES_FULL, [((), self._figures.health.queues_full)])
-        yield _counter(known.QUEUE_REFUSALS, [((), self._figures.health.queue_refusals)])
+        yield _gauge(known.QUEUES_FULL, [((), self._totals.health.queues_full)])
+        yield _counter(known.QUEUE_REFUSALS, [((), self._totals.health.queue_refusals)])
 
     def _tenants(self) -> Iterator[Family]:
-        found = [(one.tenant or OTHER, one) for one in self._figures.tenants]
+        found = [(one.tenant or OTHER, one) for one in self._totals.tenants]
         runs = [
             ((name, state), getattr(one, state))
             for name, one in found
@@ -111,19 +111,19 @@ class _Page(Collector):
         ]
         yield _gauge(known.TENANT_RUNS, runs)
         yield _gauge(known.TENANT_ATTEMPTS, attempts)
-        yield _gauge(known.TENANTS_PAUSED, [((), self._figures.tenants_paused)])
+        yield _gauge(known.TENANTS_PAUSED, [((), self._totals.tenants_paused)])
 
     def _attempts(self) -> Iterator[Family]:
         family = _histogram(known.DURATIONS)
         totals = []
         ended: dict[tuple[str, ...], float] = defaultdict(float)
-        for one in self._figures.attempts:
+        for one in self._totals.attempts:
             labels = (one.job, one.queue, one.outcome)
             totals.append((labels, one.attempts))
             _add(family, labels, one.buckets, one.seconds)
             if one.outcome == "succeeded":
                 ended[one.job, one.queue, "succeeded"] += one.attempts
-        for count in self._counts["runs_ended"]:
+        for count in self._counters["runs_ended"]:
             pair = count.labels["job"], count.labels["queue"]
             named = pair if pair in self._jobs else (OTHER, OTHER)
             ended[*named, count.labels["state"]] += count.amount
@@ -132,7 +132,7 @@ class _Page(Collector):
         yield _counter(known.RUNS_ENDED, ended.items())
 
     def _workers(self) -> Iterator[Family]:
-        health = self._figures.health
+        health = self._totals.health
         states = [((state,), getattr(health, state)) for state in _WORKER_STATES]
         yield _gauge(known.WORKERS, states)
         yield _gauge(known.SLOTS, [((), health.slots)])
@@ -142,12 +142,12 @@ class _Page(Collector):
         yield _gauge(known.WORKERS_CPU, [((), health.cpu_cores)])
 
     def _limits(self) -> Iterator[Family]:
-        limits = self._figures.limits
+        limits = self._totals.limits
         yield _gauge(known.LIMIT_IN_USE, [((it.name,), it.in_use) for it in limits])
         yield _gauge(known.LIMIT_WAITING, [((it.name,), it.waiting) for it in limits])
 
     def _schedules(self) -> Iterator[Family]:
-        health = self._figures.health
+        health = self._totals.health
         states = [
             (("active",), health.schedules_active),
             (("paused",), health.schedules_paused),
@@ -155,16 +155,16 @@ class _Page(Collector):
         ]
         yield _gauge(known.SCHEDULES, states)
         yield _gauge(known.OVERDUE, [((), health.overdue_seconds)])
-        ages = [one.age for one in self._counts["ticks"]]
+        ages = [one.age for one in self._counters["ticks"]]
         yield _gauge(known.TICK_AGE, [((), min(ages, default=None))])
 
     def _plain_counter(self, metric: Metric) -> Family:
         """0 where it never happened: a series that appears with its first event hides it."""
-        total = sum(one.amount for one in self._counts[metric.source or ""])
+        total = sum(one.amount for one in self._counters[metric.source or ""])
         return _counter(metric, [((), total)])
 
     def _labelled_counter(self, metric: Metric) -> Family:
-        counts = self._counts[metric.source or ""]
+        counts = self._counters[metric.source or ""]
         return _counter(
             metric,
             [
@@ -175,7 +175,7 @@ class _Page(Collector):
 
     def _histogram(self, metric: Metric) -> Family:
         family = _histogram(metric)
-        counts = self._counts[metric.source or ""]
+        counts = self._counters[metric.source or ""]
         names = sorted(one.labels.get("queue", "") for one in counts)[:MOST_QUEUES]
         sums: dict[tuple[str, ...], tuple[list[int], float]] = {}
         for one in counts:

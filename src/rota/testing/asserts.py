@@ -13,6 +13,7 @@ from rota.jobs import connections
 from rota.jobs.decorator import BoundJob
 from rota.model.run import RunInfo
 from rota.model.words import plural
+from rota.store.testing import runs_of_job
 
 _SHOWN = 10
 _FIELDS = {field.name: str(field.type) for field in fields(RunInfo)}
@@ -40,8 +41,9 @@ def assert_enqueued(
     if connection is None:
         runs = app.runs.sync.list(job=name, order="oldest", limit=1_000_000)
     else:
-        sql = app.database.statements.get("testing/runs_of_job")
-        runs = _read(connections.fetch_sync(connection, sql, {"job": name}))
+        query = runs_of_job(name)
+        rows = connections.fetch_sync(connection, *app.database.statements.of(query))
+        runs = _read(query.read(rows))
     return _matching(runs, name, count, filters)
 
 
@@ -58,8 +60,9 @@ async def assert_enqueued_async(
     if connection is None:
         runs = await app.runs.list(job=name, order="oldest", limit=1_000_000)
     else:
-        sql = app.database.statements.get("testing/runs_of_job")
-        runs = _read(await connections.fetch(connection, sql, {"job": name}))
+        query = runs_of_job(name)
+        rows = await connections.fetch(connection, *app.database.statements.of(query))
+        runs = _read(query.read(rows))
     return _matching(runs, name, count, filters)
 
 
@@ -67,8 +70,8 @@ def _name(job: BoundJob | str) -> str:
     return job if isinstance(job, str) else job.name
 
 
-def _read(rows: Sequence[Any]) -> list[RunInfo]:
-    return [RunInfo(**_instants(json.loads(text))) for (text,) in rows]
+def _read(texts: Sequence[str]) -> list[RunInfo]:
+    return [RunInfo(**_instants(json.loads(text))) for text in texts]
 
 
 def _instants(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from rota.app import App
-from rota.store.plans import limited, one
+from rota.store import testing
+from rota.store.plans import limited
 
 _RESET_SECONDS = 30.0
 
@@ -36,5 +37,5 @@ def reset(app: App) -> None:
     """Empty the application's database: runs, history, jobs, schedules, what operators set and a
     moved clock are gone, as are those of other applications in it. What the code declares is
     registered again on the next use. Never outside of tests."""
-    app.database.run_sync(limited(one("testing/reset"), _RESET_SECONDS))
+    app.database.run_sync(limited(testing.reset(), _RESET_SECONDS))
     app._use(app.config)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from rota.app import App
-from rota.store.plans import Ask, Plan
+from rota.store import testing
+from rota.store.plans import Plan
 
 
 class Clock:
@@ -22,26 +22,20 @@ class Clock:
         self._app = app
 
     def now(self) -> datetime:
-        return self._ask("testing/now", {})
+        return self._run(testing.read_clock())
 
     def set(self, at: datetime) -> datetime:
         if at.tzinfo is None:
             raise ValueError(f"{at!r} has no time zone; an instant needs one")
-        return self._ask("testing/set_clock", {"at": at})
+        return self._run(testing.set_clock(at))
 
     def advance(self, by: float | timedelta) -> datetime:
         """By seconds or a timedelta; a negative one goes back."""
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
-        return self._ask("testing/advance_clock", {"seconds": seconds})
+        return self._run(testing.advance_clock(seconds))
 
     def reset(self) -> None:
-        self._ask("testing/set_clock", {"at": None})
+        self._run(testing.set_clock(None))
 
-    def _ask(self, statement: str, params: dict[str, Any]) -> datetime:
-        return self._app.database.run_sync(_one(statement, params))
-
-
-def _one(statement: str, params: dict[str, Any]) -> Plan[datetime]:
-    rows = yield Ask(statement, params)
-    now: datetime = rows[0]["now"]
-    return now
+    def _run(self, plan: Plan[datetime]) -> datetime:
+        return self._app.database.run_sync(plan)

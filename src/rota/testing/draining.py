@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rota.app import App
 from rota.errors import RunNotFound
 from rota.model.run import RunInfo
-from rota.model.states import END_STATES
-from rota.store.plans import Ask, Plan
+from rota.model.states import END_STATES, OPEN_STATES
+from rota.store.testing import left_to_run
 from rota.testing.patience import eventually
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ async def drain(app: App, timeout: float = 30.0) -> None:
     stop. What waits for a later time stays: `Clock.advance`, then drain again."""
 
     async def nothing_left() -> None:
-        left = await app.database.run(_left(app.registry.names()))
+        left = await app.database.run(left_to_run(app.registry.names()))
         assert not left, f"not finished: {left}"
 
     async with app.worker():
@@ -53,7 +53,7 @@ def tick_sync(app: App) -> list[RunInfo]:
 async def run_all(app: App, timeout: float = 30.0) -> list[RunInfo]:
     """Tick, then drain; answers the runs that ended, oldest first, whatever became of them."""
     newest = await _newest(app)
-    waiting = await app.runs.list(states=("blocked", "scheduled", "queued", "running"), limit=_ALL)
+    waiting = await app.runs.list(states=OPEN_STATES, limit=_ALL)
     await tick(app)
     await drain(app, timeout)
     known = [await _now(app, run) for run in reversed(waiting)]
@@ -92,8 +92,3 @@ async def _newest(app: App) -> int:
 
 async def _after(app: App, run_id: int) -> list[RunInfo]:
     return await app.runs.list(order="oldest", before_id=run_id, limit=_ALL)
-
-
-def _left(jobs: list[str]) -> Plan[list[dict[str, Any]]]:
-    rows = yield Ask("testing/left_to_run", {"jobs": jobs})
-    return list(rows)

@@ -7,14 +7,24 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from rota.timing.breath import breathing
-from rota.timing.load_counts import Counted, Day, Line, PileUp, line_starts
+from rota.timing.load_counts import Counted, Day, PileUp, PlannedSchedule, line_starts
 from rota.timing.nominal import in_utc
 from rota.timing.timing import EPOCH
 from rota.timing.zones import zone
 
 __all__ = [
-    "MOST_DAYS", "Day", "HourLoad", "LeftOut", "Line", "Load", "PileUp", "PredictedOverlap",
-    "Start", "Suggestion", "hour", "simulate",
+    "MOST_DAYS",
+    "Day",
+    "HourLoad",
+    "LeftOut",
+    "Load",
+    "PileUp",
+    "PlannedSchedule",
+    "PredictedOverlap",
+    "Start",
+    "Suggestion",
+    "hour",
+    "simulate",
 ]  # fmt: skip
 MOST_DAYS = 31
 _SECOND = timedelta(seconds=1)
@@ -89,7 +99,7 @@ class HourLoad:
 
 
 def simulate(
-    lines: Sequence[Line],
+    lines: Sequence[PlannedSchedule],
     start: datetime,
     days: int,
     timezone: str = "UTC",
@@ -112,7 +122,7 @@ def simulate(
     return Load(begin, end, timezone, total, shown, pile_ups, overlaps, suggestions, [*left_out])
 
 
-def hour(lines: Sequence[Line], begin: datetime, end: datetime) -> HourLoad:
+def hour(lines: Sequence[PlannedSchedule], begin: datetime, end: datetime) -> HourLoad:
     """Who starts when between two instants; of one that starts more often, its first time."""
     minutes = [0] * 60
     found: list[Start] = []
@@ -127,7 +137,7 @@ def hour(lines: Sequence[Line], begin: datetime, end: datetime) -> HourLoad:
     return HourLoad(begin, end, minutes, found)
 
 
-def _overlap(line: Line, gap: float | None) -> PredictedOverlap | None:
+def _overlap(line: PlannedSchedule, gap: float | None) -> PredictedOverlap | None:
     longest = line.max_duration_ms
     if gap is None or longest is None or longest / 1000 <= gap:
         return None

@@ -25,7 +25,7 @@ _HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlannedSchedule:
     """One schedule, with how long its runs have taken."""
 
     name: str
@@ -54,7 +54,7 @@ class PileUp:
     schedules: list[str]
 
 
-def line_starts(line: Line, after: datetime, until: datetime) -> array[int]:
+def line_starts(line: PlannedSchedule, after: datetime, until: datetime) -> array[int]:
     """Seconds since 1970, without those on which the calendar is closed."""
     found = starts(line.timing, after, until, _MOST_TIMES)
     if line.calendar is None:
@@ -84,7 +84,7 @@ class Counted:
     begin: datetime
     end: datetime
     gaps: dict[str, float] = field(default_factory=dict)
-    _lines: dict[tuple[Timing, str | None, bool], list[Line]] = field(
+    _lines: dict[tuple[Timing, str | None, bool], list[PlannedSchedule]] = field(
         default_factory=lambda: defaultdict(list)
     )
     # Spread over a minute and more, a schedule adds to no pile-up.
@@ -92,7 +92,7 @@ class Counted:
     _by_minute: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _by_hour: dict[tuple[date, int], int] = field(default_factory=lambda: defaultdict(int))
 
-    def add(self, line: Line) -> None:
+    def add(self, line: PlannedSchedule) -> None:
         calendar = None if line.calendar is None else line.calendar.name
         is_sharp = line.jitter_seconds < 60
         self._lines[line.timing, calendar, is_sharp].append(line)
@@ -130,7 +130,7 @@ class Counted:
                     self._by_minute[minute] += count
                     last = minute
 
-    def _add_often(self, lines: list[Line], step: timedelta) -> None:
+    def _add_often(self, lines: list[PlannedSchedule], step: timedelta) -> None:
         """By arithmetic: nobody wants to list a million seconds, nor are they a pile-up."""
         first = lines[0]
         self.gaps.update(dict.fromkeys((one.name for one in lines), step.total_seconds()))

@@ -36,7 +36,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: str
     about: str
     kind: list[Part]
@@ -54,8 +54,8 @@ class Operation:
     body: list[Part]
     is_body_needed: bool
     example: str | None
-    answers: list[Answer]
-    errors: list[Answer]
+    answers: list[Response]
+    errors: list[Response]
     is_open: bool
     is_stream: bool
     sample: str | None
@@ -98,7 +98,7 @@ class Reference:
     about: str
     sections: list[Section]
     schemas: list[Schema]
-    problems: list[Answer]
+    problems: list[Response]
 
 
 def read(document: Mapping[str, Any]) -> Reference:
@@ -154,10 +154,10 @@ def _content(holder: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _answers(responses: Mapping[str, Any]) -> Iterator[Answer]:
+def _answers(responses: Mapping[str, Any]) -> Iterator[Response]:
     for status, one in responses.items():
         about = one.get("description", "").replace("Successful Response", "")
-        yield Answer(str(status), about, _kind(_content(one)))
+        yield Response(str(status), about, _kind(_content(one)))
 
 
 def _parameter(value: Mapping[str, Any]) -> Value:

@@ -19,7 +19,7 @@ _ROUND = (1, 1.2, 1.6, 2, 2.4, 4, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """`look` is the class of its colour: a state's, `ink`, `ink2` or `ink3`; with `dash` it is what
     was before."""
 
@@ -43,7 +43,7 @@ class Plot:
     unit: Unit
     since: datetime
     step_seconds: int
-    lines: list[Line]
+    lines: list[PlotLine]
     value: str
     beside: str
     zone: tzinfo

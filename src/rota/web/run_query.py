@@ -13,7 +13,8 @@ from starlette.datastructures import QueryParams
 
 from rota.errors import FilterError
 from rota.model.instants import is_instant
-from rota.model.run_filter import STATES, RunFilter, RunFilters
+from rota.model.run_filter import RunFilter, RunFilters
+from rota.model.states import RUN_STATES
 from rota.web.forms import read_span
 
 # What can be asked for by name, in the order in which it is shown.
@@ -117,7 +118,7 @@ class RunQuery:
     def state(self) -> str | None:
         """The tab, if the filter is about one state."""
         states = [value for key, value in self.parts if key == "state"]
-        return states[0] if len(states) == 1 and states[0] in STATES else None
+        return states[0] if len(states) == 1 and states[0] in RUN_STATES else None
 
     @property
     def tokens(self) -> list[Token]:

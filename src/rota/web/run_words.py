@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.model.run import RunInfo
+from rota.model.states import OPEN_STATES, RETRIABLE_STATES
 from rota.web import words
 
 # What holds a run back that is queued, by the word of its row.
@@ -15,8 +16,8 @@ _HOLDS = {
     "no_worker": "no live worker declares this job",
     "suspect": "lost before: will run isolated, in a separate process",
 }
-_CANCELLABLE = frozenset({"blocked", "scheduled", "queued", "running"})
-_RETRIABLE = frozenset({"failed", "cancelled"})
+_CANCELLABLE = frozenset[str](OPEN_STATES)
+_RETRIABLE = frozenset[str](RETRIABLE_STATES)
 
 
 @dataclass(frozen=True, slots=True)

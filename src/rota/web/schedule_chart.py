@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rota.model.occurrence import OccurrenceInfo
+from rota.model.states import RETRIABLE_STATES
 from rota.web import charts, words
 
-_GOOD, _BAD = "succeeded", ("failed", "cancelled")
+_GOOD, _BAD = "succeeded", RETRIABLE_STATES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 
 from rota.model.stats import Activity, Stats
 from rota.model.words import duration, number, percent, plural
-from rota.web.plots import Line, Plot, Unit
+from rota.web.plots import Plot, PlotLine, Unit
 
 # The range of a page's charts: its word, and its hours.
 SPANS = {"1h": ("1 h", 1), "24h": ("24 h", 24), "7d": ("7 d", 168), "30d": ("30 d", 720)}
@@ -20,8 +20,8 @@ def plots_of(stats: Stats, zone: tzinfo) -> list[Plot]:
 def ended(stats: Stats, zone: tzinfo) -> Plot:
     total = stats.total
     lines = [
-        Line("succeeded", "area", "succeeded", _values(stats, lambda it: it.succeeded)),
-        Line("failed", "bars", "failed", _values(stats, lambda it: it.bad)),
+        PlotLine("succeeded", "area", "succeeded", _values(stats, lambda it: it.succeeded)),
+        PlotLine("failed", "bars", "failed", _values(stats, lambda it: it.bad)),
     ]
     about = f"attempts each {duration(stats.step_seconds)}"
     beside = f"{number(total.bad)} failed" if total.bad else "none failed"
@@ -32,9 +32,9 @@ def ended(stats: Stats, zone: tzinfo) -> Plot:
 def durations(stats: Stats, zone: tzinfo) -> Plot:
     total = stats.total
     lines = [
-        Line("p99", "line", "ink", _values(stats, lambda it: it.p99_ms)),
-        Line("p95", "line", "ink2", _values(stats, lambda it: it.p95_ms)),
-        Line("p50", "line", "ink3", _values(stats, lambda it: it.p50_ms)),
+        PlotLine("p99", "line", "ink", _values(stats, lambda it: it.p99_ms)),
+        PlotLine("p95", "line", "ink2", _values(stats, lambda it: it.p95_ms)),
+        PlotLine("p50", "line", "ink3", _values(stats, lambda it: it.p50_ms)),
     ]
     value = "nothing ended" if total.p50_ms is None else f"p50 {_ms(total.p50_ms)}"
     beside = "" if total.p95_ms is None else f"p95 {_ms(total.p95_ms)} · p99 {_ms(total.p99_ms)}"
@@ -45,7 +45,7 @@ def durations(stats: Stats, zone: tzinfo) -> Plot:
 def failures(stats: Stats, zone: tzinfo) -> Plot:
     rate = stats.total.failure_rate
     values = _values(stats, lambda it: None if it.failure_rate is None else it.failure_rate * 100)
-    lines = [Line("failed", "bars", "failed", values)]
+    lines = [PlotLine("failed", "bars", "failed", values)]
     value = "nothing ended" if rate is None else f"{percent(rate)} failed"
     beside = f"{number(stats.total.bad)} of {number(stats.total.bad + stats.total.succeeded)}"
     about = "of 100 attempts"
@@ -79,7 +79,7 @@ def _plot(
     unit: Unit,
     stats: Stats,
     zone: tzinfo,
-    lines: list[Line],
+    lines: list[PlotLine],
     value: str,
     beside: str,
 ) -> Plot:

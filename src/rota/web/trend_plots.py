@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from rota.model.trend import Trend
 from rota.model.words import duration, number, percent
-from rota.web.plots import Line, Plot, Unit
+from rota.web.plots import Plot, PlotLine, Unit
 
 # The range of a page's charts: its word, and its hours.
 SPANS = {"1h": ("1 h", 1), "6h": ("6 h", 6), "24h": ("24 h", 24), "7d": ("7 d", 168)}
@@ -28,7 +28,7 @@ def plots_of(trend: Trend, zone: tzinfo) -> list[Plot]:
 def throughput(trend: Trend, zone: tzinfo) -> Plot:
     now, was = _mean(trend, trend.now.succeeded), _mean(trend, trend.before.succeeded)
     lines = [
-        Line("succeeded", "area", "succeeded", trend.per_minute(trend.now.succeeded)),
+        PlotLine("succeeded", "area", "succeeded", trend.per_minute(trend.now.succeeded)),
         _yesterday(_rates(trend, trend.before.succeeded)),
     ]
     value = f"{number(_round(now))} per minute"
@@ -38,7 +38,7 @@ def throughput(trend: Trend, zone: tzinfo) -> Plot:
 def failures(trend: Trend, zone: tzinfo) -> Plot:
     bad, was = sum(trend.now.failed), sum(trend.before.failed)
     lines = [
-        Line("failed", "bars", "failed", trend.per_minute(trend.now.failed)),
+        PlotLine("failed", "bars", "failed", trend.per_minute(trend.now.failed)),
         _yesterday(_rates(trend, trend.before.failed)),
     ]
     share = bad / (bad + sum(trend.now.succeeded)) if bad else 0.0
@@ -50,10 +50,10 @@ def failures(trend: Trend, zone: tzinfo) -> Plot:
 def pickups(trend: Trend, zone: tzinfo) -> Plot:
     now, before = trend.now, trend.before
     lines = [
-        Line("p99", "line", "ink", now.pickup_p99_ms),
-        Line("p95", "line", "ink2", now.pickup_p95_ms),
-        Line("p50", "line", "ink3", now.pickup_p50_ms),
-        Line("p95 yesterday", "line", "ink3 dash", before.pickup_p95_ms),
+        PlotLine("p99", "line", "ink", now.pickup_p99_ms),
+        PlotLine("p95", "line", "ink2", now.pickup_p95_ms),
+        PlotLine("p50", "line", "ink3", now.pickup_p50_ms),
+        PlotLine("p95 yesterday", "line", "ink3 dash", before.pickup_p95_ms),
     ]
     last, was = _last(now.pickup_p95_ms), _last(before.pickup_p95_ms)
     value = "no runs were picked up" if last is None else f"{_ms(last)} p95"
@@ -65,7 +65,7 @@ def oldest(trend: Trend, zone: tzinfo) -> Plot:
     now = list(trend.now.oldest_seconds)
     if now:
         now[-1] = max(now[-1] or 0.0, trend.oldest_seconds or 0.0)
-    lines = [Line("oldest", "area", "queued", now), _yesterday(trend.before.oldest_seconds)]
+    lines = [PlotLine("oldest", "area", "queued", now), _yesterday(trend.before.oldest_seconds)]
     where = f" in {trend.oldest_queue}" if trend.oldest_queue else ""
     value = "nothing waits"
     if trend.oldest_seconds is not None:
@@ -78,7 +78,7 @@ def _plot(
     name: str,
     trend: Trend,
     zone: tzinfo,
-    lines: list[Line],
+    lines: list[PlotLine],
     value: str,
     beside: str,
     *,
@@ -100,8 +100,8 @@ def _plot(
     )
 
 
-def _yesterday(values: Sequence[float | None]) -> Line:
-    return Line("yesterday", "line", "ink3 dash", values)
+def _yesterday(values: Sequence[float | None]) -> PlotLine:
+    return PlotLine("yesterday", "line", "ink3 dash", values)
 
 
 def _beside(text: str, known: float | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -11,7 +13,17 @@ import pytest
 import rota
 from rota.admin.reports.checks import schema, server, storage, transactions, upkeep, workers
 from rota.model.finding import Finding, Report
+from rota.model.metrics import FleetHealth
 from rota.store.migrate import latest
+from rota.store.reports.doctor import (
+    CounterAge,
+    DeadRows,
+    KeepingRows,
+    LeaseState,
+    PartitionsAhead,
+    ServerState,
+    UpkeepState,
+)
 from tests.engine import Engine
 
 Conn = psycopg.Connection[Any]
@@ -84,7 +96,7 @@ async def test_a_transaction_that_stays_open(
 
 
 def test_two_phase_transactions_and_slots_that_nobody_reads() -> None:
-    row: dict[str, Any] = {"name": "it's", "owner": "ada", "seconds": 1000.0, "bytes": 3e9}
+    row = KeepingRows("prepared", "it's", "ada", None, None, 1000.0, 3_000_000_000)
     (prepared,) = transactions._prepared(row)
     assert (prepared.verdict, prepared.commands) == ("bad", ["ROLLBACK PREPARED 'it''s';"])
     (slot,) = transactions._slots(row)
@@ -106,7 +118,7 @@ def test_two_phase_transactions_and_slots_that_nobody_reads() -> None:
     ],
 )
 def test_dead_rows(live: int, dead: int, verdict: str) -> None:
-    one = storage.dead_rows("open_runs", live, dead, 120.0)
+    one = storage.dead_rows(DeadRows("open_runs", live, dead, 120.0))
     assert one.verdict == verdict
     if verdict != "ok":
         assert "vacuumed 2 min ago" in str(one.detail)
@@ -115,7 +127,7 @@ def test_dead_rows(live: int, dead: int, verdict: str) -> None:
 
 @pytest.mark.parametrize(("days", "verdict"), [(7, "ok"), (1, "warn"), (0.1, "bad"), (-3, "bad")])
 def test_partitions_ahead(days: float, verdict: str) -> None:
-    assert storage.partitions_ahead("logs", days * 86_400).verdict == verdict
+    assert storage.partitions_ahead(PartitionsAhead("logs", days * 86_400)).verdict == verdict
 
 
 async def test_partitions_that_nobody_made(app: rota.App, engine: Engine) -> None:
@@ -127,12 +139,12 @@ async def test_partitions_that_nobody_made(app: rota.App, engine: Engine) -> Non
     assert (moved.verdict, moved.figure) == ("warn", "30 d")
 
 
-SERVER = {
-    "number": 170_000, "version": "17.0", "up_seconds": 1.0, "bytes": 1, "is_fsync": True,
-    "is_full_page": True, "is_autovacuum": True, "synchronous_commit": "on", "connections": 10,
-    "most_connections": 100, "own_connections": 3, "notify_usage": 0.0, "xid_age": 1000,
-    "freeze_age": 200_000_000, "clock_offset": 0.0,
-}  # fmt: skip
+SERVER = ServerState(
+    number=170_000, version="17.0", up_seconds=1.0, bytes=1, is_fsync=True, is_full_page=True,
+    is_autovacuum=True, synchronous_commit="on", connections=10, most_connections=100,
+    own_connections=3, notify_usage=0.0, xid_age=1000, freeze_age=200_000_000,
+    clock=datetime(2026, 1, 1, tzinfo=UTC), clock_offset=0.0,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -153,7 +165,7 @@ SERVER = {
     ],
 )
 def test_limits_of_the_server(judge: Any, change: dict[str, Any], verdict: str) -> None:
-    one = judge(SERVER | change)
+    one = judge(replace(SERVER, **change))
     assert one.verdict == verdict
     assert one.detail
     assert one.advice
@@ -165,16 +177,21 @@ def test_schemas_older_and_newer() -> None:
     assert schema.judged(41, 41).verdict == "ok"
 
 
-STAND = {"schedules_active": 3, "overdue_seconds": 0.0, "schedules_parked": 0}
+STAND = FleetHealth(
+    live=0, draining=0, stopping=0, stuck=0, failing=0, silent=0, asleep=0, lost=0, slots=0,
+    heartbeat_seconds=None, memory_bytes=None, memory_most_bytes=None, cpu_cores=None,
+    schedules_active=3, schedules_paused=0, schedules_parked=0, overdue_seconds=0.0, duplicates=0,
+    events=0, event_starts=0, hook_refusals=0, queues_paused=0, queues_full=0, queue_refusals=0,
+)  # fmt: skip
 
 
 def test_ticks() -> None:
     assert upkeep._ticks([], STAND).title == "No worker has processed schedules yet"
-    ticks = [{"name": "ticks", "age": 130.0, "amount": 1, "loop": None}]
-    assert upkeep._ticks(ticks, STAND).verdict == "warn"
-    assert upkeep._ticks([ticks[0] | {"age": 1.0}], STAND).verdict == "ok"
-    assert upkeep._ticks([], STAND | {"schedules_active": 0}).verdict == "ok"
-    late, parked = upkeep._overdue(STAND | {"overdue_seconds": 700.0, "schedules_parked": 2})
+    ticks = CounterAge("ticks", None, amount=1, age=130.0)
+    assert upkeep._ticks([ticks], STAND).verdict == "warn"
+    assert upkeep._ticks([replace(ticks, age=1.0)], STAND).verdict == "ok"
+    assert upkeep._ticks([], replace(STAND, schedules_active=0)).verdict == "ok"
+    late, parked = upkeep._overdue(replace(STAND, overdue_seconds=700.0, schedules_parked=2))
     assert (late.verdict, parked.figure) == ("bad", "2")
 
 
@@ -196,12 +213,12 @@ async def test_errors_of_loops_and_lines_that_were_dropped(app: rota.App, engine
 
 
 def test_retention() -> None:
-    row: dict[str, Any] = {"pruned_seconds": None, "pruned": None, "installed_seconds": 100.0}
+    row = UpkeepState(None, None, None, None, None, installed_seconds=100.0)
     assert not list(upkeep._retention(row)), "a young installation has had no night"
-    (never,) = upkeep._retention(row | {"installed_seconds": 3 * 86_400})
-    (failed,) = upkeep._retention(row | {"pruned_seconds": 5.0, "pruned": "failed"})
-    (late,) = upkeep._retention(row | {"pruned_seconds": 3 * 86_400, "pruned": "succeeded"})
-    (well,) = upkeep._retention(row | {"pruned_seconds": 5.0, "pruned": "succeeded"})
+    (never,) = upkeep._retention(replace(row, installed_seconds=3.0 * 86_400))
+    (failed,) = upkeep._retention(replace(row, pruned_seconds=5.0, pruned="failed"))
+    (late,) = upkeep._retention(replace(row, pruned_seconds=3.0 * 86_400, pruned="succeeded"))
+    (well,) = upkeep._retention(replace(row, pruned_seconds=5.0, pruned="succeeded"))
     assert [it.verdict for it in (never, failed, late, well)] == ["warn", "warn", "warn", "ok"]
 
 
@@ -210,8 +227,8 @@ async def test_commands_name_the_schema_of_the_installation(
 ) -> None:
     from rota.admin.reports.doctor import _here
 
-    one = storage.dead_rows("open_runs", 0, 60_000, None)
+    one = storage.dead_rows(DeadRows("open_runs", 0, 60_000, None))
     assert _here(one, "jobs").commands == ['VACUUM (VERBOSE) "jobs".open_runs;']
-    stand = {"live": 0, "failing": 0, "stuck": 0, "asleep": 0}
-    assert workers._live({"slots": 0}, stand).commands == ["rota worker"]
-    assert workers._live({"slots": 0}, stand | {"asleep": 2}).verdict == "ok"
+    none = LeaseState(0, 0, None, None, None, None, [])
+    assert workers._live(none, STAND).commands == ["rota worker"]
+    assert workers._live(none, replace(STAND, asleep=2)).verdict == "ok"

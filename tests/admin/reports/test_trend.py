@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 import rota
-from rota.runtime.metrics.counts import Counts, columns
+from rota.runtime.metrics.counters import Counters, changes
 from rota.runtime.metrics.rollups import Rollups
+from rota.store.metrics import add_counters
 from tests.engine import Engine
 
 NOON = datetime(2026, 6, 3, 12, 0, 30, tzinfo=UTC)
@@ -38,10 +39,10 @@ async def ended(app: rota.App, outcome: str, *durations: float) -> None:
 
 def waited(engine: Engine, seconds: float, times: int) -> None:
     """As a worker counts its claims."""
-    counts = Counts()
+    counts = Counters()
     for _ in range(times):
         counts.observe("pickups", seconds, queue="out")
-    given = columns(counts.take())
+    given = add_counters(changes(counts.take())).params
     engine.rows(
         "SELECT rota.add_counts(%s, %s, %s::bigint[], %s::float8[], %s)",
         *(given[name] for name in ("names", "labels", "amounts", "totals", "buckets")),

@@ -9,7 +9,7 @@ import pytest
 
 import rota
 from rota.model.bulk_action import BulkAction
-from rota.runtime.duties.bulk_actions import BulkActions
+from rota.runtime.duties.bulk_actions import BulkActionLoop
 from rota.store.runs import bulk_work
 from rota.testing import drain
 
@@ -42,7 +42,7 @@ def _counts(action: BulkAction) -> tuple[int, int, int]:
 
 
 async def _batch(app: rota.App, action: BulkAction) -> bool:
-    return await app.database.run(bulk_work.work(bulk_work.Turn(), action.id))
+    return await app.database.run(bulk_work.work(bulk_work.BulkTurn(), action.id))
 
 
 async def test_all_of_the_filter_and_nothing_that_came_later(
@@ -203,7 +203,7 @@ async def test_one_that_cannot_go_on_says_why_and_keeps_no_other_waiting(
     await _enqueue(jobs, "send", 2)
     conn.execute("""SELECT rota.start_bulk_action('cancel', '{"colour": "red"}')""")
     action = await jobs.bulk.start("cancel", job="send")
-    loop = BulkActions(jobs.database)
+    loop = BulkActionLoop(jobs.database)
     await loop.run_once()
     assert (await jobs.bulk.get(action.id)).state == "finished"
     broken = await jobs.bulk.get(action.id - 1)
@@ -217,7 +217,7 @@ async def test_an_error_of_the_database_is_kept_with_the_action(
     await _enqueue(jobs, "send", 1)
     conn.execute("ALTER FUNCTION rota.act_on_runs RENAME TO act_on_runs_away")
     action = await jobs.bulk.start("cancel", job="send")
-    await BulkActions(jobs.database).run_once()
+    await BulkActionLoop(jobs.database).run_once()
     assert "act_on_runs" in ((await jobs.bulk.get(action.id)).error or "")
 
 

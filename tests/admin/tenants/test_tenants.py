@@ -133,11 +133,11 @@ async def test_metrics_name_few_of_them(app: rota.App, engine: Engine) -> None:
             engine.enqueue(tenant=f"t{n}")
     await app.tenants.pause("t0")
     await TenantLoop(app.database).run_once()
-    figures = await app.stats.figures(most_tenants=2)
+    figures = await app.stats.metrics(most_tenants=2)
     named = [(one.tenant, one.queued, one.held) for one in figures.tenants]
     assert named == [("t4", 5, 0), ("t3", 4, 0), (None, 5, 1)]
     assert figures.tenants_paused == 1
-    assert (await app.stats.figures(most_tenants=0)).tenants == []
+    assert (await app.stats.metrics(most_tenants=0)).tenants == []
 
 
 async def test_events_and_limits_of_a_handle_are_its_own(app: rota.App) -> None:

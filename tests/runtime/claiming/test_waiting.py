@@ -9,13 +9,14 @@ import pytest
 
 from rota.runtime.claiming import waiting as module
 from rota.runtime.claiming.waiting import Waiting
+from rota.store.queries import Query
 
 
 def waiting() -> Waiting:
-    async def say(*_: Any, **__: Any) -> list[Any]:
-        return []
+    async def say(query: Query[Any]) -> Any:
+        return query.read([])
 
-    return Waiting(poll_seconds=60, say=say)
+    return Waiting(poll_seconds=60, worker=1, say=say)
 
 
 def test_a_call_is_answered_by_the_claim_after_it() -> None:

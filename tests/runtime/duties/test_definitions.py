@@ -38,12 +38,12 @@ async def test_a_running_worker_hears_of_a_change_and_of_its_end(app: rota.App) 
     async def job() -> None: ...
 
     async with app.worker() as worker:
-        current = worker._definitions.current
+        current = worker._parts.definitions.current
         await app.jobs.update("job", timeout=5, backoff="fixed")
-        await eventually(lambda: worker._definitions.current["job"].timeout == 5)
+        await eventually(lambda: worker._parts.definitions.current["job"].timeout == 5)
         assert isinstance(current["job"].backoff, rota.Backoff)
         await app.jobs.update("job", reset=["timeout", "backoff"])
-        await eventually(lambda: worker._definitions.current["job"].timeout == 60)
+        await eventually(lambda: worker._parts.definitions.current["job"].timeout == 60)
         assert current["job"].backoff is None
 
 
@@ -74,9 +74,9 @@ async def test_a_worker_takes_over_when_newer_code_is_gone(
     async with old.worker() as worker:
         async with new.worker():
             assert engine.one(priority) == 4
-            await worker._definitions.run_once()
+            await worker._parts.definitions.run_once()
             assert engine.one(priority) == 4
-        await worker._definitions.run_once()
+        await worker._parts.definitions.run_once()
         assert engine.one(priority) == 3
 
 
@@ -136,7 +136,7 @@ async def test_a_job_declared_while_the_worker_takes_a_new_identity(app: rota.Ap
     async with app.worker() as worker:
         first = worker.id
         assert worker._identity is not None
-        worker._lost(worker._identity)
+        worker._membership.lost(worker._identity)
 
         @app.job
         async def late() -> None: ...

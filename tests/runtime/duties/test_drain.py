@@ -95,7 +95,7 @@ async def test_it_ticks_no_more_until_it_is_resumed(app: rota.App, conn: Conn) -
         assert worker.id is not None
         await app.workers.drain(worker.id)
         await until_seen(app, worker.id)
-        assert worker._background.scheduler._task is None
+        assert worker._parts.background.scheduler._task is None
         conn.execute(
             "INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('often', 'hold', 1)"
         )

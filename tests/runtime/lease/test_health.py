@@ -7,7 +7,7 @@ import pytest
 
 from rota.errors import DatabaseError
 from rota.runtime.lease.health import Health
-from rota.runtime.lease.judge import Judge
+from rota.runtime.lease.judge import HealthJudge
 from rota.store.sessions.outage import Outage
 
 
@@ -95,7 +95,7 @@ def test_its_own_work_costs_a_worker_its_identity_then_its_process(
     health: Health, clock: Time
 ) -> None:
     worker = Worker()
-    judge = Judge(health, worker, clock=clock)
+    judge = HealthJudge(health, worker, clock=clock)
     turns = health.of("feeder")
     turns.failed(ValueError("broken"))
     clock.now += 61
@@ -114,7 +114,7 @@ def test_one_that_recovered_for_a_while_begins_from_the_start(
 ) -> None:
     """A turn that goes well in between is not enough: one that cannot write ends claims well."""
     worker = Worker()
-    judge = Judge(health, worker, clock=clock)
+    judge = HealthJudge(health, worker, clock=clock)
     for loop in ("feeder", "rescuer"):
         worker.is_idle = True
         turns = health.of(loop)
@@ -128,7 +128,7 @@ def test_one_that_recovered_for_a_while_begins_from_the_start(
 
 def test_nobodys_run_is_cut_off_for_the_fleets_work(health: Health, clock: Time) -> None:
     worker = Worker()
-    judge = Judge(health, worker, clock=clock)
+    judge = HealthJudge(health, worker, clock=clock)
     health.of("scheduler").failed(ValueError("broken"))
     clock.now += 61
     judge.look()
@@ -141,7 +141,7 @@ def test_nobodys_run_is_cut_off_for_the_fleets_work(health: Health, clock: Time)
 def test_housekeeping_costs_nothing(health: Health, clock: Time) -> None:
     worker = Worker()
     worker.is_idle = True
-    judge = Judge(health, worker, clock=clock)
+    judge = HealthJudge(health, worker, clock=clock)
     health.of("logs").failed(ValueError("broken"))
     health.of("upkeep").begin()
     clock.now += 62

@@ -16,7 +16,7 @@ import pytest
 import rota
 from rota.model.run import Claim
 from rota.runtime.logs.log_buffer import LogBuffer
-from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy
+from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, Row, to_copy
 from rota.runtime.logs.log_writer import Unanswered
 from rota.store.sessions.pool import AsyncConn
 from rota.testing import eventually
@@ -108,7 +108,7 @@ async def test_a_refused_line_does_not_keep_the_others_out(
         buffer.add(attempt, "info", f"line {n}", {}, monotonic_ns())
     # Deeper than the server can follow, past every check of ours.
     deep = "[" * 200_000 + "]" * 200_000
-    line = Line._make(buffer._rows[2])
+    line = BufferedLine._make(buffer._rows[2])
     buffer._rows[2] = line._replace(fields=b'{"deep": ' + deep.encode() + b"}")
     await buffer.run_once()
     found = lines(engine)

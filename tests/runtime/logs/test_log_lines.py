@@ -10,7 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, to_copy, to_fields, to_message
+from rota.runtime.logs.log_lines import (
+    COPY_BEGIN,
+    COPY_END,
+    BufferedLine,
+    to_copy,
+    to_fields,
+    to_message,
+)
 from rota.store.statements import Statements
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -86,7 +93,9 @@ def test_big_fields_are_cut_one_by_one_then_all() -> None:
 def test_rows_for_copy_come_back_as_they_were(conn: psycopg.Connection[Any]) -> None:
     texts = ["a\tb\nc\rd\\e\\N", "\\.", "", "␀ ü \x01 \u2028 \x0b", "\\", 'say "x"']
     lines = [
-        Line(n * 10**9, n, 1, 1, n, "info", "job\t\\", "t", text, to_fields({"text": text}, 1000))
+        BufferedLine(
+            n * 10**9, n, 1, 1, n, "info", "job\t\\", "t", text, to_fields({"text": text}, 1000)
+        )
         for n, text in enumerate(texts)
     ]
     conn.execute("SELECT rota.ensure_partitions('2026-01-02 00:00+00', '2026-01-02 00:00+00')")

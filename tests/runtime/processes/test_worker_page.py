@@ -4,13 +4,13 @@ import os
 import tempfile
 import time
 
-from rota.runtime.processes.worker_page import Overdue, WorkerPage
+from rota.runtime.processes.worker_page import Overdue, SharedPage
 
 
-def both_sides(attempts: int = 2) -> tuple[WorkerPage, WorkerPage]:
+def both_sides(attempts: int = 2) -> tuple[SharedPage, SharedPage]:
     """The supervisor's and the worker's."""
-    ours, fd = WorkerPage.create(attempts)
-    theirs = WorkerPage.open(fd)
+    ours, fd = SharedPage.create(attempts)
+    theirs = SharedPage.open(fd)
     os.close(fd)
     assert theirs is not None
     return ours, theirs
@@ -52,9 +52,9 @@ def test_place_of_an_ended_attempt_is_used_again() -> None:
 
 def test_other_descriptors_are_no_card() -> None:
     with tempfile.TemporaryFile() as file:
-        assert WorkerPage.open(file.fileno()) is None
+        assert SharedPage.open(file.fileno()) is None
         file.write(b"x" * 800)
         file.flush()
-        assert WorkerPage.open(file.fileno()) is None
+        assert SharedPage.open(file.fileno()) is None
         fd = file.fileno()
-    assert WorkerPage.open(fd) is None
+    assert SharedPage.open(fd) is None

@@ -120,7 +120,7 @@ async def _look_round(app: rota.App) -> None:
     await app.stats.get()
     await app.overview.get()
     await app.schedules.history("often")
-    await app.stats.figures()
+    await app.stats.metrics()
     await app.retention.run()
 
 

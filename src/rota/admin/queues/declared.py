@@ -8,7 +8,8 @@ from typing import get_args
 from rota.errors import JobError
 from rota.jobs.values import check_number, check_text
 from rota.model.queue import WhenFull
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.queues import put_queue
 from rota.store.sessions.pool import Conn, Database
 
 # Whom the audit names: nobody typed it.
@@ -54,5 +55,4 @@ def _put(wanted: Mapping[str, Declared]) -> Plan[None]:
     """By name, so that two starting processes cannot deadlock."""
     for name in sorted(wanted):
         most, when_full = wanted[name]
-        params = {"queue": name, "max_waiting": most, "when_full": when_full, "actor": ACTOR}
-        yield Ask("queues/put", params)
+        yield from put_queue(name, most, when_full, actor=ACTOR)

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
-from rota.model.figures import Changes, Figures
+from rota.model.metrics import Changes, Metrics
 from rota.model.stats import QueueDepth
 from rota.model.stats import Stats as StatsInfo
 from rota.model.trend import Trend
 from rota.store.plans import Plan
-from rota.store.reports import stats, trend
-from rota.store.reports import totals as figures
+from rota.store.reports import metrics, stats, trend
 
 
 class StatsCommands(Commands):
@@ -52,10 +51,10 @@ class StatsCommands(Commands):
         return trend.read_trend(job=job, queue=queue, span=span)
 
     @command
-    def figures(self, *, most_tenants: int = 20) -> Plan[Figures]:
+    def metrics(self, *, most_tenants: int = 20) -> Plan[Metrics]:
         """All measured values as totals, as shown by `/metrics`: of this many tenants with the most
         unfinished runs, and the others combined; 0: no tenants."""
-        return figures.read_figures(most_tenants)
+        return metrics.read_metrics(most_tenants)
 
     @command
     def changes(
@@ -63,7 +62,7 @@ class StatsCommands(Commands):
     ) -> Plan[Changes]:
         """What a poller compares to find out what has changed; the audit after this row. With
         `depths` of an earlier result, waiting and running runs are not counted again."""
-        return figures.read_changes(after_audit, depths)
+        return metrics.read_changes(after_audit, depths)
 
 
 class Stats(StatsCommands, AsyncCommands):

@@ -135,7 +135,7 @@ class BulkCommands(Commands):
 
     @command
     def _work(self, action_id: int) -> Plan[bool]:
-        return self._mine(action_id, bulk_work.work(bulk_work.Turn(), action_id))
+        return self._mine(action_id, bulk_work.work(bulk_work.BulkTurn(), action_id))
 
     def _mine(self, action_id: int, plan: Plan[T]) -> Plan[T]:
         """Of a tenant's handle: only what was started for that tenant."""

@@ -7,7 +7,8 @@ from urllib.parse import parse_qsl
 from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
 from rota.errors import FilterError
 from rota.model.run_view import RunView
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.runs import views
 
 Found = list[RunView]
 
@@ -16,7 +17,7 @@ class ViewCommands(Commands):
     @command
     def list(self) -> Plan[Found]:
         """By name."""
-        return self._list()
+        return views.list_views()
 
     @command
     def save(self, name: str, query: str, reason: str | None = None) -> Plan[None]:
@@ -27,19 +28,12 @@ class ViewCommands(Commands):
             raise FilterError("the name of a view must have 1 to 100 characters")
         if not 1 <= len(query) <= 4000 or not parse_qsl(query):
             raise FilterError("a view needs a filter, such as state=failed&since=24h")
-        return self._do("save", name=name, query=query, reason=reason)
+        return views.save_view(name, query, reason=reason, actor=self.actor)
 
     @command
     def delete(self, name: str, reason: str | None = None) -> Plan[None]:
         """ViewNotFound if there is none."""
-        return self._do("delete", name=name, reason=reason)
-
-    def _list(self) -> Plan[Found]:
-        rows = yield Ask("views/list", {})
-        return [RunView(**row) for row in rows]
-
-    def _do(self, verb: str, **params: str | None) -> Plan[None]:
-        yield Ask(f"views/{verb}", {**params, "actor": self.actor})
+        return views.delete_view(name, reason=reason, actor=self.actor)
 
 
 class RunViews(ViewCommands, AsyncCommands):

@@ -17,7 +17,7 @@ from rota.store.plans import Plan
 from rota.store.schedules import calendars
 from rota.store.schedules import lists as schedule_lists
 from rota.timing.breath import breathing
-from rota.timing.load import MOST_DAYS, HourLoad, LeftOut, Line, Load
+from rota.timing.load import MOST_DAYS, HourLoad, LeftOut, Load, PlannedSchedule
 from rota.timing.load import hour as hour_of_lines
 from rota.timing.load import simulate as simulate_lines
 from rota.timing.load_counts import line_starts
@@ -70,14 +70,15 @@ def _lane(
         return Lane(one, [], 0)
     try:
         closed = calendar_of(known.get(one.calendar or "")) if one.calendar else None
-        line = Line(one.name, timing(one), calendar=closed if one.on_closed == "skip" else None)
+        skipped = closed if one.on_closed == "skip" else None
+        line = PlannedSchedule(one.name, timing(one), calendar=skipped)
         at = line_starts(line, begin - _MICRO, end - _MICRO)
     except TimingError:
         return Lane(one, [], 0)
     return Lane(one, [EPOCH + second * _SECOND for second in at[:MOST_DRAWN]], len(at))
 
 
-def _lines(filters: ScheduleFilters) -> Plan[tuple[list[Line], list[LeftOut]]]:
+def _lines(filters: ScheduleFilters) -> Plan[tuple[list[PlannedSchedule], list[LeftOut]]]:
     known = {one.name: one for one in (yield from calendars.list_calendars())}
     found = yield from schedule_lists.read_planned(filters)
     return lines_of(found, known)
@@ -85,15 +86,15 @@ def _lines(filters: ScheduleFilters) -> Plan[tuple[list[Line], list[LeftOut]]]:
 
 def lines_of(
     found: Iterable[Planned], known: Mapping[str, CalendarInfo]
-) -> tuple[list[Line], list[LeftOut]]:
+) -> tuple[list[PlannedSchedule], list[LeftOut]]:
     """Those that can be followed, and those that nobody can."""
-    followed: list[Line] = []
+    followed: list[PlannedSchedule] = []
     left_out: list[LeftOut] = []
     for one in breathing(found):
         try:
             closed = calendar_of(known.get(one.calendar or "")) if one.calendar else None
             followed.append(
-                Line(
+                PlannedSchedule(
                     one.full_name,
                     Timing.kept(one),
                     one.jitter_seconds,

@@ -33,6 +33,6 @@ async def metrics(scope: Scoped, request: Request) -> Response:
     """All metrics, read from the database at most once per second. Requires the token, unless
     `[server] public_metrics` is set.
     """
-    figures = await scope.figures()
-    body, content_type = render(figures, request.headers.get("accept", ""))
+    totals = await scope.metrics()
+    body, content_type = render(totals, request.headers.get("accept", ""))
     return Response(body, media_type=content_type)

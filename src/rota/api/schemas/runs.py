@@ -13,11 +13,9 @@ from rota.model.attempt import AttemptInfo
 from rota.model.details import Handled, RunDetails
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
+from rota.model.states import AttemptState
+from rota.model.states import RunState as RunState
 
-RunState = Literal["blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"]
-AttemptState = Literal[
-    "running", "succeeded", "failed", "snoozed", "cancelled", "timed_out", "lost"
-]
 _AT = "2026-03-08T09:00:00Z"
 RUN_EXAMPLE: dict[str, Any] = {
     "id": 42, "job": "send_welcome", "queue": "mail", "state": "failed", "priority": 5,

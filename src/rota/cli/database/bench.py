@@ -12,7 +12,7 @@ from rota.cli.terminal.output import print_json, remark, table
 from rota.model.words import number
 
 if TYPE_CHECKING:
-    from rota.benchmark import Figure
+    from rota.benchmark import Measurement
 
 
 def bench(
@@ -35,15 +35,18 @@ def bench(
     from rota.benchmark import run_benchmark
 
     config = session(ctx).config()
-    figures = asyncio.run(run_benchmark(config, runs=runs, rounds=rounds, say=remark))
+    measured = asyncio.run(run_benchmark(config, runs=runs, rounds=rounds, say=remark))
     if json:
-        print_json([{**asdict(one), "ratio": one.ratio} for one in figures])
+        print_json([{**asdict(one), "ratio": one.ratio} for one in measured])
         return
     table(
-        ["FIGURE", "ROTA>", "FLOOR>", "RATIO>", "UNIT"],
-        [(one.name, number(one.rota), number(one.floor), _share(one), one.unit) for one in figures],
+        ["MEASURE", "ROTA>", "FLOOR>", "RATIO>", "UNIT"],
+        [
+            (one.name, number(one.rota), number(one.floor), _share(one), one.unit)
+            for one in measured
+        ],
     )
 
 
-def _share(figure: Figure) -> str:
-    return "" if figure.ratio is None else f"{figure.ratio:.2f}"
+def _share(one: Measurement) -> str:
+    return "" if one.ratio is None else f"{one.ratio:.2f}"

@@ -25,17 +25,17 @@ from rota.cli.terminal.names import (
     schedule_names,
     tenant_names,
 )
+from rota.model.states import RUN_STATES
 
 F = TypeVar("F", bound=Callable[..., Any])
 Wanted = dict[str, Any]
 
-STATES = ("blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled")
 
 State = Annotated[
     list[str] | None,
     typer.Option(
-        "--state", metavar="STATE", help=f"State: {', '.join(STATES)}; repeat, or use a,b.",
-        autocompletion=one_of(STATES),
+        "--state", metavar="STATE", help=f"State: {', '.join(RUN_STATES)}; repeat, or use a,b.",
+        autocompletion=one_of(RUN_STATES),
     ),
 ]  # fmt: skip
 JobName = Annotated[
@@ -175,5 +175,5 @@ def read(**given: Any) -> Wanted:
 def _states(given: list[str] | None) -> list[str] | None:
     states = [state for text in given or [] for state in values.names(text) or []]
     for state in states:
-        values.choice(state, STATES, "--state")
+        values.choice(state, RUN_STATES, "--state")
     return states or None

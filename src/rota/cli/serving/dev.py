@@ -53,7 +53,7 @@ def _run(found: Loaded, roots: list[Path]) -> None:
 
     app = found.app
     configure(app.config.log_level, tracebacks=True)
-    supervisor = reload.Supervisor.inherited()
+    supervisor = reload.ReloadParent.inherited()
     with closing(app):
         applied = app.migrate()
         if supervisor is not None:
@@ -80,7 +80,7 @@ def _api(app: App) -> tuple[ApiServer | None, str]:
 def _print_banner(
     found: Loaded,
     applied: list[Migration],
-    supervisor: reload.Supervisor | None,
+    supervisor: reload.ReloadParent | None,
     roots: list[Path],
     api: str,
 ) -> None:

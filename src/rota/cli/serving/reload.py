@@ -168,7 +168,7 @@ def _share(data_dir: Path) -> EmbeddedPostgres | None:
     return server
 
 
-class Supervisor:
+class ReloadParent:
     """The supervisor, as the program sees it that was started by one."""
 
     def __init__(self, line: socket.socket, starts: int) -> None:
@@ -177,7 +177,7 @@ class Supervisor:
         threading.Thread(target=self._watch, name="rota dev", daemon=True).start()
 
     @classmethod
-    def inherited(cls) -> Supervisor | None:
+    def inherited(cls) -> ReloadParent | None:
         """The supervisor that started this process, if one did."""
         words = os.environ.pop(VARIABLE, "")
         if not words:

@@ -14,6 +14,7 @@ from rota.executors.ending import Rows, carry_out, carry_out_sync
 from rota.executors.ending import Steps as Steps
 from rota.executors.lending import Lending
 from rota.executors.own import check_same
+from rota.store.sessions import handlers
 from rota.store.sessions.connection import shut
 from rota.store.sessions.identity import Identity
 from rota.store.statements import Statements
@@ -31,11 +32,10 @@ class Terms:
         self.is_strict = False
 
     def begin(self) -> Steps:
-        names = {"name": self._lending.name, "idle": self._lending.idle}
-        rows = yield self._statements.get("session/join"), names
+        lending = self._lending
+        rows = yield handlers.join(self._statements, name=lending.name, idle=lending.idle)
         self._moment = rows[0][-1]
-        schema = self._statements.schema
-        rows = yield self._statements.get("session/whose"), {"schema": schema}
+        rows = yield handlers.whose(self._statements)
         moment, self._database, may_finish, role, self.is_strict = rows[0]
         if moment != self._moment:
             raise JobError(
@@ -57,10 +57,10 @@ class Terms:
         return True
 
     def end(self) -> Steps:
-        yield self._statements.get("session/settle"), {}
-        rows = yield self._statements.get("session/leave"), {"idle": self._lending.idle}
+        yield handlers.settle(self._statements)
+        rows = yield handlers.leave(self._statements, idle=self._lending.idle)
         check_same(self._moment, rows[0][-1])
-        yield self._statements.get("session/mark"), {}
+        yield handlers.mark(self._statements)
 
 
 def elsewhere(schema: str) -> JobError:

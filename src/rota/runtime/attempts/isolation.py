@@ -20,6 +20,7 @@ from rota.runtime.claiming.feeder import Feeder
 from rota.runtime.claiming.slots import Slots
 from rota.runtime.loop import Loop
 from rota.store.pipeline.feed import Feed
+from rota.store.runs import claimed
 
 _STOP_SECONDS = 2.0
 # Suspects are called out.
@@ -91,7 +92,8 @@ class Isolation(Loop):
             if self._may_claim:
                 self._begin(claim, in_child=claim.job not in inline)
             else:
-                await self._feed.run("runs/hand_back", ids=[claim.id], attempts=[claim.attempt])
+                back = claimed.hand_back(self._feed.worker, [(claim.id, claim.attempt)])
+                await self._feed.fetch(back)
 
     def _begin(self, claim: Claim, *, in_child: bool) -> None:
         self._log.warning(

@@ -8,6 +8,7 @@ import psycopg
 
 from rota.runtime.logs.log_lines import clean
 from rota.runtime.loop import Loop
+from rota.store.runs.claimed import ProgressReport, report_progress
 from rota.store.sessions.pool import Database
 
 _PERIOD = 1.0
@@ -83,12 +84,6 @@ class ProgressBoard(Loop):
             await self._send({key: (fraction, words and ascii(words)[1:-1])})
 
     async def _send(self, latest: Latest) -> None:
-        params = {
-            "worker": self.worker,
-            "ids": [run_id for run_id, _ in latest],
-            "attempts": [attempt for _, attempt in latest],
-            "fractions": [fraction for fraction, _ in latest.values()],
-            "messages": [message for _, message in latest.values()],
-        }
-        async with self._database.connection(is_hurried=False) as conn:
-            await conn.execute(self._database.statements.get("runs/progress"), params)
+        reports = [ProgressReport(*key, *said) for key, said in latest.items()]
+        query = report_progress(self.worker, reports)
+        await self._database.fetch(query, is_hurried=False)

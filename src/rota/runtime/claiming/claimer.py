@@ -20,6 +20,7 @@ from rota.runtime.claiming.slots import Slots, take_all
 from rota.store.pipeline.claims import ClaimRequest, ReadyClaim
 from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
+from rota.store.runs import claimed
 
 
 class Claimer:
@@ -163,19 +164,15 @@ class Claimer:
         """After a broken connection: what the database thinks we hold and we do not, goes back."""
         await self._feed.close()
         try:
-            rows = await self._feed.run("runs/strays")
+            ours = await self._feed.fetch(claimed.strays(self._feed.worker))
             held = self.held_ids() | ends.ids()
-            await self._hand_back([(row[0], row[1]) for row in rows if row[0] not in held])
+            await self._hand_back([one for one in ours if one.run not in held])
         except (psycopg.Error, OSError):
             await self._feed.close()
 
     async def _hand_back(self, runs: Sequence[tuple[int, int]]) -> None:
         if runs:
-            await self._feed.run(
-                "runs/hand_back",
-                ids=[run_id for run_id, _ in runs],
-                attempts=[attempt for _, attempt in runs],
-            )
+            await self._feed.fetch(claimed.hand_back(self._feed.worker, runs))
 
 
 def _place(claim: Claim) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import psycopg
 
 from rota.model.outcome import Ended, Failure, Outcome, Requeue, in_ascii
 from rota.model.run import Claim
-from rota.runtime.metrics.counts import Counts
+from rota.runtime.metrics.counters import Counters
 from rota.store.pipeline.claims import ClaimRequest
 from rota.store.pipeline.ends import Ends
 from rota.store.pipeline.feed import Feed
@@ -31,7 +31,7 @@ _NOT_STORED = "its end could not be stored"
 class EndBuffer:
     """Takes ends from the slots, and writes them: with the next claim, or beside it."""
 
-    def __init__(self, counts: Counts, on_written: Callable[[], None] | None = None) -> None:
+    def __init__(self, counts: Counters, on_written: Callable[[], None] | None = None) -> None:
         self._counts = counts
         self._on_written = on_written
         self._ends = Ends()

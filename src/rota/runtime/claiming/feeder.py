@@ -70,7 +70,7 @@ class Feeder:
         self._on_later = on_later
         self._on_ended = on_ended
         self._log = get_logger("worker")
-        self._ends = EndBuffer(rollups.counts, self._written)
+        self._ends = EndBuffer(rollups.counters, self._written)
         self._writer = EndWriter(
             self._ends, second, on_later=on_later, on_turn=self.wake, health=health
         )
@@ -187,7 +187,7 @@ class Feeder:
         await end_task(task)
         self._others.stop()
         await self._writer.stop()
-        self._rollups.counts.note("late_ends", len(self._ends.ids()))
+        self._rollups.counters.note("late_ends", len(self._ends.ids()))
         await self._feed.end()
 
     def take_unstarted(self) -> list[Claim]:
@@ -366,4 +366,4 @@ class Feeder:
         self._plan.learn(request, claims, seconds, is_starved=was_starved)
         self._waiting.claimed(len(claims))
         self._others.claimed(claims, is_short=self._plan.may_have_more)
-        self._rollups.counts.picked_up(claims)
+        self._rollups.counters.picked_up(claims)

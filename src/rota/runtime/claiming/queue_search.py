@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rota.runtime.claiming.pace import Pace
 from rota.store.pipeline.feed import Feed
+from rota.store.queues import busy_queues
 
 _SECONDS = 1.0
 # A call names its queue.
@@ -34,6 +35,6 @@ class QueueSearch:
         return self._is_needed and time.monotonic() >= self._next
 
     async def find(self) -> list[str]:
-        rows = await self._feed.run("queues/busy")
+        busy = await self._feed.fetch(busy_queues())
         self._next = time.monotonic() + self._pace.seconds(_SECONDS, _RESTING_SECONDS)
-        return list(dict.fromkeys([*self._own, *(row[0] for row in rows)]))
+        return list(dict.fromkeys([*self._own, *busy]))

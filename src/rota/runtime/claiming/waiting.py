@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from psycopg import errors
+
+from rota.store.queries import Fetch, Query
+from rota.store.workers import calls
 
 # Looking every 4 ms is 250 claims a second: below this many calls, being called is cheaper.
 _BUSY_CALLS_PER_SECOND = 200
@@ -34,19 +37,21 @@ Flag = Literal["none", "waiting", "polling"]
 
 
 class Waiting:
-    """The clock of claims. `say` runs a statement about this worker and answers its rows; `channel`
-    is where it hears the calls that are meant for it."""
+    """The clock of claims. `say` sends what this worker says to others; `channel` is where it hears
+    the calls that are meant for it."""
 
     def __init__(
         self,
         *,
         poll_seconds: float,
         resting_seconds: float = 0.0,
-        say: Callable[..., Awaitable[list[Any]]],
+        worker: int,
+        say: Fetch,
         channel: str = "",
     ) -> None:
         self._poll = poll_seconds
         self._resting = max(poll_seconds, resting_seconds)
+        self._worker = worker
         self._say = say
         self._channel = channel
         self._next_look = 0.0
@@ -161,14 +166,13 @@ class Waiting:
         elif self._flag != "waiting":
             if not await self._set_flag("waiting"):
                 return
-            rows = await self._say("workers/next_xid")
-            self._settle_xid, self._settle_step = rows[0][0], 0
+            self._settle_xid, self._settle_step = await self._say(calls.next_xid()), 0
             self._settle_until = time.monotonic() + _SETTLE_LIMIT
             self.look_now()
         elif self._settle_xid is not None:
-            rows = await self._say("workers/oldest_xid")
+            oldest = await self._say(calls.oldest_xid())
             # A long transaction anywhere would keep us here: the poll is the truth after that.
-            if rows[0][0] >= self._settle_xid or time.monotonic() > self._settle_until:
+            if oldest >= self._settle_xid or time.monotonic() > self._settle_until:
                 self._settle_xid = None
                 self.look_now()
 
@@ -178,36 +182,37 @@ class Waiting:
 
     async def pass_on(self, queues: Sequence[str]) -> None:
         """There is more than it can do: others are called, and this one no more for now."""
-        if await self._write("workers/pass_on", queues=list(queues)):
+        if await self._write(calls.pass_on(self._worker, queues)):
             self._flag = "none"
 
     async def pass_over(self, queues: Sequence[str]) -> None:
         """Whoever was called for these did not come."""
-        await self._say("workers/pass_over", queues=list(queues))
+        await self._say(calls.pass_over(self._worker, queues))
 
     async def _set_flag(self, flag: Flag) -> bool:
         """Whether others know it now."""
         if flag == self._flag:
             return True
-        is_said = await self._write(
-            "workers/answer_calls",
+        said = calls.answer_calls(
+            self._worker,
             waiting=flag != "none",
             polling=flag == "polling",
             channel=self._channel,
         )
+        is_said = await self._write(said)
         if is_said:
             self._flag = flag
             if flag != "waiting":
                 self._settle_xid = None
         return is_said
 
-    async def _write(self, statement: str, **params: Any) -> bool:
+    async def _write(self, query: Query[None]) -> bool:
         """False where an open transaction holds this worker's row: the lease says who it is. Calls
         are missed meanwhile, and polls find what they were about."""
         if time.monotonic() < self._held_until:
             return False
         try:
-            await self._say(statement, **params)
+            await self._say(query)
         except errors.LockNotAvailable:
             self._held_until = time.monotonic() + _HELD_SECONDS
             return False

@@ -7,6 +7,7 @@ import time
 from math import inf
 
 from rota.runtime.loop import Loop
+from rota.store.limits import admit
 from rota.store.sessions.pool import Database
 
 _BATCH = 2000
@@ -29,7 +30,6 @@ class Admission(Loop):
     def __init__(self, database: Database) -> None:
         super().__init__()
         self._database = database
-        self._sql = database.statements.get("limits/admit")
         self._after = ""
         self._last = 0.0
         self._has_waiting = False
@@ -51,11 +51,8 @@ class Admission(Loop):
     async def _admit(self) -> tuple[bool | None, float]:
         """Batches, each its own commit, until there is nothing more to do at once."""
         while True:
-            async with self._database.connection() as conn:
-                cursor = await conn.execute(self._sql, {"limit": _BATCH, "after": self._after})
-                row = await cursor.fetchone()
+            admitted = await self._database.fetch(admit(_BATCH, after=self._after))
             self.goes_on()
-            assert row is not None
-            _, seconds, self._after, has_waiting = row
+            self._after, seconds = admitted.last_key, admitted.next_seconds
             if seconds != 0:
-                return has_waiting, inf if seconds is None else seconds
+                return admitted.is_waiting, inf if seconds is None else seconds

@@ -11,7 +11,7 @@ _PERIOD = 5.0
 _RESTING_SECONDS = 60.0
 
 
-class BulkActions(Loop):
+class BulkActionLoop(Loop):
     """Every worker has one, and a lock on the action's row decides who works. Who has worked looks
     again when the next batch is due; the others now and then, in case that one is gone."""
 
@@ -33,7 +33,7 @@ class BulkActions(Loop):
         return _PERIOD if seconds is None else min(max(seconds, 0.0), _PERIOD)
 
     async def _work(self) -> bool:
-        turn = bulk_work.Turn()
+        turn = bulk_work.BulkTurn()
         try:
             return await self._database.run(bulk_work.work(turn))
         except RotaError as error:

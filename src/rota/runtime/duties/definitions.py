@@ -20,7 +20,10 @@ from rota.jobs.sync import whole
 from rota.model.backoff import Backoff
 from rota.runtime.duties.init_runs import run_inits
 from rota.runtime.loop import Loop
+from rota.store import definitions
+from rota.store.definitions import Declared
 from rota.store.sessions.pool import AsyncConn, Database
+from rota.store.workers.life import start_worker
 
 _PERIOD = 5.0
 _RESTING_SECONDS = 60.0
@@ -64,12 +67,11 @@ class Definitions(Loop):
     async def _declare(self) -> bool:
         """Whether the database knows it now. What somebody's open transaction holds is tried again
         by the turns that follow, and keeps no worker from its runs."""
-        params = self._whole() | {"is_new": self._is_new}
-        get = self._database.statements.get
+        declared, fetch_on = self._whole(), self._database.fetch_on
         async with self._database.connection(is_hurried=False) as conn:
             try:
-                await conn.execute(get("workers/start"), params)
-                await conn.execute(get("jobs/register"), params)
+                await fetch_on(conn, start_worker(declared, is_new=self._is_new))
+                await fetch_on(conn, definitions.declare(declared))
             except errors.LockNotAvailable as error:
                 if self._held_by != str(error):
                     self._held_by = str(error)
@@ -87,8 +89,7 @@ class Definitions(Loop):
             await self._tell()
         async with self._database.connection(is_hurried=False) as conn:
             if await self._look(conn):
-                statement = self._database.statements.get("jobs/register")
-                await conn.execute(statement, self._whole())
+                await self._database.fetch_on(conn, definitions.declare(self._whole()))
             if self._owes_inits:
                 await self._run_inits(conn)
         is_told = self._registry.version == self._told
@@ -96,7 +97,7 @@ class Definitions(Loop):
 
     async def _run_inits(self, conn: AsyncConn) -> None:
         release = self._config.release
-        is_all = await run_inits(conn, self._database.statements, self._worker, release)
+        is_all = await run_inits(conn, self._database, self._worker, release)
         self._owes_inits = not is_all
 
     async def _tell(self) -> None:
@@ -107,18 +108,16 @@ class Definitions(Loop):
         if await self._on_declared() and is_said:
             self._told = version
 
-    def _whole(self) -> dict[str, Any]:
+    def _whole(self) -> Declared:
         return whole(self._registry, self._config, worker=self._worker)
 
     async def _look(self, conn: AsyncConn) -> bool:
         """Take over what operators changed. Answers whether registering again would write."""
-        params = {"worker": self._worker, "jobs": self._registry.names()}
-        cursor = await conn.execute(self._database.statements.get("jobs/refresh"), params)
-        row = await cursor.fetchone()
-        must_sync, overrides = row if row else (False, {})
-        if overrides != self._overrides:
-            self._apply(overrides)
-        return bool(must_sync)
+        query = definitions.refresh(self._worker, self._registry.names())
+        found = await self._database.fetch_on(conn, query)
+        if found.overrides != self._overrides:
+            self._apply(found.overrides)
+        return found.must_sync
 
     def _apply(self, overrides: Mapping[str, Any]) -> None:
         for definition in self._registry:

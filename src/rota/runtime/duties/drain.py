@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TypeVar
 
 from psycopg import errors
 
 from rota.runtime.loop import Loop
+from rota.store.queries import Query
 from rota.store.sessions.pool import Database
+from rota.store.workers import orders
+from rota.store.workers.orders import Order
 
+T = TypeVar("T")
 _RESTING_SECONDS = 60.0
 
 
-class Order(NamedTuple):
-    is_draining: bool = False
-    is_to_stop: bool = False
-    is_to_hurry: bool = False
-
-
-class Drain(Loop):
+class DrainLoop(Loop):
     """Looks as often as the worker's heart beats, and at once when it is called; seldom at rest.
 
     `on_order` is awaited whenever what was told differs from what was obeyed.
@@ -47,12 +45,11 @@ class Drain(Loop):
         """A new identity: what the one before was told holds for it, too."""
         former, self._worker = self._worker, worker
         if self.order.is_draining:
-            await self._ask("workers/keep_draining", former=former)
+            await self._fetch(orders.keep_draining(worker, former))
 
     async def read(self) -> Order:
         """What it is told now, whether or not it was obeyed already."""
-        found = await self._ask("workers/orders")
-        return Order(*found[0]) if found else Order()
+        return await self._fetch(orders.read_order(self._worker))
 
     async def run_once(self) -> float:
         order = await self.read()
@@ -68,12 +65,9 @@ class Drain(Loop):
             self._owes_answer = order.is_draining
         if self._owes_answer:
             with suppress(errors.LockNotAvailable):  # somebody holds the worker's row: later
-                await self._ask("workers/saw_drain")
+                await self._fetch(orders.saw_drain(self._worker))
                 self._owes_answer = False
         return self.pause(self._pause, _RESTING_SECONDS)
 
-    async def _ask(self, statement: str, **params: int) -> list[tuple[bool, bool, bool]]:
-        async with self._database.connection(is_hurried=False) as conn:
-            sql = self._database.statements.get(statement)
-            cursor = await conn.execute(sql, {"worker": self._worker, **params})
-            return await cursor.fetchall() if cursor.description else []
+    async def _fetch(self, query: Query[T]) -> T:
+        return await self._database.fetch(query, is_hurried=False)

@@ -6,20 +6,16 @@ the fleet) has the run. `once` is tried again at the next start until it has suc
 
 from __future__ import annotations
 
-from rota.store.sessions.pool import AsyncConn
-from rota.store.statements import Statements
+from rota.store.schedules import ticks
+from rota.store.sessions.pool import AsyncConn, Database
 from rota.telemetry.logger import get_logger
 
 
-async def run_inits(
-    conn: AsyncConn, statements: Statements, worker: int, release: str | None
-) -> bool:
+async def run_inits(conn: AsyncConn, database: Database, worker: int, release: str | None) -> bool:
     """Enqueue what this start owes; without a release, those that ask for one are left out. Answers
     whether that is all: what somebody holds is still owed."""
-    params = {"worker": worker, "release": release}
-    cursor = await conn.execute(statements.get("schedules/run_inits"), params)
     held = []
-    for schedule, run_id in await cursor.fetchall():
+    for schedule, run_id in await database.fetch_on(conn, ticks.run_inits(worker, release)):
         if run_id is None:
             held.append(schedule)
         else:

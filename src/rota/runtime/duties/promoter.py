@@ -7,6 +7,7 @@ import time
 from math import inf
 
 from rota.runtime.loop import Loop
+from rota.store.runs.moves import promote
 from rota.store.sessions.pool import Database
 
 _BATCH = 1000
@@ -29,7 +30,6 @@ class Promoter(Loop):
         super().__init__()
         self._database = database
         self._poll = poll_seconds
-        self._sql = database.statements.get("runs/promote")
         self._misses = 0
         self._due = inf
 
@@ -49,10 +49,8 @@ class Promoter(Loop):
         its own commit, so that a million due at once do not come in one."""
         has_promoted = False
         while True:
-            async with self._database.connection() as conn:
-                cursor = await conn.execute(self._sql, {"limit": _BATCH})
-                promoted, next_due = await cursor.fetchone() or (0, None)
+            promoted = await self._database.fetch(promote(_BATCH))
             self.goes_on()
-            has_promoted = has_promoted or promoted > 0
-            if promoted < _BATCH:
-                return has_promoted, inf if next_due is None else next_due
+            has_promoted = has_promoted or promoted.runs > 0
+            if promoted.runs < _BATCH:
+                return has_promoted, promoted.next_seconds

@@ -6,7 +6,9 @@ import random
 import time
 
 from rota.runtime.loop import Loop
+from rota.store.runs.moves import rescue
 from rota.store.sessions.pool import Database
+from rota.store.workers import leases
 
 _BATCH = 500
 _NET_SECONDS = 60.0
@@ -42,26 +44,20 @@ class Rescuer(Loop):
         return self._period * random.uniform(0.8, 1.2)
 
     async def _declare_lost(self) -> bool:
-        get = self._database.statements.get
         async with self._database.connection(is_hurried=False) as conn:
-            cursor = await conn.execute(get("workers/mark_lost"))
-            lost = await cursor.fetchall()
+            lost = await self._database.fetch_on(conn, leases.mark_lost())
             for worker, name in lost:
                 self._log.warning("worker lost its lease", worker=worker, name=name)
                 # Its open transactions would block the attempts that follow.
-                await conn.execute(get("workers/end_backends"), {"worker": worker})
+                await self._database.fetch_on(conn, leases.end_backends(worker))
         return bool(lost)
 
     async def _rescue(self, *, everywhere: bool) -> None:
-        sql = self._database.statements.get("runs/rescue")
+        query = rescue(_BATCH, everywhere=everywhere)
         while True:
-            async with self._database.connection(is_hurried=False) as conn:
-                cursor = await conn.execute(sql, {"limit": _BATCH, "everywhere": everywhere})
-                rows = await cursor.fetchall()
-            for run_id, attempt, worker, decision in rows:
-                self._log.info(
-                    "rescued", run=run_id, attempt=attempt, worker=worker, decision=decision
-                )
+            rescued = await self._database.fetch(query, is_hurried=False)
+            for one in rescued:
+                self._log.info("rescued", **one._asdict())
             self.goes_on()
-            if len(rows) < _BATCH:
+            if len(rescued) < _BATCH:
                 return

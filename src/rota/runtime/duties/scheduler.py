@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,8 @@ from rota.model.schedule import Schedule
 from rota.runtime.duties.tick_faults import fault_of
 from rota.runtime.duties.tick_writer import Decided, TickWriter
 from rota.runtime.loop import Loop
-from rota.store.pipeline.prepared import Prepared
+from rota.store.schedules import ticks
+from rota.store.schedules.ticks import DueRow, TickStatements
 from rota.store.sessions.pool import AsyncConn, Database
 from rota.timing.bursts import AT_ONCE, Place
 from rota.timing.calendar import Calendar
@@ -51,11 +51,8 @@ class Scheduler(Loop):
     ) -> None:
         super().__init__()
         self._database = database
-        get = database.statements.get
-        # When many schedules are due at once, most of the workers that wake find all of it held.
-        self._hold = Prepared("hold_due", get("schedules/hold_due"))
-        self._release = Prepared("release_hold", get("schedules/release"))
-        self._writer = TickWriter(database)
+        self._ticks = TickStatements(database.statements)
+        self._writer = TickWriter(database, self._ticks)
         self._tick_seconds = tick_seconds
         self._burst_seconds = burst_seconds
         self._random = random_number
@@ -67,17 +64,13 @@ class Scheduler(Loop):
     async def run_once(self) -> float:
         while await self.tick() >= _BATCH:
             self.goes_on()
-        async with self._database.connection() as conn:
-            cursor = await conn.execute(self._database.statements.get("schedules/next_due"))
-            row = await cursor.fetchone()
-        seconds = row[0] if row else None
+        seconds = await self._database.fetch(ticks.next_due())
         return self._tick_seconds if seconds is None else min(seconds, self._tick_seconds)
 
     async def tick(self) -> int:
         """One pass. Answers how many schedules it looked at."""
         async with self._database.connection() as conn:
-            params = {"limit": _BATCH, "hold_seconds": _HOLD_SECONDS}
-            ((hold, ids),) = await self._hold.fetch(conn, params, tuple)
+            hold, ids = await self._ticks.hold_due(conn, limit=_BATCH, seconds=_HOLD_SECONDS)
             if not ids:
                 return 0
             if hold is None:
@@ -85,68 +78,55 @@ class Scheduler(Loop):
             await self._think(conn, await self._read(conn, ids))
             await self._writer.end(conn, ids)
             if hold is not None:
-                await self._release.fetch(conn, {"hold": hold}, tuple)
+                await self._ticks.release(conn, hold)
         return len(ids)
 
-    async def _read(self, conn: AsyncConn, ids: Sequence[int]) -> Sequence[Any]:
-        params = {"ids": ids, "spreads": self._burst_seconds > 0, "free": AT_ONCE}
-        cursor = await conn.execute(self._database.statements.get("schedules/read_due"), params)
-        return await cursor.fetchall()
+    async def _read(self, conn: AsyncConn, ids: Sequence[int]) -> list[DueRow]:
+        query = ticks.read_due(ids, spreads=self._burst_seconds > 0, free=AT_ONCE)
+        return await self._database.fetch_on(conn, query)
 
-    async def _think(self, conn: AsyncConn, rows: Sequence[Any]) -> None:
+    async def _think(self, conn: AsyncConn, rows: Sequence[DueRow]) -> None:
         """Decide them, and write what was decided."""
-        ticks = []
+        decided = []
         began = rested = time.monotonic()
         for row in rows:
             if one := await self._decide(conn, row):
-                ticks.append(one)
+                decided.append(one)
             now = time.monotonic()
             if now - began > _THINK_SECONDS:
-                await self._write(conn, ticks)
-                ticks, began = [], now
+                await self._write(conn, decided)
+                decided, began = [], now
             if now - rested > _TURN_SECONDS:
                 # A long backlog is a long thought; leases and slots want their turn.
                 await asyncio.sleep(0)
                 rested = time.monotonic()
-        await self._write(conn, ticks)
+        await self._write(conn, decided)
 
-    async def _write(self, conn: AsyncConn, ticks: list[Decided]) -> None:
-        await self._writer.write(conn, ticks)
+    async def _write(self, conn: AsyncConn, decided: list[Decided]) -> None:
+        await self._writer.write(conn, decided)
 
-    async def _decide(self, conn: AsyncConn, row: Sequence[Any]) -> Decided | None:
+    async def _decide(self, conn: AsyncConn, row: DueRow) -> Decided | None:
         """One that cannot be followed stops no other."""
-        (
-            stored,
-            clock,
-            unfinished,
-            job_refusal,
-            calendar,
-            made_up,
-            triggered,
-            place,
-            crowd,
-            is_full,
-        ) = row
         try:
-            schedule = Schedule.read(stored)
+            schedule = Schedule.read(row.schedule)
             due = Due(
                 schedule,
-                clock,
-                unfinished,
-                job_refusal,
-                _calendar(schedule, calendar),
-                await self._unmet(conn, schedule, clock),
-                made_up,
-                triggered,
-                None if place is None else Place(place, crowd, self._burst_seconds),
-                is_full,
+                row.clock,
+                row.unfinished,
+                row.job_refusal,
+                _calendar(schedule, row.calendar),
+                await self._unmet(conn, schedule, row.clock),
+                row.made_up,
+                row.triggered,
+                None if row.place is None else Place(row.place, row.crowd, self._burst_seconds),
+                row.is_full,
             )
             return schedule, decide(due, self._random)
         except Exception as error:
             if conn.closed:
                 raise
-            known = msgspec.json.decode(stored)
-            why = fault_of(known, calendar, error)
+            known = msgspec.json.decode(row.schedule)
+            why = fault_of(known, row.calendar, error)
             if why is None:
                 self._writer.leave(known["id"], known["name"], error)
             else:
@@ -157,19 +137,16 @@ class Scheduler(Loop):
         if not schedule.requires:
             return ()
         names = [one.name for one in schedule.requires]
-        cursor = await conn.execute(
-            self._database.statements.get("schedules/requirements"),
-            {"names": names, "tenant": schedule.tenant},
-        )
-        facts = {name: (at, was_ok) for name, at, was_ok in await cursor.fetchall()}
+        found = await self._database.fetch_on(conn, ticks.requirements(names, schedule.tenant))
+        facts = {fact.name: fact for fact in found}
         unmet = []
         for one in schedule.requires:
-            succeeded_at, was_ok = facts[one.name]
+            fact = facts[one.name]
             if one.within_seconds is None:
-                is_met = bool(was_ok)
+                is_met = bool(fact.was_ok)
             else:
                 oldest = clock - timedelta(seconds=one.within_seconds)
-                is_met = succeeded_at is not None and succeeded_at >= oldest
+                is_met = fact.succeeded_at is not None and fact.succeeded_at >= oldest
             if not is_met:
                 unmet.append(one.name)
         return tuple(unmet)

@@ -12,6 +12,7 @@ from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
 from rota.runtime.loop import Loop
 from rota.store.sessions.pool import Database
+from rota.store.sql_jobs import list_sql_jobs
 from rota.telemetry.logger import get_logger
 
 # A change is called out; this is for calls that were not heard.
@@ -70,11 +71,9 @@ class SqlJobs(Loop):
         return self._jobs.get(name) or SqlJob(name)
 
     async def refresh(self) -> None:
-        async with self._database.connection(is_hurried=False) as conn:
-            cursor = await conn.execute(self._database.statements.get("jobs/sql_jobs"))
-            rows = await cursor.fetchall()
-        self._jobs |= {row[0]: SqlJob(*row) for row in rows}
-        self.names = [row[0] for row in rows]
+        stored = await self._database.fetch(list_sql_jobs(), is_hurried=False)
+        self._jobs |= {one.name: SqlJob(*one) for one in stored}
+        self.names = [one.name for one in stored]
 
     async def run_once(self) -> float:
         await self.refresh()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from rota.runtime.loop import Loop
 from rota.store.sessions.pool import Database
+from rota.store.tenants.tenants import tend
 
 _BATCH = 1000
 _PERIOD = 5.0
@@ -21,15 +22,13 @@ class TenantLoop(Loop):
     def __init__(self, database: Database) -> None:
         super().__init__()
         self._database = database
-        self._sql = database.statements.get("tenants/tend")
 
     async def run_once(self) -> float:
         """Batch after batch, each its own commit: of a million runs, too."""
         while True:
-            async with self._database.connection(is_hurried=False) as conn:
-                cursor = await conn.execute(self._sql, {"limit": _BATCH})
-                moved, seconds = await cursor.fetchone() or (0, None)
+            tended = await self._database.fetch(tend(_BATCH), is_hurried=False)
             self.goes_on()
-            if moved < _BATCH:
+            if tended.moved < _BATCH:
                 break
-        return self.pause(_PERIOD, _RESTING_SECONDS) if seconds is None else float(seconds)
+        seconds = tended.next_seconds
+        return self.pause(_PERIOD, _RESTING_SECONDS) if seconds is None else seconds

@@ -10,14 +10,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from psycopg import errors
 
 from rota.model.schedule import Schedule, Segment
 from rota.store.errors import is_missing_partition
-from rota.store.pipeline.prepared import Prepared
+from rota.store.schedules.ticks import (
+    HeldSchedule,
+    TickStatements,
+    cancel_others,
+    ensure_ledger,
+    holders,
+    limit_locks,
+    lock_holder,
+    park,
+    pass_over,
+)
 from rota.store.sessions.outage import is_unwritable
 from rota.store.sessions.pool import AsyncConn, Database
 from rota.telemetry.logger import get_logger
@@ -35,10 +44,10 @@ _MOST_TOLD = 10_000
 class TickWriter:
     """Remembers what it has told, so that each is told once."""
 
-    def __init__(self, database: Database) -> None:
-        self._get = database.statements.get
+    def __init__(self, database: Database, statements: TickStatements) -> None:
+        self._fetch_on = database.fetch_on
+        self._statements = statements
         self._log = get_logger("scheduler")
-        self._write_ticks = Prepared("write_ticks", self._get("schedules/write_ticks"))
         self._told: dict[object, object] = {}
         self._missing: list[Decided] = []
         self._passed: set[int] = set()
@@ -68,16 +77,14 @@ class TickWriter:
 
     async def _write_together(self, conn: AsyncConn, ticks: list[Decided]) -> set[int]:
         data = msgspec.json.encode([_written(*one) for one in ticks]).decode()
-        params = {"worker": self.worker, "ticks": data}
         try:
-            rows = await self._write_ticks.fetch(conn, params, tuple)
+            written = await self._statements.write(conn, self.worker, data)
         except errors.CheckViolation as error:
             if not is_missing_partition(error):
                 raise
             instants = {one.nominal_at for _, tick in ticks for one in tick.occurrences}
-            await conn.execute(self._get("schedules/ensure_ledger"), {"instants": list(instants)})
-            rows = await self._write_ticks.fetch(conn, params, tuple)
-        written = {row[0] for row in rows}
+            await self._fetch_on(conn, ensure_ledger(instants))
+            written = await self._statements.write(conn, self.worker, data)
         self._crowded |= {s.id for s, tick in ticks if tick.cancels_running and s.id in written}
         return written
 
@@ -89,42 +96,35 @@ class TickWriter:
             if not held:
                 break
             await asyncio.sleep(seconds)
-            ids = {row[0] for row in held}
+            ids = {one.id for one in held}
             await self.write(conn, [one for one in missing if one[0].id in ids])
             missing, self._missing = self._missing, []
             held = await self._holders(conn, missing) if missing else []
-        for row in held:
-            self._tell_held(*row)
-        passed, self._passed = self._passed | {row[0] for row in held}, set()
+        for one in held:
+            self._tell_held(one)
+        passed, self._passed = self._passed | {one.id for one in held}, set()
         if passed:
-            params = {"batch": list(batch), "passed": list(passed), "seconds": _PASS_SECONDS}
-            await conn.execute(self._get("schedules/pass_over"), params)
+            await self._fetch_on(conn, pass_over(batch, passed, seconds=_PASS_SECONDS))
         await self._make_room(conn)
 
-    async def _holders(self, conn: AsyncConn, missing: list[Decided]) -> list[Any]:
-        params = {"ids": [schedule.id for schedule, _ in missing]}
-        cursor = await conn.execute(self._get("schedules/holders"), params)
-        return await cursor.fetchall()
+    async def _holders(self, conn: AsyncConn, missing: list[Decided]) -> list[HeldSchedule]:
+        return await self._fetch_on(conn, holders([schedule.id for schedule, _ in missing]))
 
-    def _tell_held(
-        self, number: int, name: str, pid: int, since: datetime, query: str, is_long: bool
-    ) -> None:
-        if is_long and self._is_news(number, (pid, since)):
+    def _tell_held(self, one: HeldSchedule) -> None:
+        if one.is_long and self._is_news(one.id, (one.pid, one.since)):
             self._log.warning(
                 "skipping a schedule for now: an open transaction has locked it",
-                schedule=name, pid=pid, since=since, query=query,
+                schedule=one.name, pid=one.pid, since=one.since, query=one.query,
             )  # fmt: skip
 
     async def tell_unheld(self, conn: AsyncConn) -> None:
         """Ticks go on without saying what they think about; two may think about the same."""
-        cursor = await conn.execute(self._get("schedules/lock_holder"))
-        row = await cursor.fetchone()
-        if row is not None and self._is_news("hold_due", row[:2]):
-            pid, since, query = row
+        holder = await self._fetch_on(conn, lock_holder())
+        if holder is not None and self._is_news("hold_due", (holder.pid, holder.since)):
             self._log.warning(
                 "an open transaction holds the scheduler's lock, continuing without it",
-                pid=pid, since=since, query=query,
-            )  # fmt: skip
+                **holder._asdict(),
+            )
 
     async def _make_room(self, conn: AsyncConn) -> None:
         """For runs whose policy cancels those before them. One that somebody holds is asked again
@@ -133,9 +133,8 @@ class TickWriter:
             return
         try:
             async with conn.transaction():
-                await conn.execute(self._get("session/limit_locks"), {"milliseconds": 1000})
-                params = {"ids": sorted(self._crowded)}
-                await conn.execute(self._get("schedules/cancel_others"), params)
+                await self._fetch_on(conn, limit_locks(1000))
+                await self._fetch_on(conn, cancel_others(self._crowded))
         except errors.LockNotAvailable as error:
             self._log.warning("runs to be cancelled are locked by another transaction", error=error)
         else:
@@ -164,9 +163,7 @@ class TickWriter:
     async def park(self, conn: AsyncConn, number: int, name: str, version: int, why: str) -> None:
         if self._is_news(number, why):
             self._log.error("schedule parked", schedule=name, error=why)
-        params = {"id": number, "version": version, "error": why}
-        cursor = await conn.execute(self._get("schedules/park"), params)
-        if await cursor.fetchone() == (False,):
+        if not await self._fetch_on(conn, park(number, version, why)):
             self._passed.add(number)
 
     def _is_news(self, about: object, said: object) -> bool:

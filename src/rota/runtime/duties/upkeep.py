@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import psycopg
 
 from rota.runtime.loop import Loop
+from rota.store import upkeep
+from rota.store.queries import Query
 from rota.store.sessions.outage import is_away, is_unwritable
 from rota.store.sessions.pool import Database
 
+T = TypeVar("T")
 _PERIOD = 5.0
 _RESTING_SECONDS = 20.0
 _ALL_SECONDS = 180.0
@@ -22,7 +25,7 @@ _FOLD_MINUTES = 10
 _PARTITIONS_SECONDS = 3600.0
 _MARK_SECONDS = 300.0
 _COUNT_SECONDS = 60.0
-_ANSWERS_SECONDS = 300.0
+_RESPONSES_SECONDS = 300.0
 # There is one a minute: whoever comes first after its beginning takes it.
 _SAMPLE_SECONDS = 10.0
 _ERRORS_SECONDS = 3600.0
@@ -56,7 +59,7 @@ class Upkeep(Loop):
         """One duty after the other. One that fails keeps none of the others from being done."""
         if await self._may_rest():
             if self._is_due("samples", 6 * _SAMPLE_SECONDS):
-                await self._call("upkeep/take_sample")
+                await self._call(upkeep.take_sample())
             return self.pause(_PERIOD, _RESTING_SECONDS)
         for name, duty in self._duties():
             try:
@@ -75,7 +78,7 @@ class Upkeep(Loop):
         if self.pace is None or not self.pace.is_resting:
             self._is_at_rest = False
         else:
-            self._is_at_rest = bool(await self._call("upkeep/is_at_rest"))
+            self._is_at_rest = await self._call(upkeep.is_at_rest())
             if was_at_rest and self._is_at_rest:
                 return not self._is_due("all", self.pace.stretched(_ALL_SECONDS))
         self._done["all"] = time.monotonic()
@@ -83,33 +86,33 @@ class Upkeep(Loop):
 
     def _duties(self) -> Iterator[tuple[str, Awaitable[object]]]:
         if self._is_due("partitions", _PARTITIONS_SECONDS):
-            yield "partitions", self._call("upkeep/partitions")
+            yield "partitions", self._call(upkeep.make_partitions())
         if self._is_due("mark", _MARK_SECONDS):
-            yield "marks", self._call("upkeep/mark_id")
+            yield "marks", self._call(upkeep.mark_id())
         if self._is_due("counts", _COUNT_SECONDS):
-            yield "counts of runs", self._call("upkeep/count_runs")
-        yield "expiry", self._repeat("upkeep/expire")
-        yield "freeing", self._repeat("upkeep/free")
+            yield "counts of runs", self._call(upkeep.count_runs())
+        yield "expiry", self._repeat(upkeep.expire)
+        yield "freeing", self._repeat(upkeep.free)
         # Says what could be parked.
-        yield "depths", self._call("upkeep/count_depths", seconds=_PERIOD / 2)
+        yield "depths", self._call(upkeep.count_depths(_PERIOD / 2))
         if self._is_due("samples", _SAMPLE_SECONDS):
-            yield "samples", self._call("upkeep/take_sample")
+            yield "samples", self._call(upkeep.take_sample())
         if not self.is_leaving:
             yield "parking", self._park()
-        unknown = {"seconds": self._unknown_job_seconds, "limit": _BATCH}
-        yield "unknown jobs", self._call("upkeep/fail_unknown", **unknown)
-        yield "sweeping", self._repeat("upkeep/sweep")
+        unknown = upkeep.fail_unknown(_BATCH, after_seconds=self._unknown_job_seconds)
+        yield "unknown jobs", self._call(unknown)
+        yield "sweeping", self._repeat(upkeep.sweep)
         # Where nobody ticks.
-        yield "ends of schedules", self._call("upkeep/settle_ends", limit=_BATCH)
-        if self._is_due("answers", _ANSWERS_SECONDS):
-            yield "answers", self._repeat("upkeep/sweep_answers")
+        yield "ends of schedules", self._call(upkeep.settle_ends(_BATCH))
+        if self._is_due("responses", _RESPONSES_SECONDS):
+            yield "responses", self._repeat(upkeep.sweep_responses)
         if self._is_due("limits", _LIMITS_SECONDS):
-            yield "limits", self._call("upkeep/mend_limits")
-        yield "roll-ups", self._call("upkeep/fold_rollups", limit=_FOLD_MINUTES)
-        yield "counts", self._call("upkeep/fold_counts")
-        yield "errors", self._repeat("upkeep/fold_errors", _FOLD_ERRORS)
+            yield "limits", self._call(upkeep.mend_limits())
+        yield "roll-ups", self._call(upkeep.fold_rollups(_FOLD_MINUTES))
+        yield "counters", self._call(upkeep.fold_counters())
+        yield "errors", self._repeat(upkeep.fold_errors, _FOLD_ERRORS)
         if self._is_due("errors", _ERRORS_SECONDS):
-            yield "old errors", self._call("upkeep/tidy_errors")
+            yield "old errors", self._call(upkeep.tidy_errors())
 
     def _tell(self, duty: str, error: psycopg.Error) -> None:
         """Once, while it is the same."""
@@ -131,22 +134,20 @@ class Upkeep(Loop):
         started = time.monotonic()
         if started < self._next_park:
             return
-        parked = await self._repeat("upkeep/park", _PARK_BATCH)
+        parked = await self._repeat(upkeep.park, _PARK_BATCH)
         if parked:
             self._log.warning("runs are waiting for a worker that knows their job", parked=parked)
         self._next_park = started + 50 * (time.monotonic() - started)
 
-    async def _repeat(self, statement: str, limit: int = _BATCH) -> int:
+    async def _repeat(self, duty: Callable[[int], Query[int]], limit: int = _BATCH) -> int:
         total = 0
         while True:
-            moved = int(await self._call(statement, limit=limit) or 0)
+            moved = await self._call(duty(limit))
             total += moved
             if moved < limit:
                 return total
 
-    async def _call(self, statement: str, **params: Any) -> Any:
-        async with self._database.connection(is_hurried=False) as conn:
-            cursor = await conn.execute(self._database.statements.get(statement), params)
-            row = await cursor.fetchone()
+    async def _call(self, query: Query[T]) -> T:
+        answer = await self._database.fetch(query, is_hurried=False)
         self.goes_on()
-        return row[0] if row else None
+        return answer

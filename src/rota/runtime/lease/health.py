@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
         return f"{self.loop}: {self.reason}"
 
 
-class Report(NamedTuple):
+class HealthReport(NamedTuple):
     """What others are shown. Times are of the monotonic clock."""
 
     claimed_at: float | None = None
@@ -51,7 +51,7 @@ class Health:
         self._judged_since = clock()
         self._claimed_at: float | None = None
         self._finished_at: float | None = None
-        self.report = Report()
+        self.report = HealthReport()
 
     # What loops say.
 
@@ -84,7 +84,7 @@ class Health:
         found.sort(key=lambda one: -one.seconds)
         errors = max((turns.errors for turns in self._turns.values()), default=0)
         text = "; ".join(map(str, found))[:_TEXT_LENGTH] or None
-        self.report = Report(self._claimed_at, self._finished_at, errors, text)
+        self.report = HealthReport(self._claimed_at, self._finished_at, errors, text)
         return found
 
     def is_too_long(self, since: float, now: float, extra: float = 0.0) -> bool:

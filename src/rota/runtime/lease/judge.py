@@ -33,7 +33,7 @@ class Judged(Protocol):
         """A new identity did not help."""
 
 
-class Judge:
+class HealthJudge:
     def __init__(
         self, health: Health, worker: Judged, clock: Callable[[], float] = time.monotonic
     ) -> None:

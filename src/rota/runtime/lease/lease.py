@@ -8,23 +8,27 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import psycopg
 
-from rota.runtime.lease.beat import Answer, Beat, HeldRow
-from rota.runtime.lease.health import Report
+from rota.runtime.lease.beat import Beat, HeldRow
+from rota.runtime.lease.health import HealthReport
+from rota.store.queries import Query
+from rota.store.runs import claimed
 from rota.store.sessions.outage import Outage, is_shortage
 from rota.store.sessions.pool import Conn, Database
 from rota.telemetry.logger import get_logger
 
+T = TypeVar("T")
 _TIMEOUT_GRACE = 5.0
 # The part of a lease that may have passed when it is tried again; more, and nothing is claimed.
 _WEAK_FROM = 0.8
 EXIT_STUCK = 70
 
 
-Borrow = Callable[[str, dict[str, Any], float], Answer]
+class Borrow(Protocol):
+    def __call__(self, query: Query[T], seconds: float, /) -> T: ...
 
 
 class Watched(Protocol):
@@ -55,7 +59,7 @@ class Lease:
         on_lost: Callable[[], object],
         on_weak: Callable[[bool], object],
         may_exit: bool,
-        report: Callable[[], Report],
+        report: Callable[[], HealthReport],
         borrow: Borrow,
     ) -> None:
         self._report = report
@@ -79,7 +83,7 @@ class Lease:
         self._conn: Conn | None = None
         # In time for the next try.
         self._answer_seconds = max(1.0, seconds / 3)
-        self._beat = Beat(self._execute, self._log, answer_seconds=self._answer_seconds)
+        self._beat = Beat(self._fetch, self._log, answer_seconds=self._answer_seconds)
 
     def stamp(self) -> None:
         """The loop says that it turns."""
@@ -135,18 +139,16 @@ class Lease:
             self._on_weak(is_weak)
         return True
 
-    def _execute(self, statement: str, **params: Any) -> Answer:
-        params = {"worker": self._worker, **params}
-        sql = self._database.statements.get(statement)
+    def _fetch(self, query: Query[T]) -> T:
         if self._conn is None or self._conn.closed:
             name = f"rota lease {self._worker}"
             try:
                 self._conn = self._database.connect_sync(name, self._answer_seconds)
             except psycopg.OperationalError as error:
                 if is_shortage(error) and not self._is_stuck:
-                    return self._borrow(sql, params, self._answer_seconds)
+                    return self._borrow(query, self._answer_seconds)
                 raise
-        return self._conn.execute(sql, params)
+        return self._database.fetch_on_sync(self._conn, query)
 
     def _close(self) -> None:
         conn, self._conn = self._conn, None
@@ -171,8 +173,7 @@ class Lease:
     def _hand_back(self) -> None:
         runs = self._watched.take_unstarted()
         if runs:
-            ids, attempts = [run for run, _ in runs], [attempt for _, attempt in runs]
-            self._execute("runs/hand_back", ids=ids, attempts=attempts)
+            self._fetch(claimed.hand_back(self._worker, runs))
 
     def _end_overdue(self) -> None:
         """A body holds the loop past its timeout: nobody else can end its attempt."""
@@ -184,6 +185,6 @@ class Lease:
             self._stopping.set()
             return
         for run, attempt, timeout in overdue:
-            self._execute("runs/time_out", id=run, attempt=attempt, timeout=timeout)
+            self._fetch(claimed.time_out(self._worker, run, attempt, timeout))
         self._log.critical("ending this process: a handler blocks the event loop past its timeout")
         os._exit(EXIT_STUCK)

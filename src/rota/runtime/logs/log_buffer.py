@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Any, Protocol
 
 from rota.model.run import Claim
-from rota.runtime.logs.log_drops import Drops
-from rota.runtime.logs.log_lines import Line, Row, to_fields, to_message
+from rota.runtime.logs.log_drops import DroppedLines
+from rota.runtime.logs.log_lines import BufferedLine, Row, to_fields, to_message
 from rota.runtime.logs.log_writer import LogWriter
 from rota.runtime.loop import Loop
 from rota.store.sessions.pool import Database
@@ -62,7 +62,7 @@ class LogBuffer(Loop):
         self._surplus = 0
         self._room = 0
         self._set_surplus(0)
-        self._drops = Drops()
+        self._drops = DroppedLines()
         self._lock = threading.Lock()
         self._writing = asyncio.Lock()
         self._event_loop: asyncio.AbstractEventLoop | None = None
@@ -111,7 +111,7 @@ class LogBuffer(Loop):
     def _drop(self, row: Row) -> None:
         with self._lock:
             self.dropped_total += 1
-            self._drops.count(Line._make(row))
+            self._drops.count(BufferedLine._make(row))
 
     def _call(self) -> None:
         """From any thread."""

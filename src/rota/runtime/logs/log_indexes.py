@@ -12,6 +12,7 @@ import psycopg
 from rota.runtime.loop import Loop
 from rota.store.sessions.connection import AsyncLink, NoAnswer
 from rota.store.sessions.pool import Database
+from rota.store.upkeep import LogIndex, next_log_index
 
 _PERIOD = 60.0
 # An open partition is cut when so much of it has no index: about a third of a million lines.
@@ -37,28 +38,24 @@ class LogIndexes(Loop):
 
     async def run_once(self) -> float:
         """One index at most; again at once if there was one to build."""
-        sql = self._database.statements.get("upkeep/next_log_index")
-        async with self._database.connection(is_hurried=False) as conn:
-            cursor = await conn.execute(sql, {"least_bytes": self._least_bytes})
-            row = await cursor.fetchone()
-        if row is None:
+        query = next_log_index(self._least_bytes)
+        found = await self._database.fetch(query, is_hurried=False)
+        if found is None:
             self._leftover = None
             return _PERIOD
         conn = await self._database.connect("rota log indexes")
         try:
-            return 0.0 if await self._build(conn, *row) else _PERIOD
+            return 0.0 if await self._build(conn, found) else _PERIOD
         finally:
             await conn.close()
 
-    async def _build(
-        self, conn: AsyncLink, leftover: str | None, statement: str, analysis: str
-    ) -> bool:
-        if leftover is not None and not await self._drop(conn, leftover):
+    async def _build(self, conn: AsyncLink, index: LogIndex) -> bool:
+        if index.leftover is not None and not await self._drop(conn, index.leftover):
             return False
-        self._log.info("indexing log lines", statement=statement)
+        self._log.info("indexing log lines", statement=index.statement)
         try:
-            await conn.execute(statement.encode())
-            await conn.execute(analysis.encode())
+            await conn.execute(index.statement.encode())
+            await conn.execute(index.analysis.encode())
         except _OTHERS:
             return False  # another worker was faster, or both gave way to each other
         return True

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 Row = tuple[int, int, int, int, int, str, str, str, str, bytes | None]
 
 
-class Line(NamedTuple):
+class BufferedLine(NamedTuple):
     """A row with names, where there is time for them. `written` is monotonic time in nanoseconds:
     the instant is the database's to say."""
 

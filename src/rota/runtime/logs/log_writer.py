@@ -6,12 +6,14 @@ import asyncio
 import secrets
 import time
 from datetime import datetime, timedelta
-from typing import Any
 
 import psycopg
 
-from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, Line, Row, to_copy, to_fields
+from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, Row, to_copy, to_fields
+from rota.store import clock
+from rota.store.logs import writing
 from rota.store.sessions.pool import AsyncConn, Database
+from rota.telemetry.logger import EventLogger
 
 # Between so many lines the event loop has a turn: runs wait for it.
 _SLICE = 500
@@ -27,27 +29,26 @@ class Unanswered(Exception):
 
 
 class LogWriter:
-    def __init__(self, database: Database, log: Any) -> None:
+    def __init__(self, database: Database, log: EventLogger) -> None:
         self._database = database
-        self._get = database.statements.get
         self._log = log
         # What may have been stored although nobody said so.
         self._doubtful: set[Key] = set()
         # Begins the statement, so that the server's process that works on it is known by it. Not by
         # its number: a pooler tells one of its own.
         self._mark = f"/* rota log writer {secrets.token_hex(8)} */"
-        self._copy_sql = f"{self._mark} {self._get('logs/write')}"
+        self._copy_sql = writing.copy_text(database.statements, self._mark)
 
     async def write(self, batch: list[Row]) -> None:
         async with self._database.connection(is_hurried=False) as conn:
             before = time.monotonic_ns()
-            now = (await self._fetch(conn, "clock/now"))[0][0]
-            clock = now, (before + time.monotonic_ns()) // 2
-            rows = await self._without_stored(conn, batch, clock) if self._doubtful else batch
+            now = await self._database.fetch_on(conn, clock.now())
+            read = now, (before + time.monotonic_ns()) // 2
+            rows = await self._without_stored(conn, batch, read) if self._doubtful else batch
             if not rows:
                 return
             try:
-                await self._copy(conn, rows, clock)
+                await self._copy(conn, rows, read)
             except BaseException:
                 self._doubtful.update(map(_key, rows))
                 raise
@@ -55,49 +56,43 @@ class LogWriter:
                 self._doubtful.difference_update(map(_key, rows))
 
     async def _without_stored(
-        self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]
+        self, conn: AsyncConn, batch: list[Row], read: tuple[datetime, int]
     ) -> list[Row]:
         """After a connection that broke before the answer: what is already there stays out."""
-        if (await self._fetch(conn, "logs/is_writing", mark=self._mark))[0][0]:
+        if await self._database.fetch_on(conn, writing.is_writing(self._mark)):
             raise Unanswered("the server may still be storing lines sent over a broken connection")
         keys = [key for key in map(_key, batch) if key in self._doubtful]
         if not keys:
             return batch
-        runs, attempts, seqs = zip(*keys, strict=True)
-        since = _oldest(batch, clock) - _CLOCK_MOVED
-        place = {"runs": list(runs), "attempts": list(attempts), "seqs": list(seqs)}
-        stored = set(await self._fetch(conn, "logs/stored", since=since, **place))
+        query = writing.stored(keys, _oldest(batch, read) - _CLOCK_MOVED)
+        stored: set[Key] = set(await self._database.fetch_on(conn, query))
         self._doubtful -= stored
         return [row for row in batch if _key(row) not in stored]
 
-    async def _fetch(self, conn: AsyncConn, statement: str, **params: Any) -> list[tuple[Any, ...]]:
-        cursor = await conn.execute(self._get(statement), params)
-        return await cursor.fetchall()
-
-    async def _copy(self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]) -> None:
+    async def _copy(self, conn: AsyncConn, batch: list[Row], read: tuple[datetime, int]) -> None:
         """All of it. One line that the server refuses must not keep the others out."""
         try:
-            await self._send(conn, batch, clock)
+            await self._send(conn, batch, read)
         except psycopg.errors.CheckViolation:
-            room = {"since": _oldest(batch, clock), "until": clock[0] + timedelta(days=1)}
-            await conn.execute(self._get("logs/make_room"), room)
-            await self._send(conn, batch, clock)
+            room = writing.make_room(_oldest(batch, read), read[0] + timedelta(days=1))
+            await self._database.fetch_on(conn, room)
+            await self._send(conn, batch, read)
         except psycopg.Error as error:
             if (error.sqlstate or "")[:2] not in _REFUSED:
                 raise
             if len(batch) == 1:
                 self._log.warning("a log line was rejected", run=batch[0][1], error=error)
-                await self._send(conn, [_plain(Line._make(batch[0]))], clock)
+                await self._send(conn, [_plain(BufferedLine._make(batch[0]))], read)
                 return
             half = len(batch) // 2
             for part in (batch[:half], batch[half:]):
-                await self._copy(conn, part, clock)
+                await self._copy(conn, part, read)
 
-    async def _send(self, conn: AsyncConn, batch: list[Row], clock: tuple[datetime, int]) -> None:
+    async def _send(self, conn: AsyncConn, batch: list[Row], read: tuple[datetime, int]) -> None:
         async with conn.cursor() as cursor, cursor.copy(self._copy_sql) as copy:
             begin = COPY_BEGIN
             for first in range(0, len(batch), _SLICE):
-                await copy.write(begin + to_copy(batch[first : first + _SLICE], *clock))
+                await copy.write(begin + to_copy(batch[first : first + _SLICE], *read))
                 begin = b""
                 await asyncio.sleep(0)
             await copy.write(COPY_END)
@@ -107,11 +102,11 @@ def _key(row: Row) -> Key:
     return row[1], row[3], row[4]
 
 
-def _oldest(batch: list[Row], clock: tuple[datetime, int]) -> datetime:
-    now, monotonic = clock
+def _oldest(batch: list[Row], read: tuple[datetime, int]) -> datetime:
+    now, monotonic = read
     return now - timedelta(microseconds=(monotonic - min(row[0] for row in batch)) // 1000)
 
 
-def _plain(line: Line) -> Line:
+def _plain(line: BufferedLine) -> BufferedLine:
     fields = to_fields({"refused": ascii(line.fields)}, 1000)
     return line._replace(message=ascii(line.message)[1:-1][:1000], fields=fields)

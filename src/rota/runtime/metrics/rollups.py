@@ -1,4 +1,4 @@
-"""Counts of ended attempts, kept in memory and added to the database once a second."""
+"""Roll-ups of ended attempts, kept in memory and added to the database once a second."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from rota.model.histogram import BUCKETS, pack
 from rota.model.run import Claim
 from rota.runtime.loop import Loop
-from rota.runtime.metrics.counts import Counts, Key, columns
-from rota.runtime.metrics.tenant_tally import TenantTally
-from rota.runtime.metrics.tenant_tally import columns as tenant_columns
+from rota.runtime.metrics import counters, tenant_rollups
+from rota.runtime.metrics.counters import Counters, Key
+from rota.runtime.metrics.tenant_rollups import TenantRollups
+from rota.store.metrics import AttemptRollup, add_counters, add_rollups, add_tenants
 from rota.store.sessions.pool import Database
 
 _PERIOD = 1.0
@@ -21,7 +22,7 @@ _TICKS_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Tally:
+class Rollup:
     """Attempts of one job in one queue with one outcome, since the last write."""
 
     attempts: int = 0
@@ -46,9 +47,9 @@ class Rollups(Loop):
     def __init__(self, database: Database) -> None:
         super().__init__()
         self._database = database
-        self._tallies: dict[tuple[str, str, str], Tally] = {}
-        self.counts = Counts()
-        self.tenants = TenantTally()
+        self._rollups: dict[tuple[str, str, str], Rollup] = {}
+        self.counters = Counters()
+        self.tenants = TenantRollups()
         self.before_write: Callable[[], None] | None = None
         self.worker = 0
         self._written_at = 0.0
@@ -60,73 +61,65 @@ class Rollups(Loop):
 
     def count(self, job: str, queue: str, outcome: str, duration_ms: float) -> None:
         key = (job, queue, outcome)
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = Tally()
-        tally.add(duration_ms)
+        rollup = self._rollups.get(key)
+        if rollup is None:
+            rollup = self._rollups[key] = Rollup()
+        rollup.add(duration_ms)
 
     async def run_once(self) -> float:
-        tallies, self._tallies = self._tallies, {}
-        if tallies:
+        rollups, self._rollups = self._rollups, {}
+        if rollups:
             try:
-                await self._write(tallies)
+                await self._write(rollups)
             except BaseException:
-                self._merge_back(tallies)
+                self._merge_back(rollups)
                 raise
         await self._write_tenants()
-        await self._write_counts()
+        await self._write_counters()
         return _PERIOD
 
     async def _write_tenants(self) -> None:
-        sums = self.tenants.take()
-        if not sums:
+        taken = self.tenants.take()
+        if not taken:
             return
         try:
-            async with self._database.connection(is_hurried=False) as conn:
-                sql = self._database.statements.get("tenants/tally")
-                await conn.execute(sql, tenant_columns(sums))
+            query = add_tenants(tenant_rollups.changes(taken))
+            await self._database.fetch(query, is_hurried=False)
         except BaseException:
-            self.tenants.put_back(sums)
+            self.tenants.put_back(taken)
             raise
 
-    async def _write_counts(self) -> None:
+    async def _write_counters(self) -> None:
         if self.before_write is not None:
             self.before_write()
-        sums = self.counts.take()
-        if sums.keys() <= _TICKS and time.monotonic() - self._written_at < _TICKS_SECONDS:
-            self.counts.put_back(sums)
+        taken = self.counters.take()
+        if taken.keys() <= _TICKS and time.monotonic() - self._written_at < _TICKS_SECONDS:
+            self.counters.put_back(taken)
             return
-        if not sums:
+        if not taken:
             return
         self._written_at = time.monotonic()
         try:
-            async with self._database.connection(is_hurried=False) as conn:
-                await conn.execute(self._database.statements.get("counts/add"), columns(sums))
+            query = add_counters(counters.changes(taken))
+            await self._database.fetch(query, is_hurried=False)
         except BaseException:
-            self.counts.put_back(sums)
+            self.counters.put_back(taken)
             raise
 
-    async def _write(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
-        values = list(tallies.values())
-        params = {
-            "worker": self.worker,
-            "jobs": [job for job, _, _ in tallies],
-            "queues": [queue for _, queue, _ in tallies],
-            "outcomes": [outcome for _, _, outcome in tallies],
-            "attempts": [tally.attempts for tally in values],
-            "durations": [tally.duration_ms for tally in values],
-            "longests": [tally.longest_ms for tally in values],
-            "histograms": [pack(tally.buckets) for tally in values],
-        }
-        async with self._database.connection(is_hurried=False) as conn:
-            await conn.execute(self._database.statements.get("runs/tally"), params)
+    async def _write(self, rollups: dict[tuple[str, str, str], Rollup]) -> None:
+        written = [
+            AttemptRollup(*key, one.attempts, one.duration_ms, one.longest_ms, pack(one.buckets))
+            for key, one in rollups.items()
+        ]
+        query = add_rollups(self.worker, written)
+        await self._database.fetch(query, is_hurried=False)
 
-    def _merge_back(self, tallies: dict[tuple[str, str, str], Tally]) -> None:
-        for key, tally in tallies.items():
-            later = self._tallies.get(key)
+    def _merge_back(self, rollups: dict[tuple[str, str, str], Rollup]) -> None:
+        for key, rollup in rollups.items():
+            later = self._rollups.get(key)
             if later is not None:
-                tally.attempts += later.attempts
-                tally.duration_ms += later.duration_ms
-                tally.longest_ms = max(tally.longest_ms, later.longest_ms)
-                tally.buckets = [a + b for a, b in zip(tally.buckets, later.buckets, strict=True)]
-            self._tallies[key] = tally
+                rollup.attempts += later.attempts
+                rollup.duration_ms += later.duration_ms
+                rollup.longest_ms = max(rollup.longest_ms, later.longest_ms)
+                rollup.buckets = [a + b for a, b in zip(rollup.buckets, later.buckets, strict=True)]
+            self._rollups[key] = rollup

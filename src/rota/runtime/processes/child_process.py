@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from rota.runtime.listener import new_channel
 from rota.runtime.processes.parent import VARIABLE
-from rota.runtime.processes.worker_page import Overdue, WorkerPage
+from rota.runtime.processes.worker_page import Overdue, SharedPage
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -33,7 +33,7 @@ class ChildProcess:
         self.start_at = 0.0
         # Of the place: whoever takes it is called there.
         self.channel = new_channel()
-        self.page: WorkerPage | None = None
+        self.page: SharedPage | None = None
         self.is_retired = False
         # What it held past its timeout, if that is why it was killed.
         self.overdue: tuple[Overdue, ...] = ()
@@ -47,11 +47,11 @@ class ChildProcess:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    def start(self) -> tuple[WorkerPage, socket.socket]:
+    def start(self) -> tuple[SharedPage, socket.socket]:
         """Its page, and our end of the pair of sockets that we have with it."""
         self._started_at = time.monotonic()
         # One more than there are slots: a suspect runs beside them.
-        page, fd = WorkerPage.create(self._concurrency + 1)
+        page, fd = SharedPage.create(self._concurrency + 1)
         ours, theirs = socket.socketpair()
         try:
             # A group of its own: Ctrl-C in a terminal goes to the supervisor, which decides for

@@ -12,8 +12,8 @@ import time
 
 from rota.model.outcome import Outcome
 from rota.runtime.attempts.attempt import RunningAttempt
-from rota.runtime.lease.health import Report
-from rota.runtime.processes.worker_page import WorkerPage
+from rota.runtime.lease.health import HealthReport
+from rota.runtime.processes.worker_page import SharedPage
 
 # `pid:descriptor:descriptor:channel`: of the supervisor, of the page, and of the socket over which
 # it passes on the calls of this channel.
@@ -24,7 +24,7 @@ class ShownTimeouts:
     """Puts attempts with a timeout on the page, from their first moment on: a body that holds the
     interpreter leaves no later one. Observes attempts."""
 
-    def __init__(self, page: WorkerPage) -> None:
+    def __init__(self, page: SharedPage) -> None:
         self._page = page
         self._places: dict[int, int] = {}
 
@@ -47,7 +47,7 @@ class Parent:
     """Says that the loop turns, and knows what the supervisor found out about the lease."""
 
     def __init__(
-        self, page: WorkerPage, pid: int, lease_seconds: float, end: socket.socket, channel: str
+        self, page: SharedPage, pid: int, lease_seconds: float, end: socket.socket, channel: str
     ) -> None:
         self._page = page
         self.end = end
@@ -55,7 +55,7 @@ class Parent:
         self._pid = pid
         self._lease_seconds = lease_seconds
         self._registered_at = time.monotonic_ns()
-        self._reported: Report | None = None
+        self._reported: HealthReport | None = None
 
     @classmethod
     def inherited(cls, lease_seconds: float) -> Parent | None:
@@ -65,7 +65,7 @@ class Parent:
         if not words:
             return None
         pid, fd, end, channel = words.split(":")
-        page = WorkerPage.open(int(fd))
+        page = SharedPage.open(int(fd))
         if page is None:
             return None
         os.close(int(fd))
@@ -86,7 +86,7 @@ class Parent:
         self._page.is_drowsy = self._page.is_asleep = False
         self._page.worker = worker
 
-    def stamp(self, report: Report) -> None:
+    def stamp(self, report: HealthReport) -> None:
         self._page.stamp()
         if report is not self._reported:
             self._reported = self._page.report = report

@@ -12,15 +12,21 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import psycopg
 from psycopg import errors
 
 from rota.runtime.lease.beat import Beat, HeldRow
-from rota.runtime.processes.worker_page import Overdue, WorkerPage
+from rota.runtime.processes.worker_page import Overdue, SharedPage
+from rota.store.queries import Query
+from rota.store.runs import claimed
+from rota.store.runs.moves import rescue
 from rota.store.sessions.pool import Conn, Database
+from rota.store.workers import leases
 from rota.telemetry.logger import get_logger
 
+T = TypeVar("T")
 _LOOK_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 _RESCUED_AT_ONCE = 500
@@ -42,7 +48,7 @@ class ParentLease:
         self._database = database
         self._seconds = lease_seconds
         self._log = get_logger("supervisor")
-        self._pages: dict[WorkerPage, _Renewal] = {}
+        self._pages: dict[SharedPage, _Renewal] = {}
         self._ended: deque[EndedWorker] = deque()
         self._changing = threading.Lock()
         self._stopping = threading.Event()
@@ -51,7 +57,7 @@ class ParentLease:
         self._quiet_until = 0.0
         # Short: one row that somebody holds must not cost the others their leases.
         self._answer_seconds = max(1.0, lease_seconds / 10)
-        self._beat = Beat(self._execute, self._log, answer_seconds=self._answer_seconds)
+        self._beat = Beat(self._fetch, self._log, answer_seconds=self._answer_seconds)
 
     def start(self) -> None:
         self._thread.start()
@@ -61,11 +67,11 @@ class ParentLease:
         self._stopping.set()
         self._thread.join(timeout)
 
-    def watch(self, page: WorkerPage, pid: int) -> None:
+    def watch(self, page: SharedPage, pid: int) -> None:
         with self._changing:
             self._pages[page] = _Renewal(pid)
 
-    def ended(self, page: WorkerPage, overdue: Iterable[Overdue] = ()) -> None:
+    def ended(self, page: SharedPage, overdue: Iterable[Overdue] = ()) -> None:
         with self._changing:
             self._pages.pop(page, None)
         if page.worker:
@@ -124,10 +130,10 @@ class ParentLease:
                     # The others' leases are due, too.
                     renewal.due_at = now + min(_RETRY_SECONDS, self._seconds / 6)
 
-    def _is_stuck(self, page: WorkerPage) -> bool:
+    def _is_stuck(self, page: SharedPage) -> bool:
         return (time.monotonic_ns() - page.stamped_at) / 1e9 > self._seconds
 
-    def _renew(self, page: WorkerPage, worker: int, is_stuck: bool, pid: int) -> None:
+    def _renew(self, page: SharedPage, worker: int, is_stuck: bool, pid: int) -> None:
         asked_at = time.monotonic_ns()
         if self._beat.renew(worker, page.report, pid=pid, is_stuck=is_stuck):
             page.renewed_at = asked_at
@@ -143,7 +149,7 @@ class ParentLease:
         for one in ended.overdue:
             self._time_out(worker, one)
         try:
-            if self._execute("workers/declare_lost", worker=worker).fetchone() is None:
+            if not self._fetch(leases.declare_lost(worker)):
                 return
         except errors.LockNotAvailable:
             # Its lease will run out, and whoever sees that then declares it lost.
@@ -153,14 +159,12 @@ class ParentLease:
             return
         self._log.warning("worker is lost, its process has ended", worker=worker)
         # Its open transactions would block the attempts that follow.
-        self._execute("workers/end_backends", worker=worker)
+        self._fetch(leases.end_backends(worker))
         self._rescue()
 
     def _time_out(self, worker: int, one: Overdue) -> None:
         try:
-            self._execute(
-                "runs/time_out", worker=worker, id=one.run, attempt=one.attempt, timeout=one.timeout
-            )
+            self._fetch(claimed.time_out(worker, one.run, one.attempt, one.timeout))
         except (psycopg.OperationalError, psycopg.InterfaceError):
             raise
         except psycopg.Error:
@@ -170,19 +174,16 @@ class ParentLease:
     def _rescue(self) -> None:
         """Not left to the workers: there may be no other."""
         while True:
-            cursor = self._execute("runs/rescue", limit=_RESCUED_AT_ONCE, everywhere=False)
-            rows = cursor.fetchall()
-            for run, attempt, worker, decision in rows:
-                self._log.info(
-                    "rescued", run=run, attempt=attempt, worker=worker, decision=decision
-                )
-            if len(rows) < _RESCUED_AT_ONCE:
+            rescued = self._fetch(rescue(_RESCUED_AT_ONCE, everywhere=False))
+            for one in rescued:
+                self._log.info("rescued", **one._asdict())
+            if len(rescued) < _RESCUED_AT_ONCE:
                 return
 
-    def _execute(self, statement: str, **params: object) -> psycopg.Cursor[tuple[object, ...]]:
+    def _fetch(self, query: Query[T]) -> T:
         if self._conn is None or self._conn.closed:
             self._conn = self._database.connect_sync("rota supervisor", self._answer_seconds)
-        return self._conn.execute(self._database.statements.get(statement), params)
+        return self._database.fetch_on_sync(self._conn, query)
 
     def _close(self) -> None:
         conn, self._conn = self._conn, None

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rota.runtime.lease.health import Report
+from rota.runtime.lease.health import HealthReport
 
 _MAGIC = 0x524F54415F303031
 _WORD = 8
@@ -38,7 +38,7 @@ class Overdue:
     timeout: float
 
 
-class WorkerPage:
+class SharedPage:
     """What a worker and its supervisor tell each other. Times are of the monotonic clock, which
     all processes of a machine share, in nanoseconds."""
 
@@ -49,7 +49,7 @@ class WorkerPage:
         self._free = list(entries) if self._words[_KIND] == _MAGIC else []
 
     @classmethod
-    def create(cls, attempts: int) -> tuple[WorkerPage, int]:
+    def create(cls, attempts: int) -> tuple[SharedPage, int]:
         """A new page with room for so many attempts, and the descriptor by which a child opens
         it; close that once the child has it."""
         fd = _anonymous_file((_HEAD + attempts * _ENTRY) * _WORD)
@@ -59,7 +59,7 @@ class WorkerPage:
         return page, fd
 
     @classmethod
-    def open(cls, fd: int) -> WorkerPage | None:
+    def open(cls, fd: int) -> SharedPage | None:
         """The page behind a descriptor; None where there is something else."""
         try:
             page = cls(fd)
@@ -129,7 +129,7 @@ class WorkerPage:
         self._words[_ASLEEP] = is_so
 
     @property
-    def report(self) -> Report:
+    def report(self) -> HealthReport:
         """How it is. A text read while it is written is wrong for one beat."""
         words, first = self._words, _TROUBLE * _WORD
         text = (
@@ -137,7 +137,7 @@ class WorkerPage:
             .rstrip(b"\0")
             .decode(errors="ignore")
         )
-        return Report(
+        return HealthReport(
             words[_CLAIMED] / 1e9 if words[_CLAIMED] else None,
             words[_FINISHED] / 1e9 if words[_FINISHED] else None,
             words[_ERRORS],
@@ -145,7 +145,7 @@ class WorkerPage:
         )
 
     @report.setter
-    def report(self, report: Report) -> None:
+    def report(self, report: HealthReport) -> None:
         words, first, size = self._words, _TROUBLE * _WORD, _TROUBLE_WORDS * _WORD
         words[_CLAIMED] = int((report.claimed_at or 0) * 1e9)
         words[_FINISHED] = int((report.finished_at or 0) * 1e9)

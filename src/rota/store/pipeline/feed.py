@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -17,13 +17,17 @@ from psycopg.pq import Format
 
 from rota.model.outcome import Ended, Requeue
 from rota.model.run import Claim
+from rota.store import upkeep
 from rota.store.errors import is_missing_partition, translate_foreign
 from rota.store.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
 from rota.store.pipeline.ends import Ends, array, ended_columns, requeue_columns
 from rota.store.pipeline.prepared import Early, Prepared, Question, fetch_all
+from rota.store.queries import Query
+from rota.store.runs import claimed
 from rota.store.sessions.connection import AsyncConn, break_off
 from rota.store.sessions.pool import Database
 
+T = TypeVar("T")
 _CLOSE_SECONDS = 2.0
 _ANSWER_SECONDS = 30.0
 
@@ -58,6 +62,10 @@ class Feed:
         self._finish_span = Prepared("finish_span", get("runs/finish_span"))
         self._end = Prepared("end", get("runs/end"))
         self._requeue = Prepared("requeue", get("runs/requeue"))
+
+    @property
+    def worker(self) -> int:
+        return self._worker
 
     async def open(self) -> None:
         """Before others take what the server has left: without this connection nothing runs."""
@@ -110,7 +118,7 @@ class Feed:
                 except errors.CheckViolation as error:
                     if not is_missing_partition(error):
                         raise
-                    await conn.execute(self._database.statements.get("upkeep/partitions"))
+                    await self._database.fetch_on(conn, upkeep.make_partitions())
                     return await self._send(conn, ends, request, early)
                 except errors.LockNotAvailable:
                     await self._send_unlocked(conn, ends)
@@ -196,7 +204,7 @@ class Feed:
 
     async def still_owned(self, ids: Sequence[int]) -> set[int]:
         """Of runs whose end was sent: those it was not written for, though they are ours."""
-        return {row[0] for row in await self.run("runs/owned", ids=list(ids))}
+        return set(await self.fetch(claimed.owned(self._worker, ids)))
 
     async def claim_suspect(self, queues: Sequence[str], inline: Sequence[str]) -> list[Claim]:
         """Over a pooled connection: it is asked every second, and a run that comes just then must
@@ -215,14 +223,12 @@ class Feed:
                 await cursor.execute(sql, params)
                 return [Claim._make(row) for row in await cursor.fetchall()]
 
-    async def run(self, statement: str, **params: Any) -> list[Any]:
-        """Another statement about this worker, on the same connection."""
-        sql = self._database.statements.get(statement)
+    async def fetch(self, query: Query[T]) -> T:
+        """Another statement, on the same connection."""
         async with self._turn:
             conn = await self._connection()
             with translate_foreign():
-                cursor = await conn.execute(sql, {"worker": self._worker, **params})
-                return await cursor.fetchall() if cursor.description else []
+                return await self._database.fetch_on(conn, query)
 
 
 def _texts(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate,
 from rota.store.clock import read_clock
 from rota.store.plans import Ask, Plan
 from rota.store.queues import list_queues
-from rota.store.workers import list_workers
+from rota.store.workers.workers import list_workers
 
 
 def read_overview(*, limit: int, failing_seconds: float) -> Plan[Overview]:

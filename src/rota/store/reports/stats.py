@@ -1,4 +1,4 @@
-"""Reading figures: what waits, what was done, by job and by step."""
+"""Reading statistics: what waits, what was done, by job and by step."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from rota.errors import UnknownJob
 from rota.model.histogram import quantiles
+from rota.model.states import OPEN_STATES
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 from rota.model.window import Window, bounds, stepped, whole
 from rota.store.plans import Ask, Plan
 
 _SHARES = (0.99, 0.95, 0.5)
-_OPEN = ("blocked", "scheduled", "queued", "running")
 
 
 def read_stats(
@@ -71,7 +71,7 @@ class Depths(NamedTuple):
 def read_depths(filters: Mapping[str, str | None]) -> Plan[Depths]:
     all_of_them, *rows = yield Ask("stats/depths", dict(filters))
     expired = sum(row.pop("expired") for row in rows)
-    queues = [QueueDepth(**row) for row in rows if any(row[name] for name in _OPEN)]
+    queues = [QueueDepth(**row) for row in rows if any(row[name] for name in OPEN_STATES)]
     return Depths(queues, expired, max(0.0, all_of_them["oldest_seconds"]))
 
 

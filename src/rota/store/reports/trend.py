@@ -1,4 +1,4 @@
-"""Reading figures over time, and those of the day before."""
+"""Reading statistics over time, and those of the day before."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from rota.errors import UnknownJob
 from rota.model.histogram import quantiles
+from rota.model.states import FAILED_ATTEMPT_STATES
 from rota.model.stats import QueueDepth
 from rota.model.trend import DAY, Curve, Steps, Trend, steps_of
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.reports.stats import read_depths
 
 _SHARES = (0.99, 0.95, 0.5)
-_BAD = ("failed", "timed_out", "lost")
 
 
 def read_trend(*, job: str | None, queue: str | None, span: timedelta) -> Plan[Trend]:
@@ -67,7 +67,7 @@ def _curve(steps: Steps, ended: Rows, samples: Rows) -> Curve:
     waited = [_quantiles(row, "pickups", math.inf) for row in stood]
     return Curve(
         succeeded=[row["succeeded"] if row else 0 for row in done],
-        failed=[sum(row[name] for name in _BAD) if row else 0 for row in done],
+        failed=[sum(row[name] for name in FAILED_ATTEMPT_STATES) if row else 0 for row in done],
         p99_ms=[one[0] for one in took],
         p95_ms=[one[1] for one in took],
         p50_ms=[one[2] for one in took],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.retention import Retention, RetentionItem
 from rota.store.plans import Ask
-from rota.store.retention.parts import BATCH, Drops, Part, note_parts
+from rota.store.retention.parts import BATCH, Part, PartitionDrops, note_parts
 from rota.store.steps import Steps
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LogPruning:
         """A partition stays while some job wants lines of it; those of the others go singly."""
         parts = [it for it in (yield from note_parts()) if it.parent == "logs"]
         end = self._work.before(max([self._days, *self._longest.values()]))
-        drops = Drops(self._work)
+        drops = PartitionDrops(self._work)
         for part in parts:
             if part.state != "attached" or part.to_at <= end:
                 yield from drops.drop(part)

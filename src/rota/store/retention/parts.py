@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rota.model.retention import RetentionItem
+from rota.model.states import END_STATES
 from rota.store.plans import Ask
 from rota.store.steps import Refused, Steps, Write
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rota.store.retention.retention import Pass
 
 BATCH = 1000
+# Ended runs, as policies tell them apart.
+FAILED: list[str] = ["failed"]
+OTHERS: list[str] = [state for state in END_STATES if state not in FAILED]
 PATIENCE_SECONDS = 30
 
 
@@ -44,7 +48,7 @@ def note_parts() -> Steps[list[Part]]:
     return [Part(**row) for row in rows]
 
 
-class Drops:
+class PartitionDrops:
     """Takes partitions out of the history."""
 
     def __init__(self, work: Pass) -> None:

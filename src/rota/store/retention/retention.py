@@ -19,11 +19,17 @@ from rota.errors import WrongState
 from rota.model.retention import Retention, RetentionItem, RetentionResult
 from rota.store.plans import Ask, Rows
 from rota.store.retention.log_lines import LogPruning
-from rota.store.retention.parts import BATCH, Drops, Part, note_parts
+from rota.store.retention.parts import (
+    BATCH,
+    FAILED,
+    OTHERS,
+    Part,
+    PartitionDrops,
+    note_parts,
+)
 from rota.store.retention.tenants import TenantPruning
 from rota.store.steps import Hold, Refused, Steps, gently
 
-FAILED, OTHERS = ["failed"], ["succeeded", "cancelled"]
 _OUTCOMES = {"failed": FAILED, "succeeded or cancelled": OTHERS}
 
 
@@ -96,7 +102,7 @@ class RunPruning:
 
     def __init__(self, work: Pass) -> None:
         self._work = work
-        self._drops = Drops(work)
+        self._drops = PartitionDrops(work)
 
     def run(self) -> Steps[None]:
         parts = yield from note_parts()

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from rota.model.retention import RetentionItem
 from rota.store.plans import Ask
-from rota.store.retention.parts import BATCH
+from rota.store.retention.parts import BATCH, FAILED, OTHERS
 from rota.store.steps import Steps
 
 if TYPE_CHECKING:
     from rota.store.retention.retention import Pass
-
-_FAILED, _OTHERS = ["failed"], ["succeeded", "cancelled"]
 
 
 class TenantPruning:
@@ -63,8 +61,8 @@ def _wanted(row: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
     """Failed runs are kept as the others unless it is said."""
     failed = row["failed_retention_days"] or row["retention_days"]
     for outcome, states, days in (
-        ("failed", _FAILED, failed),
-        ("succeeded or cancelled", _OTHERS, row["retention_days"]),
+        ("failed", FAILED, failed),
+        ("succeeded or cancelled", OTHERS, row["retention_days"]),
     ):
         if days is not None:
             yield outcome, states, days

@@ -30,7 +30,7 @@ _SKIPPED = ("RO004", "RO005")
 
 
 @dataclass(slots=True)
-class Turn:
+class BulkTurn:
     """What a turn was about, for whoever has to say why it failed."""
 
     id: int | None = None
@@ -55,7 +55,7 @@ class _Batch:
         return [one for one in self.rows if one["refusal"] and one["run_id"] not in self.held]
 
 
-def work(turn: Turn, action_id: int | None = None) -> Plan[bool]:
+def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
     """One batch of the action that is due, or of this one; answers whether there was one."""
     rows = yield Ask("bulk/take", {"id": action_id})
     if not rows:
@@ -81,7 +81,8 @@ def note_fault(action_id: int, error: str) -> Plan[None]:
 def due() -> Plan[float | None]:
     """Seconds until there is something to do."""
     (row,) = yield Ask("bulk/due", {})
-    return row["seconds"]  # type: ignore[no-any-return]
+    seconds: float | None = row["seconds"]
+    return seconds
 
 
 def _count(row: dict[str, Any], wanted: RunFilter) -> Plan[tuple[int, int | None]]:

@@ -42,7 +42,7 @@ def page_errors(
     span = yield from _range(since)
     found = yield from _read_page(filters, span, is_active, order, cursor, limit)
     params = _parameters(filters) | {"is_active": is_active, "since": span["since"]}
-    rows = yield Ask("errors/tally", params)
+    rows = yield Ask("errors/count_groups", params)
     standings = {row["standing"]: row["groups"] for row in rows}
     failures = sum(row["failures"] for row in rows)
     return ErrorPage(list(found.items), found.cursor, standings, span["since"], failures)
@@ -67,7 +67,9 @@ def count_standings(filters: ErrorFilters) -> Plan[dict[str, int]]:
     """How many groups there are, by standing, whenever they happened."""
     yield Ask("errors/fold", {})
     now = yield from read_clock()
-    rows = yield Ask("errors/tally", _parameters(filters) | {"is_active": False, "since": now})
+    rows = yield Ask(
+        "errors/count_groups", _parameters(filters) | {"is_active": False, "since": now}
+    )
     return {row["standing"]: row["groups"] for row in rows}
 
 

@@ -19,8 +19,8 @@ from rota.model.bulk import Action, BulkItem
 from rota.model.list_filters import TimeOrder
 from rota.model.run import RunInfo
 from rota.model.run_counts import RunCount, RunCounts, StateCount
-from rota.model.run_filter import OPEN_STATES, RunFilter, RunPage
-from rota.model.states import END_STATES
+from rota.model.run_filter import RunFilter, RunPage
+from rota.model.states import END_STATES, OPEN_STATES, RETRIABLE_STATES
 from rota.store.clock import read_clock
 from rota.store.pages import check_order, like, wanted_metadata
 from rota.store.plans import Ask, Plan, Rows
@@ -175,7 +175,7 @@ def count_states(wanted: RunFilter, *, most: int, seconds: float) -> Plan[list[S
         rows = yield Ask("stats/depths", {"job": wanted.job, "queue": wanted.queue})
         shown = [row for row in rows if wanted.shows_system or row["queue"] != SYSTEM_QUEUE]
         found += [StateCount(it, sum(row[it] for row in shown), True) for it in OPEN_STATES]
-    groups = [("succeeded",), ("failed", "cancelled"), *([] if found else [OPEN_STATES])]
+    groups = [("succeeded",), RETRIABLE_STATES, *([] if found else [OPEN_STATES])]
     # The ids are the same for all.
     begin = yield from _begin("runs/count", wanted, None)
     for states in groups:

@@ -313,7 +313,7 @@ END $$;
 
 -- Whether a worker sleeps. One that was killed in its sleep does not come back: it counts as asleep for no longer
 -- than a minute after its time.
--- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/figures/health.sql,
+-- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/metrics/health.sql,
 -- sql/workers/list.sql, why_asleep.
 CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'

@@ -275,14 +275,14 @@ END $$;
 
 -- Where the keys of a limit begin, in the order of keys: they are `c7:value`, for the kind, the limit's id and what
 -- the key is made of.
--- Called by: sql/attention/limits.sql, sql/figures/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql,
--- sql/limits/list.sql, sql/limits/waiters.sql, unblock_limit.
+-- Called by: sql/attention/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql, sql/limits/list.sql,
+-- sql/limits/waiters.sql, sql/metrics/limits.sql, unblock_limit.
 CREATE FUNCTION rota.first_key(l rota.limits) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT left(l.kind, 1) || l.id || ':' $$;
 
 -- Where the keys of a limit end, in the order of keys: see first_key.
--- Called by: sql/attention/limits.sql, sql/figures/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql,
--- sql/limits/list.sql, sql/limits/waiters.sql, unblock_limit.
+-- Called by: sql/attention/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql, sql/limits/list.sql,
+-- sql/limits/waiters.sql, sql/metrics/limits.sql, unblock_limit.
 CREATE FUNCTION rota.last_key(l rota.limits) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT left(l.kind, 1) || l.id || ';' $$;
 

@@ -10,7 +10,7 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 $$;
 
 -- The sum of histograms.
--- Called by: fold_counts, sql/figures/counts.sql, take_sample.
+-- Called by: fold_counts, sql/metrics/counters.sql, take_sample.
 CREATE AGGREGATE rota.sum_buckets(bigint[]) (SFUNC = rota.add_buckets, STYPE = bigint[]);
 
 -- A histogram as one number, sixteen digits a bucket, so that sums of numbers are sums of histograms
@@ -67,7 +67,7 @@ CREATE INDEX rollup_spans_job ON rota.rollup_spans (span, job, started_at);
 CREATE INDEX rollup_spans_queue ON rota.rollup_spans (span, job, queue, started_at);
 
 -- Adds what a worker has counted since it last wrote. Sorted, like every writer of many rows.
--- Called by: count_attempt, sql/runs/tally.sql.
+-- Called by: count_attempt, sql/metrics/add_rollups.sql.
 CREATE FUNCTION rota.add_tallies(
     for_worker bigint, jobs text[], queues text[], outcomes text[], attempts integer[],
     durations_ms double precision[], longests_ms real[], histograms numeric[]
@@ -169,7 +169,7 @@ CREATE TABLE rota.count_changes (
 );
 
 -- Appends what a worker has counted since it last wrote.
--- Called by: sql/counts/add.sql.
+-- Called by: sql/metrics/add_counters.sql.
 CREATE FUNCTION rota.add_counts(names text[], labels text[], amounts bigint[], totals double precision[],
     all_buckets text[])
 RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
@@ -180,7 +180,7 @@ $$;
 
 -- Moves what was appended to rota.count_changes into rota.counts. One folder at a time (lock "counts"); writers
 -- never wait for it.
--- Called by: sql/upkeep/fold_counts.sql.
+-- Called by: sql/upkeep/fold_counters.sql.
 -- Locks: "counts" if it is free.
 CREATE FUNCTION rota.fold_counts() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 BEGIN

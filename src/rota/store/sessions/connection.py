@@ -125,7 +125,8 @@ def _bounded(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any,
                 raise NoAnswer(seconds)
             state = gen.send(ready)
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        answer: T = done.value
+        return answer
 
 
 def is_alive(conn: AsyncConn | Conn) -> bool:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import psycopg
 
 from rota.store.errors import translate
 from rota.store.plans import Plan
-from rota.store.rows import NOT_READ, Row, named_row, read_again
+from rota.store.queries import Query
+from rota.store.sessions import driving
 from rota.store.sessions.connection import ANSWER_SECONDS, AsyncConn, AsyncLink, Conn, Link
 from rota.store.sessions.lending import AsyncPool, SyncPool
 from rota.store.sessions.opening import AsyncSession, Session, own
@@ -145,39 +146,28 @@ class Database:
         """Carry out a plan in one transaction."""
         with translate():
             async with self.connection() as conn, conn.transaction():
-                return await self._drive(conn, plan)
+                return await driving.drive(conn, self.statements, plan)
 
     def run_sync(self, plan: Plan[T]) -> T:
         with translate(), self.connection_sync() as conn, conn.transaction():
-            return self._drive_sync(conn, plan)
+            return driving.drive_sync(conn, self.statements, plan)
 
     def run_on(self, conn: Conn, plan: Plan[T]) -> T:
         """The same on a connection that the caller has, for use while the database is opened."""
         with conn.transaction():
-            return self._drive_sync(conn, plan)
+            return driving.drive_sync(conn, self.statements, plan)
 
-    async def _drive(self, conn: AsyncConn, plan: Plan[T]) -> T:
-        try:
-            ask = next(plan)
-            while True:
-                cursor = conn.cursor(row_factory=named_row)
-                sql = self.statements.get(ask.statement)
-                executing = cursor.execute(sql, ask.params, binary=ask.is_large)
-                await (_beside(executing, ask.meanwhile) if ask.meanwhile else executing)
-                ask = plan.send(await _rows(cursor) if cursor.description else [])
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+    async def fetch(self, query: Query[T], *, is_hurried: bool = True) -> T:
+        """One statement over a pooled connection, committed by itself."""
+        async with self.connection(is_hurried=is_hurried) as conn:
+            return await driving.fetch(conn, self.statements, query)
 
-    def _drive_sync(self, conn: Conn, plan: Plan[T]) -> T:
-        try:
-            ask = next(plan)
-            while True:
-                cursor = conn.cursor(row_factory=named_row)
-                sql = self.statements.get(ask.statement)
-                cursor.execute(sql, ask.params, binary=ask.is_large)
-                ask = plan.send(_rows_sync(cursor) if cursor.description else [])
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+    async def fetch_on(self, conn: AsyncConn, query: Query[T]) -> T:
+        """The same on a connection that the caller has."""
+        return await driving.fetch(conn, self.statements, query)
+
+    def fetch_on_sync(self, conn: Conn, query: Query[T]) -> T:
+        return driving.fetch_sync(conn, self.statements, query)
 
     async def connect(
         self, name: str, answer_seconds: float = ANSWER_SECONDS, *, session: bool = False
@@ -311,27 +301,3 @@ class _LentSync:
         if is_unwritable(error):
             self._conn.pgconn.finish()
         self._pool.put(self._conn)
-
-
-async def _rows(cursor: psycopg.AsyncCursor[Row]) -> list[Row]:
-    try:
-        return await cursor.fetchall()
-    except NOT_READ:
-        return read_again(cursor, named_row(cursor))
-
-
-def _rows_sync(cursor: psycopg.Cursor[Row]) -> list[Row]:
-    try:
-        return cursor.fetchall()
-    except NOT_READ:
-        return read_again(cursor, named_row(cursor))
-
-
-async def _beside(executing: Coroutine[Any, Any, object], work: Callable[[], object]) -> None:
-    """Work on something while the server works on a statement."""
-    task = asyncio.ensure_future(executing)
-    await asyncio.sleep(0)  # it is sent now
-    try:
-        work()
-    finally:
-        await task

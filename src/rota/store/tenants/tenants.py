@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from rota.errors import TenantNotFound
 from rota.model.page import Page
 from rota.model.tenant import TenantDay, TenantInfo, TenantOrder, TenantShare, TenantStats
 from rota.store.pages import check_order, like, read_all, read_page
 from rota.store.plans import Ask, Plan
+from rota.store.queries import Query, only
 
 _DAYS = 31
 
@@ -91,3 +92,15 @@ def read_stats(name: str) -> Plan[TenantStats]:
     days = yield Ask("tenants/days", {"name": name, "days": _DAYS})
     (recent,) = yield Ask("tenants/recent", {"name": name})
     return TenantStats(tenant, [TenantDay(**row) for row in days], **recent)
+
+
+class Tended(NamedTuple):
+    """How many runs were moved, and when to look again; None where nothing asks for it."""
+
+    moved: int
+    next_seconds: float | None
+
+
+def tend(limit: int) -> Query[Tended]:
+    """Hold what paused tenants may not start, and count what quotas and caps ask for."""
+    return Query("tenants/tend", {"limit": limit}, only(Tended._make))

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.model.run_filter import STATES
+from rota.model.states import RUN_STATES
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import KEYS, TIMES, RunQuery
@@ -82,7 +82,7 @@ async def complete(request: Request) -> Response:
 
 async def _values(scope: PageScope, key: str, start: str) -> list[tuple[str, str]]:
     if key == "state":
-        return _fitting(((state, "") for state in STATES), start)
+        return _fitting(((state, "") for state in RUN_STATES), start)
     if key == "handled":
         return _fitting((("no", "failed, not handled"), ("yes", "failed, handled")), start)
     if key == "group":

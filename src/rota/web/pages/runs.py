@@ -15,8 +15,8 @@ from starlette.routing import Route
 from rota.model.bulk_action import BulkAction
 from rota.model.run import RunInfo
 from rota.model.run_counts import StateCount
-from rota.model.run_filter import STATES
 from rota.model.run_view import RunView
+from rota.model.states import RUN_STATES
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.run_query import RunQuery
@@ -176,7 +176,7 @@ async def _counts(scope: PageScope, query: RunQuery) -> list[StateCount]:
 def _tabs(query: RunQuery, counts: dict[str, StateCount]) -> list[Tab]:
     return [
         Tab(None, query.tab(None), _told(list(counts.values()))),
-        *(Tab(state, query.tab(state), _told([counts[state]])) for state in STATES),
+        *(Tab(state, query.tab(state), _told([counts[state]])) for state in RUN_STATES),
     ]
 
 
@@ -185,7 +185,7 @@ def _matching(query: RunQuery, counts: dict[str, StateCount]) -> str:
     if query.dead:
         return ""
     states = [value for key, value in query.parts if key == "state"]
-    return _told([counts[it] for it in states or STATES if it in counts])
+    return _told([counts[it] for it in states or RUN_STATES if it in counts])
 
 
 def _told(counts: list[StateCount]) -> str:

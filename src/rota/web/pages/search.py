@@ -13,17 +13,17 @@ from starlette.routing import Route
 
 from rota.admin.reports.find import MOST_TEXT
 from rota.model.hit import Hit
+from rota.model.states import OPEN_STATES, RETRIABLE_STATES
 from rota.web import nav
 from rota.web.context import Page
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of
 
-_OPEN = ("blocked", "scheduled", "queued", "running")
 # What can be done with each kind in which state: verb, the permission, states.
 _VERBS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "run": (
-        ("retry", "runs.retry", ("failed", "cancelled")),
-        ("cancel", "runs.cancel", _OPEN),
+        ("retry", "runs.retry", RETRIABLE_STATES),
+        ("cancel", "runs.cancel", OPEN_STATES),
     ),
     "schedule": (
         ("trigger", "schedules.trigger", ("active", "paused", "disabled", "parked")),

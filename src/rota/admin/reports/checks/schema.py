@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rota.model.finding import Finding
 from rota.store.migrate import latest
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports.doctor import schema_number
 
 
 def check() -> Plan[list[Finding]]:
-    (row,) = yield Ask("doctor/schema", {})
-    return [judged(row["number"] or 0, latest())]
+    return [judged((yield from schema_number()), latest())]
 
 
 def judged(installed: int, known: int) -> Finding:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 from rota.model.finding import Finding, judge
 from rota.model.words import duration, number, percent, size
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports.doctor import ServerState, server_state
 
 OLDEST = 150_000
-Row = dict[str, Any]
 
 
 def check() -> Plan[list[Finding]]:
-    (row,) = yield Ask("doctor/server", {})
+    row = yield from server_state()
     here = datetime.now(UTC)
     return [
         _release(row),
@@ -23,32 +22,32 @@ def check() -> Plan[list[Finding]]:
         _connections(row),
         _notifications(row),
         _wraparound(row),
-        _clock(row, (here - row["clock"]).total_seconds()),
+        _clock(row, (here - row.clock).total_seconds()),
         _offset(row),
     ]
 
 
-def _release(row: Row) -> Finding:
-    is_old = row["number"] < OLDEST
+def _release(row: ServerState) -> Finding:
+    is_old = row.number < OLDEST
     return Finding(
         "server",
         "bad" if is_old else "ok",
-        "PostgreSQL is older than 15" if is_old else f"PostgreSQL {row['version']}",
-        figure=f"up {duration(row['up_seconds'])}, {size(row['bytes'])}",
+        "PostgreSQL is older than 15" if is_old else f"PostgreSQL {row.version}",
+        figure=f"up {duration(row.up_seconds)}, {size(row.bytes)}",
         detail="Rota is tested with 15 and newer." if is_old else None,
         advice="upgrade the server." if is_old else None,
     )
 
 
-def _settings(row: Row) -> Iterator[Finding]:
-    if not row["is_fsync"] or not row["is_full_page"]:
+def _settings(row: ServerState) -> Iterator[Finding]:
+    if not row.is_fsync or not row.is_full_page:
         yield Finding(
             "durability", "bad", "The server may lose committed data", figure="off",
             detail="fsync or full_page_writes is off: a crash can corrupt the database.",
             advice="turn both on, and restart the server.",
             commands=["ALTER SYSTEM SET fsync = on;", "ALTER SYSTEM SET full_page_writes = on;"],
         )  # fmt: skip
-    elif row["synchronous_commit"] == "off":
+    elif row.synchronous_commit == "off":
         yield Finding(
             "durability", "warn", "Commits do not wait for the disk", figure="off",
             detail="After a crash of the server, the most recent enqueues may be lost.",
@@ -56,8 +55,8 @@ def _settings(row: Row) -> Iterator[Finding]:
             commands=["ALTER SYSTEM SET synchronous_commit = on;", "SELECT pg_reload_conf();"],
         )  # fmt: skip
     else:
-        yield Finding("durability", "ok", "Commits are durable", figure=row["synchronous_commit"])
-    if not row["is_autovacuum"]:
+        yield Finding("durability", "ok", "Commits are durable", figure=row.synchronous_commit)
+    if not row.is_autovacuum:
         yield Finding(
             "autovacuum", "bad", "Autovacuum is off", figure="off",
             detail="Dead rows are never removed, so claims become slower every day.",
@@ -68,8 +67,8 @@ def _settings(row: Row) -> Iterator[Finding]:
         yield Finding("autovacuum", "ok", "Autovacuum", figure="on")
 
 
-def _connections(row: Row) -> Finding:
-    used, most = row["connections"] or 0, row["most_connections"]
+def _connections(row: ServerState) -> Finding:
+    used, most = row.connections or 0, row.most_connections
     share = used / most
     verdict = judge(share, warn=0.8, bad=0.95)
     figure = f"{number(used)} of {number(most)}"
@@ -78,7 +77,7 @@ def _connections(row: Row) -> Finding:
     return Finding(
         "connections", verdict, "Connections are near the limit", figure=percent(share),
         limit="80 % of max_connections",
-        detail=f"{figure} are in use, {number(row['own_connections'])} of them by Rota here. When "
+        detail=f"{figure} are in use, {number(row.own_connections)} of them by Rota here. When "
         "none is left, workers and applications are refused.",
         advice="raise max_connections, or run fewer processes with more slots.",
         commands=["SELECT usename, application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2"
@@ -86,8 +85,8 @@ def _connections(row: Row) -> Finding:
     )  # fmt: skip
 
 
-def _notifications(row: Row) -> Finding:
-    usage = row["notify_usage"]
+def _notifications(row: ServerState) -> Finding:
+    usage = row.notify_usage
     verdict = judge(usage, warn=0.1, bad=0.5)
     return Finding(
         "notifications",
@@ -102,8 +101,8 @@ def _notifications(row: Row) -> Finding:
     )
 
 
-def _wraparound(row: Row) -> Finding:
-    age, freeze = row["xid_age"], row["freeze_age"]
+def _wraparound(row: ServerState) -> Finding:
+    age, freeze = row.xid_age, row.freeze_age
     verdict = judge(age, warn=max(1.5 * freeze, 400e6), bad=1.5e9)
     return Finding(
         "wraparound",
@@ -121,7 +120,7 @@ def _wraparound(row: Row) -> Finding:
     )
 
 
-def _clock(row: Row, behind: float) -> Finding:
+def _clock(row: ServerState, behind: float) -> Finding:
     """Nothing in Rota depends on this machine's clock; what its handlers write does."""
     verdict = judge(abs(behind), warn=2.0, bad=float("inf"))
     word = "ahead of" if behind > 0 else "behind"
@@ -139,8 +138,8 @@ def _clock(row: Row, behind: float) -> Finding:
     )
 
 
-def _offset(row: Row) -> Finding:
-    offset = row["clock_offset"] or 0.0
+def _offset(row: ServerState) -> Finding:
+    offset = row.clock_offset or 0.0
     if abs(offset) < 1:
         return Finding("business_clock", "ok", "The clock of schedules", figure="real time")
     return Finding(

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from rota.model.finding import Finding, Verdict
 from rota.model.words import duration, number
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports import doctor
 
 _DAY = 86_400
 _MANY, _VERY_MANY = 50_000, 1_000_000
 
 
 def check() -> Plan[list[Finding]]:
-    dead = yield Ask("doctor/dead_rows", {})
-    partitions = yield Ask("doctor/partitions", {})
-    found = [dead_rows(**row) for row in dead]
-    return found + [partitions_ahead(**row) for row in partitions]
+    dead = yield from doctor.dead_rows()
+    partitions = yield from doctor.partitions_ahead()
+    found = [] if dead is None else [dead_rows(dead)]
+    return found if partitions is None else [*found, partitions_ahead(partitions)]
 
 
-def dead_rows(name: str, live: int, dead: int, vacuum_seconds: float | None) -> Finding:
+def dead_rows(row: doctor.DeadRows) -> Finding:
     """Many, and more than live ones."""
+    name, live, dead, vacuum_seconds = row.name, row.live, row.dead, row.vacuum_seconds
     many = dead >= _MANY and dead > 2 * live
     verdict: Verdict = "ok" if not many else "bad" if dead >= _VERY_MANY else "warn"
     last = (
@@ -36,7 +38,8 @@ def dead_rows(name: str, live: int, dead: int, vacuum_seconds: float | None) -> 
     )  # fmt: skip
 
 
-def partitions_ahead(name: str, seconds: float) -> Finding:
+def partitions_ahead(row: doctor.PartitionsAhead) -> Finding:
+    name, seconds = row.name, row.seconds
     verdict: Verdict = "ok" if seconds > 2 * _DAY else "warn" if seconds > _DAY / 2 else "bad"
     if verdict == "ok":
         figure = duration(seconds)

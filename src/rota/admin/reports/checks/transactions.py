@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rota.model.finding import Finding, judge
 from rota.model.words import duration, number, size
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports.doctor import KeepingRows, keeping_rows
 
-Row = dict[str, Any]
 _WARN, _BAD = 300, 900
 _COST = "Dead rows cannot be removed while it is open: claims and lists become slower."
 
 
 def check() -> Plan[list[Finding]]:
-    rows = yield Ask("doctor/transactions", {})
-    found = {row["kind"]: row for row in rows}
+    found = yield from keeping_rows()
     return [
         _oldest(found.get("transaction")),
         *_prepared(found.get("prepared")),
@@ -25,60 +23,60 @@ def check() -> Plan[list[Finding]]:
     ]
 
 
-def _oldest(row: Row | None) -> Finding:
-    seconds = row["seconds"] if row else None
+def _oldest(row: KeepingRows | None) -> Finding:
+    seconds = row.seconds if row else None
     verdict = judge(seconds, warn=_WARN, bad=_BAD)
     if row is None or verdict == "ok":
         return Finding(
             "oldest_transaction", "ok", "Oldest transaction", figure=duration(seconds) or "none",
             limit=duration(_WARN),
         )  # fmt: skip
-    who = f"Process {row['name']}, user {row['owner']}"
-    program = f", {row['program']}" if row["program"] else ""
+    who = f"Process {row.name}, user {row.owner}"
+    program = f", {row.program}" if row.program else ""
     return Finding(
         "oldest_transaction", verdict, f"A transaction has been open for {duration(seconds)}",
         figure=duration(seconds), limit=duration(_WARN),
-        detail=f"{who}{program}: {row['doing'] or 'active'}. {_COST}",
+        detail=f"{who}{program}: {row.doing or 'active'}. {_COST}",
         advice="ask its owner to end it, or end it yourself; then give that role a limit.",
         commands=[
-            f"SELECT pg_terminate_backend({int(row['name'])});",
-            f"ALTER ROLE {quoted(row['owner'])} SET idle_in_transaction_session_timeout = '5min';",
+            f"SELECT pg_terminate_backend({int(row.name)});",
+            f"ALTER ROLE {quoted(row.owner)} SET idle_in_transaction_session_timeout = '5min';",
         ],
     )  # fmt: skip
 
 
-def _prepared(row: Row | None) -> Iterator[Finding]:
-    verdict = judge(row["seconds"] if row else None, warn=_WARN, bad=_BAD)
+def _prepared(row: KeepingRows | None) -> Iterator[Finding]:
+    verdict = judge(row.seconds if row else None, warn=_WARN, bad=_BAD)
     if row is not None and verdict != "ok":
-        name = row["name"].replace("'", "''")
+        name = row.name.replace("'", "''")
         yield Finding(
             "prepared_transactions", verdict, "A prepared transaction waits for its second phase",
-            figure=duration(row["seconds"]), limit=duration(_WARN),
-            detail=f"{row['name']} of {row['owner']}. {_COST} It survives a restart.",
+            figure=duration(row.seconds), limit=duration(_WARN),
+            detail=f"{row.name} of {row.owner}. {_COST} It survives a restart.",
             advice="let its coordinator end it, or roll it back.",
             commands=[f"ROLLBACK PREPARED '{name}';"],
         )  # fmt: skip
 
 
-def _slots(row: Row | None) -> Iterator[Finding]:
+def _slots(row: KeepingRows | None) -> Iterator[Finding]:
     """Nobody reads it, and the server keeps everything for whoever comes back."""
-    verdict = judge(row["bytes"] if row else None, warn=1e9, bad=2e10)
+    verdict = judge(row.bytes if row else None, warn=1e9, bad=2e10)
     if row is not None and verdict != "ok":
-        name = row["name"].replace("'", "''")
+        name = row.name.replace("'", "''")
         yield Finding(
             "replication_slots", verdict, "A replication slot has no reader",
-            figure=size(row["bytes"]), limit="1 GB",
-            detail=f"Slot {row['name']} retains this much WAL; eventually the disk is full.",
+            figure=size(row.bytes or 0), limit="1 GB",
+            detail=f"Slot {row.name} retains this much WAL; eventually the disk is full.",
             advice="start its reader, or drop it.",
             commands=[f"SELECT pg_drop_replication_slot('{name}');"],
         )  # fmt: skip
 
 
-def _hidden(row: Row) -> Iterator[Finding]:
-    if row["bytes"]:
+def _hidden(row: KeepingRows) -> Iterator[Finding]:
+    if row.bytes:
         yield Finding(
             "hidden_sessions", "warn", "Sessions of other roles cannot be checked",
-            figure=number(row["bytes"]),
+            figure=number(row.bytes),
             detail="The age of their transactions is visible only with pg_read_all_stats.",
             advice="grant it to the role of the server.",
             commands=["GRANT pg_read_all_stats TO CURRENT_USER;"],

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rota.model.finding import Finding, judge
+from rota.model.metrics import FleetHealth
 from rota.model.words import duration, number
-from rota.store.plans import Ask, Plan, Rows
+from rota.store.plans import Plan
+from rota.store.reports.doctor import CounterAge, UpkeepState, counter_ages, upkeep_state
+from rota.store.reports.metrics import read_health
 
 _HOUR, _DAY = 3600, 86_400
-Row = dict[str, Any]
 
 
 def check() -> Plan[list[Finding]]:
-    counts = yield Ask("doctor/counts", {})
-    (stand,) = yield Ask("figures/health", {})
-    (row,) = yield Ask("doctor/upkeep", {})
+    counts = yield from counter_ages()
+    stand = yield from read_health()
+    row = yield from upkeep_state()
     return [
         _ticks(counts, stand),
         *_overdue(stand),
@@ -27,14 +28,14 @@ def check() -> Plan[list[Finding]]:
     ]
 
 
-def _ticks(counts: Rows, stand: Row) -> Finding:
-    age = next((it["age"] for it in counts if it["name"] == "ticks"), None)
-    if not stand["schedules_active"]:
+def _ticks(counts: list[CounterAge], stand: FleetHealth) -> Finding:
+    age = next((it.age for it in counts if it.name == "ticks"), None)
+    if not stand.schedules_active:
         return Finding("tick", "ok", "Ticks", figure="no schedule is active")
     if age is None:
         return Finding(
             "tick", "bad", "No worker has processed schedules yet", figure="never",
-            detail=f"{number(stand['schedules_active'])} schedules wait.",
+            detail=f"{number(stand.schedules_active)} schedules wait.",
             advice="start a worker with the scheduler enabled.", commands=["rota worker"],
         )  # fmt: skip
     verdict = judge(age, warn=120, bad=600)
@@ -49,8 +50,8 @@ def _ticks(counts: Rows, stand: Row) -> Finding:
     )  # fmt: skip
 
 
-def _overdue(stand: Row) -> Iterator[Finding]:
-    overdue = stand["overdue_seconds"] or 0.0
+def _overdue(stand: FleetHealth) -> Iterator[Finding]:
+    overdue = stand.overdue_seconds or 0.0
     verdict = judge(overdue, warn=60, bad=600)
     if verdict != "ok":
         yield Finding(
@@ -59,22 +60,22 @@ def _overdue(stand: Row) -> Iterator[Finding]:
             advice="see which one, and whether an open transaction has locked its row.",
             commands=["rota attention"],
         )  # fmt: skip
-    if stand["schedules_parked"]:
+    if stand.schedules_parked:
         yield Finding(
             "parked", "warn", "Schedules are parked",
-            figure=number(stand["schedules_parked"]),
+            figure=number(stand.schedules_parked),
             detail="Their timing, zone or calendar is invalid; each is retried within an hour.",
             advice="fix or delete them.", commands=["rota schedules list --state parked"],
         )  # fmt: skip
 
 
-def _folds(row: Row) -> Finding:
+def _folds(row: UpkeepState) -> Finding:
     """A minute is folded some seconds after its end."""
-    verdict = judge(row["unfolded_seconds"], warn=300, bad=_HOUR)
+    verdict = judge(row.unfolded_seconds, warn=300, bad=_HOUR)
     if verdict == "ok":
         return Finding("upkeep", "ok", "Upkeep is running", limit="5 min")
     return Finding(
-        "upkeep", verdict, "Upkeep is not running", figure=duration(row["unfolded_seconds"]),
+        "upkeep", verdict, "Upkeep is not running", figure=duration(row.unfolded_seconds),
         limit="5 min",
         detail="Statistics become slow, partitions are not created, expired runs do not end.",
         advice="check that a worker is live, and what it logs about upkeep.",
@@ -82,11 +83,11 @@ def _folds(row: Row) -> Finding:
     )  # fmt: skip
 
 
-def _errors(counts: Rows) -> Finding:
-    lately = [it for it in counts if it["name"] == "loop_errors" and it["age"] < 600]
+def _errors(counts: list[CounterAge]) -> Finding:
+    lately = [it for it in counts if it.name == "loop_errors" and it.age < 600]
     if not lately:
         return Finding("loops", "ok", "Errors in the loops of workers, last 10 min", figure="0")
-    loops = ", ".join(sorted(str(it["loop"]) for it in lately))
+    loops = ", ".join(sorted(str(it.loop) for it in lately))
     return Finding(
         "loops", "warn", "Loops of workers have failed in the last 10 min", figure=loops,
         detail="Each retries automatically; the worker's log shows the error.",
@@ -94,37 +95,37 @@ def _errors(counts: Rows) -> Finding:
     )  # fmt: skip
 
 
-def _dropped(counts: Rows) -> Finding:
-    dropped = next((it for it in counts if it["name"] == "lines_dropped"), None)
-    if dropped is None or dropped["age"] > _DAY:
+def _dropped(counts: list[CounterAge]) -> Finding:
+    dropped = next((it for it in counts if it.name == "lines_dropped"), None)
+    if dropped is None or dropped.age > _DAY:
         return Finding("log_lines", "ok", "Log lines dropped in the last day", figure="0")
     return Finding(
-        "log_lines", "warn", "Log lines were dropped", figure=f"{duration(dropped['age'])} ago",
-        detail=f"{number(dropped['amount'])} in total: handlers wrote faster than "
+        "log_lines", "warn", "Log lines were dropped", figure=f"{duration(dropped.age)} ago",
+        detail=f"{number(dropped.amount)} in total: handlers wrote faster than "
         "the database could store them.",
         advice="raise logs.buffer_lines, or raise the log level of the job that logs most.",
         commands=["rota config get logs.buffer_lines"],
     )  # fmt: skip
 
 
-def _retention(row: Row) -> Iterator[Finding]:
+def _retention(row: UpkeepState) -> Iterator[Finding]:
     """Every night; a young installation has had none."""
-    ago = row["pruned_seconds"]
+    ago = row.pruned_seconds
     if ago is None:
-        if (row["installed_seconds"] or 0) > 2 * _DAY:
+        if (row.installed_seconds or 0) > 2 * _DAY:
             yield Finding(
                 "retention", "warn", "Retention has never run", figure="never",
                 detail="The history keeps growing.", advice="start a worker, or run a pass now.",
                 commands=["rota retention run"],
             )  # fmt: skip
         return
-    verdict = "warn" if row["pruned"] != "succeeded" or ago > 2 * _DAY else "ok"
+    verdict = "warn" if row.pruned != "succeeded" or ago > 2 * _DAY else "ok"
     if verdict == "ok":
         yield Finding("retention", "ok", "Retention, last pass", figure=f"{duration(ago)} ago")
         return
     yield Finding(
         "retention", "warn", "Retention is overdue", figure=f"{duration(ago)} ago",
-        limit="2 d", detail=f"Its last pass has {row['pruned']}.",
+        limit="2 d", detail=f"Its last pass has {row.pruned}.",
         advice="see its run, then run a pass.",
         commands=["rota runs list --job rota.prune_runs", "rota retention run"],
     )  # fmt: skip

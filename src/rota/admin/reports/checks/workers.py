@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rota.model.finding import Finding
+from rota.model.metrics import FleetHealth
 from rota.model.words import duration, number, plural
-from rota.store.plans import Ask, Plan
-
-Row = dict[str, Any]
+from rota.store.plans import Plan
+from rota.store.reports.doctor import LeaseState, lease_state
+from rota.store.reports.metrics import read_health
 
 
 def check() -> Plan[list[Finding]]:
-    (row,) = yield Ask("doctor/workers", {})
-    (stand,) = yield Ask("figures/health", {})
+    row = yield from lease_state()
+    stand = yield from read_health()
     return [_live(row, stand), *_lease(row), *_troubles(stand), *_releases(row)]
 
 
-def _live(row: Row, stand: Row) -> Finding:
-    awake = stand["live"] + stand["failing"] + stand["stuck"]
-    if not awake and stand["asleep"]:
+def _live(row: LeaseState, stand: FleetHealth) -> Finding:
+    awake = stand.live + stand.failing + stand.stuck
+    if not awake and stand.asleep:
         return Finding(
-            "workers", "ok", "All workers are asleep", figure=number(stand["asleep"]),
+            "workers", "ok", "All workers are asleep", figure=number(stand.asleep),
             detail="They wake up when something is due, and then find newly enqueued runs.",
         )  # fmt: skip
     if not awake:
@@ -31,28 +31,28 @@ def _live(row: Row, stand: Row) -> Finding:
             detail="No runs are executed, no schedules are processed, nothing is cleaned up.",
             advice="start one.", commands=["rota worker"],
         )  # fmt: skip
-    slots = f"{plural(row['slots'], 'slot')}"
-    return Finding("workers", "ok", "Live workers", figure=f"{number(stand['live'])}, {slots}")
+    slots = f"{plural(row.slots, 'slot')}"
+    return Finding("workers", "ok", "Live workers", figure=f"{number(stand.live)}, {slots}")
 
 
-def _lease(row: Row) -> Iterator[Finding]:
+def _lease(row: LeaseState) -> Iterator[Finding]:
     """The one that will run out first. A worker renews at each third of it."""
-    left = row["lease_left"]
-    if left is None:
+    left, seconds = row.lease_left, row.lease_seconds
+    if left is None or seconds is None:
         return
     if left <= 0:
         yield Finding(
-            "lease", "bad", f"The lease of {row['oldest_name']} has run out",
+            "lease", "bad", f"The lease of {row.oldest_name} has run out",
             figure=f"{duration(-left)} ago",
-            limit=duration(row["lease_seconds"]),
+            limit=duration(seconds),
             detail="Its runs wait until another worker declares it lost.",
             advice="check whether its process is alive, and start another worker.",
             commands=["rota workers list"],
         )  # fmt: skip
-    elif left < row["lease_seconds"] / 3:
+    elif left < seconds / 3:
         yield Finding(
-            "lease", "warn", f"{row['oldest_name']} renews its lease late",
-            figure=f"{duration(left)} left", limit=duration(row["lease_seconds"] / 3),
+            "lease", "warn", f"{row.oldest_name} renews its lease late",
+            figure=f"{duration(left)} left", limit=duration(seconds / 3),
             detail="If it does not recover, its runs go back to the queue.",
             advice="check its machine: a blocked event loop, no CPU, or no database connection.",
             commands=["rota workers list"],
@@ -61,8 +61,9 @@ def _lease(row: Row) -> Iterator[Finding]:
         yield Finding("lease", "ok", "Oldest lease", figure=f"{duration(left)} left")
 
 
-def _troubles(stand: Row) -> Iterator[Finding]:
-    troubles = {word: stand[word] for word in ("stuck", "failing", "lost") if stand[word]}
+def _troubles(stand: FleetHealth) -> Iterator[Finding]:
+    words = ("stuck", "failing", "lost")
+    troubles = {word: count for word in words if (count := getattr(stand, word))}
     said = ", ".join(f"{number(count)} {word}" for word, count in troubles.items())
     if not troubles:
         yield Finding("worker_troubles", "ok", "Workers stuck, failing or lost", figure="0")
@@ -75,8 +76,8 @@ def _troubles(stand: Row) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _releases(row: Row) -> Iterator[Finding]:
-    versions = sorted(it for it in row["versions"] if it)
+def _releases(row: LeaseState) -> Iterator[Finding]:
+    versions = sorted(it for it in row.versions if it)
     if len(versions) > 1:
         yield Finding(
             "releases", "warn", "Workers run different releases of Rota",

@@ -8,49 +8,34 @@ from datetime import datetime
 from rota.admin.reports.needs.kind import Found, Kind, command, nothing
 from rota.model.attention import Minute, Need, began, is_unusual
 from rota.model.words import number
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports import attention
+from rota.store.reports.attention import JobFailures
 
 
 def find(limit: int) -> Plan[Found]:
-    rows = yield Ask("attention/failing_jobs", {})
-    failing = [
-        row
-        for row in rows
-        if is_unusual(row["bad"], row["good"], row["usual_bad"], row["usual_good"])
-    ]
+    found = yield from attention.failing_jobs()
+    failing = [it for it in found if is_unusual(it.bad, it.good, it.usual_bad, it.usual_good)]
     if not failing:
         return nothing()
-    jobs = [row["job"] for row in failing[:limit]]
-    errors = yield Ask("attention/last_errors", {"jobs": jobs})
-    last = {row["job"]: row["last_error"] for row in errors}
+    jobs = [it.job for it in failing[:limit]]
+    errors = yield from attention.last_errors(jobs)
     since = yield from _since(jobs)
-    needs = [
-        _need(**row, error=last.get(row["job"]), since=since.get(row["job"]))
-        for row in failing[:limit]
-    ]
+    needs = [_need(it, error=errors.get(it.job), since=since.get(it.job)) for it in failing[:limit]]
     return Found(needs, len(failing))
 
 
 def _since(jobs: list[str]) -> Plan[dict[str, datetime | None]]:
-    rows = yield Ask("attention/minutes", {"jobs": jobs})
     minutes = defaultdict(list)
-    for row in rows:
-        minutes[row["job"]].append(Minute(row["at"], row["good"], row["bad"]))
+    for it in (yield from attention.job_minutes(jobs)):
+        minutes[it.job].append(Minute(it.at, it.good, it.bad))
     return {job: began(found) for job, found in minutes.items()}
 
 
-def _need(
-    *,
-    job: str,
-    bad: int,
-    good: int,
-    usual_bad: float,
-    usual_good: float,
-    error: str | None,
-    since: datetime | None,
-) -> Need:
-    usually = f", usually {_usual(usual_bad)}" if usual_bad + usual_good else ""
-    ended = f"{number(bad)} of {number(bad + good)} attempts"
+def _need(row: JobFailures, *, error: str | None, since: datetime | None) -> Need:
+    job, bad, attempts = row.job, row.bad, row.bad + row.good
+    usually = f", usually {_usual(row.usual_bad)}" if row.usual_bad + row.usual_good else ""
+    ended = f"{number(bad)} of {number(attempts)} attempts"
     return Need(
         kind=KIND.name,
         state="failed",
@@ -60,7 +45,7 @@ def _need(
         says=f"is failing: {ended} in the last hour{usually}",
         reason=_first_line(error),
         since=since,
-        figures={"failed": bad, "attempts": bad + good, "usually_failed": usual_bad},
+        figures={"failed": bad, "attempts": attempts, "usually_failed": row.usual_bad},
         command=command("runs", "list", "--job", job, "--state", "failed"),
     )
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rota.admin.reports.needs.kind import Found, Kind, command, nothing
 from rota.model.attention import Need
 from rota.model.words import number
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports.attention import MissedSchedule, missed_schedules
 
 _WHY = {
     "policy none": "no worker was running, and its policy is not to catch up",
@@ -17,14 +16,14 @@ _WHY = {
 
 
 def find(limit: int) -> Plan[Found]:
-    rows = yield Ask("attention/missed_schedules", {"limit": limit})
-    return Found([_need(row) for row in rows], rows[0]["total"]) if rows else nothing()
+    rows = yield from missed_schedules(limit)
+    return Found([_need(row) for row in rows], rows[0].total) if rows else nothing()
 
 
-def _need(row: dict[str, Any]) -> Need:
-    times = "once" if row["times"] == 1 else f"{number(row['times'])} times"
-    span = (row["since"].isoformat(), row["last_at"].isoformat())
-    name, tenant = row["name"], row["tenant"]
+def _need(row: MissedSchedule) -> Need:
+    times = "once" if row.times == 1 else f"{number(row.times)} times"
+    span = (row.since.isoformat(), row.last_at.isoformat())
+    name, tenant = row.name, row.tenant
     fill = command(
         "schedules", "backfill", name, "--from", span[0], "--until", span[1], tenant=tenant
     )
@@ -35,10 +34,10 @@ def _need(row: dict[str, Any]) -> Need:
         name=name,
         noun="Schedule",
         says=f"was missed {times}",
-        reason=_WHY.get(row["why"], row["why"]),
-        since=row["since"],
+        reason=_WHY.get(row.why, row.why),
+        since=row.since,
         tenant=tenant,
-        figures={"times": row["times"], "last_at": row["last_at"]},
+        figures={"times": row.times, "last_at": row.last_at},
         command=fill,
     )
 

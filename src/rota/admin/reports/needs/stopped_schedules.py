@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rota.admin.reports.needs.kind import Found, Kind, command, nothing
 from rota.model.attention import Need
-from rota.store.plans import Ask, Plan
+from rota.store.plans import Plan
+from rota.store.reports.attention import stopped_schedules
 
 
 def find(limit: int) -> Plan[Found]:
-    rows = yield Ask("attention/stopped_schedules", {"limit": limit})
+    rows = yield from stopped_schedules(limit)
     if not rows:
         return nothing()
     needs = [
@@ -16,17 +17,17 @@ def find(limit: int) -> Plan[Found]:
             kind=KIND.name,
             state="paused",
             subject="schedule",
-            name=row["name"],
+            name=row.name,
             noun="Schedule",
             says="has been paused by Rota",
-            reason=row["pause_reason"],
-            since=row["since"],
-            tenant=row["tenant"],
-            command=command("schedules", "resume", row["name"], tenant=row["tenant"]),
+            reason=row.pause_reason,
+            since=row.since,
+            tenant=row.tenant,
+            command=command("schedules", "resume", row.name, tenant=row.tenant),
         )
         for row in rows
     ]
-    return Found(needs, rows[0]["total"])
+    return Found(needs, rows[0].total)
 
 
 KIND = Kind("stopped_schedule", "schedule", "paused", find)

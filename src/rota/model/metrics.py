@@ -9,7 +9,7 @@ from rota.model.stats import QueueDepth
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFigure:
+class AttemptMetric:
     """All attempts of a job in a queue that ever ended with this outcome."""
 
     job: str
@@ -21,7 +21,7 @@ class AttemptFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Counter:
     """Something that happened so often. `age` is how long ago it last did, in seconds."""
 
     name: str
@@ -33,7 +33,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class FleetHealth:
     """How workers and schedules stand; None where there is nothing to measure."""
 
     live: int
@@ -60,11 +60,10 @@ class Health:
     queues_paused: int
     queues_full: int
     queue_refusals: int
-    counted_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class LimitFigure:
+class LimitMetric:
     """How a limit stands."""
 
     name: str
@@ -73,7 +72,7 @@ class LimitFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class CapFigure:
+class CapMetric:
     """What waits in a queue that has a cap."""
 
     queue: str
@@ -82,7 +81,7 @@ class CapFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantFigure:
+class TenantMetric:
     """What a tenant has open, and how its attempts ended today; `tenant` is None for all those that
     are not named."""
 
@@ -97,15 +96,16 @@ class TenantFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Metrics:
     depths: list[QueueDepth]
-    attempts: list[AttemptFigure]
-    counts: list[Count]
-    health: Health
-    limits: list[LimitFigure] = field(default_factory=list)
-    caps: list[CapFigure] = field(default_factory=list)
-    tenants: list[TenantFigure] = field(default_factory=list)
+    attempts: list[AttemptMetric]
+    counters: list[Counter]
+    health: FleetHealth
+    limits: list[LimitMetric] = field(default_factory=list)
+    caps: list[CapMetric] = field(default_factory=list)
+    tenants: list[TenantMetric] = field(default_factory=list)
     tenants_paused: int = 0
+    counted_seconds: float = 0.0  # the age of the depths
 
 
 @dataclass(frozen=True, slots=True)

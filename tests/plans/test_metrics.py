@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 import rota
+from rota.store.reports.metrics import read_changes, read_metrics
 from rota.store.reports.stats import read_stats
-from rota.store.reports.totals import read_changes, read_figures
 from tests.conftest import load_config
 from tests.database import Server
 from tests.plans.plans import Watch
@@ -107,7 +107,7 @@ def test_stats_read_the_range_that_was_asked_for(
 
 
 @pytest.mark.parametrize(
-    "plan", [lambda: read_figures(20), lambda: read_changes(0)], ids=["metrics", "stream"]
+    "plan", [lambda: read_metrics(20), lambda: read_changes(0)], ids=["metrics", "stream"]
 )
 def test_metrics_and_stream_read_totals(seen: Watch, plan: Any) -> None:
     for _ in range(7):

@@ -3,64 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rota.model.run import Claim
-
-_FAILED = frozenset({"failed", "timed_out", "lost"})
+from rota.model.states import FAILED_ATTEMPT_STATES
+from rota.store.metrics import TenantChange
 
 
 @dataclass(slots=True)
-class _Sum:
+class TenantRollup:
     succeeded: int = 0
     failed: int = 0
     other: int = 0
     seconds: float = 0.0
 
-    def add(self, other: _Sum) -> None:
+    def add(self, other: TenantRollup) -> None:
         self.succeeded += other.succeeded
         self.failed += other.failed
         self.other += other.other
         self.seconds += other.seconds
 
 
-class TenantTally:
+class TenantRollups:
     """A run that nobody in particular owns costs one look."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, _Sum] = {}
+        self._rollups: dict[str, TenantRollup] = {}
 
     def count(self, claim: Claim, outcome: str, duration_ms: float) -> None:
         tenant = claim.tenant
         if not tenant:
             return
-        one = self._sums.get(tenant)
+        one = self._rollups.get(tenant)
         if one is None:
-            one = self._sums[tenant] = _Sum()
+            one = self._rollups[tenant] = TenantRollup()
         if outcome == "succeeded":
             one.succeeded += 1
-        elif outcome in _FAILED:
+        elif outcome in FAILED_ATTEMPT_STATES:
             one.failed += 1
         else:
             one.other += 1
         one.seconds += duration_ms / 1000
 
-    def take(self) -> dict[str, _Sum]:
-        taken, self._sums = self._sums, {}
+    def take(self) -> dict[str, TenantRollup]:
+        taken, self._rollups = self._rollups, {}
         return taken
 
-    def put_back(self, taken: dict[str, _Sum]) -> None:
+    def put_back(self, taken: dict[str, TenantRollup]) -> None:
         """To be written another time."""
         for tenant, one in taken.items():
-            self._sums.setdefault(tenant, _Sum()).add(one)
+            self._rollups.setdefault(tenant, TenantRollup()).add(one)
 
 
-def columns(sums: dict[str, _Sum]) -> dict[str, Any]:
-    """For `tenants/tally.sql`."""
-    return {
-        "tenants": list(sums),
-        "succeeded": [one.succeeded for one in sums.values()],
-        "failed": [one.failed for one in sums.values()],
-        "others": [one.other for one in sums.values()],
-        "seconds": [one.seconds for one in sums.values()],
-    }
+def changes(rollups: dict[str, TenantRollup]) -> list[TenantChange]:
+    """As the database takes them."""
+    return [
+        TenantChange(tenant, one.succeeded, one.failed, one.other, one.seconds)
+        for tenant, one in rollups.items()
+    ]

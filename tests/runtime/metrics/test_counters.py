@@ -12,7 +12,7 @@ import rota
 from rota.model.histogram import bucket_of
 from rota.model.run import Claim
 from rota.runtime.claiming.end_buffer import EndBuffer
-from rota.runtime.metrics.counts import Counts
+from rota.runtime.metrics.counters import Counters
 from rota.runtime.metrics.rollups import Rollups
 from rota.store.pipeline.feed import Feed
 from rota.testing import drain, eventually
@@ -35,8 +35,8 @@ def counted(engine: Engine, name: str) -> list[tuple[dict[str, str], int]]:
 async def test_counts_are_added_and_folded(app: rota.App, engine: Engine) -> None:
     rollups = Rollups(app.database)
     for _ in range(2):
-        rollups.counts.note("late_ends", 3)
-        rollups.counts.observe("pickups", 0.25, queue="mail")
+        rollups.counters.note("late_ends", 3)
+        rollups.counters.observe("pickups", 0.25, queue="mail")
         await rollups.run_once()
         engine.one("SELECT rota.fold_counts()")
     (row,) = engine.rows("SELECT * FROM rota.counts WHERE name = 'pickups'")
@@ -48,11 +48,11 @@ async def test_counts_are_added_and_folded(app: rota.App, engine: Engine) -> Non
 
 async def test_a_failed_write_keeps_them(app: rota.App, engine: Engine) -> None:
     rollups = Rollups(app.database)
-    rollups.counts.observe("pickups", 1.0, queue="q")
+    rollups.counters.observe("pickups", 1.0, queue="q")
     engine.rows("ALTER TABLE rota.count_changes RENAME TO hidden")
     with pytest.raises(psycopg.Error):
         await rollups.run_once()
-    rollups.counts.observe("pickups", 1.0, queue="q")
+    rollups.counters.observe("pickups", 1.0, queue="q")
     engine.rows("ALTER TABLE rota.hidden RENAME TO count_changes")
     await rollups.run_once()
     assert counted(engine, "pickups") == [({"queue": "q"}, 2)]
@@ -60,8 +60,8 @@ async def test_a_failed_write_keeps_them(app: rota.App, engine: Engine) -> None:
 
 async def test_nothing_is_written_while_nothing_happens(app: rota.App, engine: Engine) -> None:
     rollups = Rollups(app.database)
-    rollups.counts.note("late_ends", 0)
-    rollups.counts.picked_up([])
+    rollups.counters.note("late_ends", 0)
+    rollups.counters.picked_up([])
     await rollups.run_once()
     assert engine.rows("SELECT * FROM rota.count_changes") == []
 
@@ -70,7 +70,7 @@ async def test_an_end_that_comes_too_late_is_counted(app: rota.App, engine: Engi
     engine.job()
     worker = engine.worker()
     ours, theirs = engine.enqueue(), engine.enqueue()
-    feed, counts = Feed(app.database, worker, ["work"]), Counts()
+    feed, counts = Feed(app.database, worker, ["work"]), Counters()
     ends = EndBuffer(counts)
     claims = engine.claim(worker)
     conn_rows = "UPDATE rota.open_runs SET worker = %s WHERE id = %s"
@@ -142,7 +142,7 @@ async def test_decisions_and_lateness_of_schedules(
 
 
 async def test_pickups_are_measured_on_the_first_run_of_a_claim() -> None:
-    counts = Counts()
+    counts = Counters()
     one = Claim(
         1, 1, 1, 0, 3, 5, "mail", "send", b"{}", None, None, None, False,
         START, START + timedelta(seconds=2), None, "",

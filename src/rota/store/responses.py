@@ -1,11 +1,11 @@
-"""Answers of the API by idempotency key."""
+"""Responses of the API, stored by idempotency key."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from rota.model.answer import Answer
+from rota.model.response import StoredResponse
 from rota.store.plans import Ask, Plan
 
 KEEP_SECONDS = 86_400.0
@@ -13,32 +13,32 @@ KEEP_SECONDS = 86_400.0
 PATIENCE_SECONDS = 60.0
 
 
-def claim_answer(key_hash: bytes, request_hash: bytes, claim: str) -> Plan[Answer | None]:
+def claim(key_hash: bytes, request_hash: bytes, claim_id: str) -> Plan[StoredResponse | None]:
     """None: the caller is the one to answer. Else what there is, answered or under way."""
     params = {
         "key_hash": key_hash,
         "request_hash": request_hash,
-        "claim": claim,
+        "claim": claim_id,
         "keep_seconds": KEEP_SECONDS,
         "patience_seconds": PATIENCE_SECONDS,
     }
-    if (yield Ask("answers/claim", params)):
+    if (yield Ask("responses/claim", params)):
         return None
-    rows = yield Ask("answers/find", {"key_hash": key_hash})
+    rows = yield Ask("responses/find", {"key_hash": key_hash})
     if not rows:
         # It was released in between: whoever asks again gets it.
-        return Answer(request_hash)
+        return StoredResponse(request_hash)
     row = rows[0]
-    return Answer(
+    return StoredResponse(
         bytes(row["request_hash"]), row["status"], row["headers"] or {}, bytes(row["body"] or b"")
     )
 
 
-def keep_answer(
+def keep(
     key_hash: bytes, claim: str, *, status: int, headers: Mapping[str, str], body: bytes
 ) -> Plan[None]:
     yield Ask(
-        "answers/keep",
+        "responses/keep",
         {
             "key_hash": key_hash,
             "claim": claim,
@@ -49,6 +49,6 @@ def keep_answer(
     )
 
 
-def release_answer(key_hash: bytes, claim: str) -> Plan[None]:
+def release(key_hash: bytes, claim: str) -> Plan[None]:
     """Nothing was done: the key is free again."""
-    yield Ask("answers/release", {"key_hash": key_hash, "claim": claim})
+    yield Ask("responses/release", {"key_hash": key_hash, "claim": claim})

@@ -8,7 +8,7 @@ from statistics import median
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     name: str
     unit: str
     rota: float
@@ -20,10 +20,10 @@ class Figure:
         return self.rota / self.floor if self.floor else None
 
 
-def middle(rounds: Sequence[Sequence[Figure]]) -> list[Figure]:
+def middle(rounds: Sequence[Sequence[Measurement]]) -> list[Measurement]:
     """The median of each figure over all rounds."""
     return [
-        Figure(
+        Measurement(
             name=same[0].name,
             unit=same[0].unit,
             rota=median(one.rota for one in same),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     """A response under an idempotency key. No status: the request is still under way."""
 
     request_hash: bytes

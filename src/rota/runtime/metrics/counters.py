@@ -5,17 +5,16 @@ Names and labels are few and fixed by the code; nothing here grows with the numb
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from rota.model.histogram import BUCKETS, bucket_of
 from rota.model.run import Claim
+from rota.store.metrics import CounterChange
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -32,8 +31,8 @@ _read = msgspec.json.Decoder(_Extras).decode
 
 
 @dataclass(slots=True)
-class Sum:
-    """What came together under one name since the last write."""
+class PendingCounter:
+    """What was counted under one name and its labels since the last write."""
 
     amount: int = 0
     seconds: float = 0.0
@@ -46,7 +45,7 @@ class Sum:
         self.seconds += max(0.0, seconds)
         self.buckets[bucket_of(seconds)] += 1
 
-    def add(self, other: Sum) -> None:
+    def add(self, other: PendingCounter) -> None:
         self.amount += other.amount
         self.seconds += other.seconds
         if other.buckets is not None:
@@ -54,24 +53,24 @@ class Sum:
             self.buckets = [a + b for a, b in zip(mine, other.buckets, strict=True)]
 
 
-class Counts:
+class Counters:
     """May be told from any thread; of claims only from the event loop."""
 
     def __init__(self) -> None:
-        self._sums: dict[Key, Sum] = {}
-        self._pickups: dict[str, Sum] = {}
+        self._counters: dict[Key, PendingCounter] = {}
+        self._pickups: dict[str, PendingCounter] = {}
         self._lock = threading.Lock()
 
     def note(self, name: str, amount: int = 1, **labels: str) -> None:
         """It happened, so many times."""
         if amount:
             with self._lock:
-                self._sum(name, labels).amount += amount
+                self._counter(name, labels).amount += amount
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """It happened, and took so long."""
         with self._lock:
-            self._sum(name, labels).observe(seconds)
+            self._counter(name, labels).observe(seconds)
 
     def picked_up(self, claims: Sequence[Claim]) -> None:
         """How long runs waited for a worker. One of each claim is measured, the first: the oldest
@@ -82,27 +81,27 @@ class Counts:
         # By itself, as every claim comes by here: no lock, because only the event loop does.
         waited = self._pickups.get(first.queue)
         if waited is None:
-            waited = self._pickups[first.queue] = Sum()
+            waited = self._pickups[first.queue] = PendingCounter()
         waited.observe((first.claimed_at - first.enqueued_at).total_seconds())
         for claim in claims:
             if claim.extras is not None and claim.attempt == 1:
                 self._lateness(claim, _read(claim.extras))
 
-    def take(self) -> dict[Key, Sum]:
+    def take(self) -> dict[Key, PendingCounter]:
         pickups, self._pickups = self._pickups, {}
         self.put_back({("pickups", (("queue", queue),)): it for queue, it in pickups.items()})
         with self._lock:
-            taken, self._sums = self._sums, {}
+            taken, self._counters = self._counters, {}
         return taken
 
-    def put_back(self, taken: dict[Key, Sum]) -> None:
+    def put_back(self, taken: dict[Key, PendingCounter]) -> None:
         """To be written another time."""
         with self._lock:
             for key, one in taken.items():
-                self._sums.setdefault(key, Sum()).add(one)
+                self._counters.setdefault(key, PendingCounter()).add(one)
 
-    def _sum(self, name: str, labels: dict[str, str]) -> Sum:
-        return self._sums.setdefault((name, tuple(sorted(labels.items()))), Sum())
+    def _counter(self, name: str, labels: dict[str, str]) -> PendingCounter:
+        return self._counters.setdefault((name, tuple(sorted(labels.items()))), PendingCounter())
 
     def _lateness(self, claim: Claim, extras: _Extras) -> None:
         if extras.schedule is not None and extras.run_at is not None:
@@ -110,15 +109,9 @@ class Counts:
             self.observe("schedule_starts", (claim.claimed_at - due).total_seconds())
 
 
-def columns(sums: dict[Key, Sum]) -> dict[str, Any]:
-    """For `counts/add.sql`."""
-    return {
-        "names": [name for name, _ in sums],
-        "labels": [json.dumps(dict(labels)) for _, labels in sums],
-        "amounts": [one.amount for one in sums.values()],
-        "totals": [one.seconds for one in sums.values()],
-        "buckets": [
-            None if one.buckets is None else f"{{{str(one.buckets)[1:-1]}}}"
-            for one in sums.values()
-        ],
-    }
+def changes(counters: dict[Key, PendingCounter]) -> list[CounterChange]:
+    """As the database takes them."""
+    return [
+        CounterChange(name, dict(labels), one.amount, one.seconds, one.buckets)
+        for (name, labels), one in counters.items()
+    ]

@@ -1,0 +1,77 @@
+"""What a worker does when it is called, and when its calls come or stop coming."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+from rota.runtime.duties.retention import served
+from rota.runtime.membership import Membership
+from rota.runtime.worker_parts import WorkerParts
+from rota.store.runs.claimed import cancel_requests
+
+
+class Hearing:
+    def __init__(self, parts: WorkerParts, membership: Membership) -> None:
+        self._parts = parts
+        self._membership = membership
+        self._has_listened = False
+
+    def called(self, words: str, _channel: str) -> None:
+        identity, background = self._membership.identity, self._parts.background
+        if identity is None:
+            return
+        kind, _, what = words.partition(" ")
+        if kind == "queue":
+            queues = served(self._parts.config.worker.queues)
+            if not queues or what in queues:
+                identity.feeder.called(what)
+        elif kind == "watch":
+            identity.feeder.watched(what)
+        elif kind == "passed":
+            identity.feeder.passed_over()
+        elif kind == "worker" and what == str(identity.worker):
+            background.drain.wake()
+        elif kind == "suspects":
+            identity.isolation.wake()
+        elif kind == "cancel" and what == str(identity.worker):
+            self.spawn(self.check_cancels())
+        elif kind == "jobs":
+            background.sql_jobs.wake()
+            self._parts.definitions.wake()
+        else:
+            background.duties.called(kind)
+
+    def listening_changed(self, is_listening: bool) -> None:
+        if self._membership.identity is not None:
+            self._membership.identity.feeder.set_listening(is_listening)
+            self._parts.background.sql_jobs.wake()
+        if is_listening:
+            # Runs start before it listens, and may be cancelled by then.
+            self.spawn(self.check_cancels())
+        if is_listening and self._has_listened:
+            self.look_again()
+        self._has_listened = self._has_listened or is_listening
+
+    def look_now(self) -> None:
+        """Somebody knows that there is work."""
+        if self._membership.identity is not None:
+            self._membership.identity.feeder.look_now()
+            self.look_again()
+
+    def look_again(self) -> None:
+        """It did not listen for a while, and is called again from now on."""
+        self._parts.look_again()
+        if self._membership.identity is not None:
+            self._membership.identity.isolation.wake()
+
+    async def check_cancels(self) -> None:
+        identity = self._membership.identity
+        if identity is None or not identity.runner.running:
+            return
+        for request in await self._parts.database.fetch(cancel_requests(identity.worker)):
+            identity.runner.cancel(*request)
+
+    def spawn(self, step: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(step)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,0 +1,51 @@
+"""What an operator tells a worker: to drain, to drain and stop, or to go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rota.runtime.membership import Membership
+from rota.runtime.tasks import end_task
+from rota.runtime.worker_parts import WorkerParts
+from rota.store.workers.orders import Order
+
+
+class Retirement:
+    """`stop` stops the worker."""
+
+    def __init__(
+        self, parts: WorkerParts, membership: Membership, stop: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._parts = parts
+        self._membership = membership
+        self._stop = stop
+        self._task: asyncio.Task[None] | None = None
+
+    async def obey(self, order: Order) -> None:
+        parts, identity = self._parts, self._membership.identity
+        if not parts.is_running:
+            return
+        if identity is not None:
+            identity.set_draining(order.is_draining)
+        if parts.parent is not None:
+            parts.parent.set_willing(not order.is_draining)
+        await parts.background.duties.let_tick(not order.is_draining)
+        # Also when only the manner has changed: one that waits is told to hurry.
+        task, self._task = self._task, None
+        await end_task(task)
+        if order.is_to_stop:
+            retiring = self._retire(at_once=order.is_to_hurry)
+            self._task = asyncio.create_task(retiring, name="rota retirement")
+
+    async def _retire(self, *, at_once: bool) -> None:
+        """Stop, but not before what runs has ended, however long that takes; at once, as at a
+        signal: what runs longer than a shutdown may take is cut off and goes back."""
+        identity = self._membership.identity
+        if identity is not None and not at_once:
+            await identity.slots.drained()
+        if not (await self._parts.background.drain.read()).is_to_stop:
+            return  # taken back a moment ago; the loop that hears of it goes on from here
+        if self._parts.parent is not None:
+            self._parts.parent.retire()
+        await self._stop()

@@ -1,0 +1,53 @@
+"""What the roles of one worker share: its settings, its loops, and how far its life has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rota.config import Config
+from rota.executors.threads import ThreadPool
+from rota.jobs.registry import Registry
+from rota.runtime.background import Background
+from rota.runtime.claiming.pace import Pace
+from rota.runtime.duties.definitions import Definitions
+from rota.runtime.duties.retention import BuiltInJobs
+from rota.runtime.lease.health import Health
+from rota.runtime.listener import Listener
+from rota.runtime.processes.parent import Parent
+from rota.runtime.processes.relayed import RelayedListener
+from rota.store.sessions.pool import Database
+
+
+@dataclass(slots=True)
+class WorkerParts:
+    config: Config
+    database: Database
+    registry: Registry
+    app_ref: str | None
+    owns_process: bool
+    parent: Parent | None
+    version: str
+    health: Health
+    pace: Pace
+    definitions: Definitions
+    built_in: BuiltInJobs
+    threads: ThreadPool = field(default_factory=ThreadPool)
+    state: Literal["new", "running", "stopping", "stopped"] = "new"
+    # Made when the database is open.
+    background: Background = field(init=False)
+    listener: Listener | RelayedListener = field(init=False)
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == "running"
+
+    async def start_loops(self) -> None:
+        await self.background.start()
+        self.definitions.start()
+        self.listener.start()
+
+    def look_again(self) -> None:
+        """Calls may have been missed for a while."""
+        self.background.look_again()
+        self.definitions.wake()

@@ -1,0 +1,42 @@
+"""How lines come into the database, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rota.store.queries import Query, each, nothing, only
+from rota.store.statements import Statements
+
+
+class LineKey(NamedTuple):
+    run: int
+    attempt: int
+    seq: int
+
+
+def copy_text(statements: Statements, mark: str) -> str:
+    """The COPY that takes lines; it begins with the mark by which `is_writing` finds it."""
+    return f"{mark} {statements.get('logs/write')}"
+
+
+def is_writing(mark: str) -> Query[bool]:
+    """Whether the server still works on what came over a connection that broke."""
+    return Query("logs/is_writing", {"mark": mark}, only(lambda row: bool(row[0])))
+
+
+def stored(keys: Sequence[tuple[int, int, int]], since: datetime) -> Query[list[LineKey]]:
+    """Those of these lines that are there."""
+    params = {
+        "runs": [run for run, _, _ in keys],
+        "attempts": [attempt for _, attempt, _ in keys],
+        "seqs": [seq for _, _, seq in keys],
+        "since": since,
+    }
+    return Query("logs/stored", params, each(LineKey._make))
+
+
+def make_room(since: datetime, until: datetime) -> Query[None]:
+    """Partitions for lines that waited long, or whose clock was moved."""
+    return Query("logs/make_room", {"since": since, "until": until}, nothing)

@@ -1,0 +1,67 @@
+"""Single statements, typed: what one is given, and what its rows become.
+
+The runtime asks one statement at a time, over whichever connection it has at hand. A function in
+the room of a noun makes the query; the connection's owner sends it and gets what it reads. What
+needs several statements in one transaction is a plan (plans.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+# Rows as tuples, in the order of the statement's columns.
+Tuples = list[Any]
+
+
+class Query(NamedTuple, Generic[T_co]):
+    """One statement (a file such as `runs/rescue`), its parameters, and the reader of its rows."""
+
+    statement: str
+    params: Mapping[str, Any]
+    read: Callable[[Tuples], T_co]
+
+
+class Fetch(Protocol):
+    """Whoever sends a query, and answers what it reads."""
+
+    def __call__(self, query: Query[T], /) -> Awaitable[T]: ...
+
+
+class FetchSync(Protocol):
+    """The same for threads."""
+
+    def __call__(self, query: Query[T], /) -> T: ...
+
+
+def nothing(_rows: Tuples) -> None:
+    """For a statement that is carried out for its effect."""
+
+
+def has_any(rows: Tuples) -> bool:
+    return bool(rows)
+
+
+def number(rows: Tuples) -> int:
+    """The one number that it answers; 0 for none, or NULL."""
+    return int(rows[0][0] or 0) if rows else 0
+
+
+def column(rows: Tuples) -> list[Any]:
+    return [row[0] for row in rows]
+
+
+def each(make: Callable[[Any], T]) -> Callable[[Tuples], list[T]]:
+    """All rows; `make` gets a tuple, as the `_make` of a NamedTuple does."""
+    return lambda rows: [make(row) for row in rows]
+
+
+def first(make: Callable[[Any], T]) -> Callable[[Tuples], T | None]:
+    return lambda rows: make(rows[0]) if rows else None
+
+
+def only(make: Callable[[Any], T]) -> Callable[[Tuples], T]:
+    """Of a statement that always answers one row."""
+    return lambda rows: make(rows[0])

@@ -1,0 +1,136 @@
+"""What `rota doctor` asks the server: one row type and one plan for each subject."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rota.store.plans import Ask, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The server and this database. Connections are those of all databases, as the limit is."""
+
+    version: str
+    number: int
+    up_seconds: float
+    is_fsync: bool
+    is_full_page: bool
+    is_autovacuum: bool
+    synchronous_commit: str
+    most_connections: int
+    connections: int | None
+    own_connections: int
+    notify_usage: float
+    xid_age: int
+    freeze_age: int
+    bytes: int
+    clock: datetime
+    clock_offset: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRows:
+    """Of the table that has most of them beside its live ones."""
+
+    name: str
+    live: int
+    dead: int
+    vacuum_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAhead:
+    """Of the table whose last partition ends first."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingRows:
+    """Who keeps dead rows from being removed: `kind` is transaction, prepared, slot or hidden."""
+
+    kind: str
+    name: str
+    owner: str | None
+    program: str | None
+    doing: str | None
+    seconds: float | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CounterAge:
+    """How often something was counted in all, and how many seconds ago it last was."""
+
+    name: str
+    loop: str | None
+    amount: int
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepState:
+    unfolded_seconds: float | None
+    counted_seconds: float | None
+    pruned_at: datetime | None
+    pruned: str | None
+    pruned_seconds: float | None
+    installed_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """Of the workers that live. `lease_left` is of the one that will run out first."""
+
+    live: int
+    slots: int
+    lease_left: float | None
+    heartbeat_seconds: float | None
+    oldest_name: str | None
+    lease_seconds: float | None
+    versions: list[str]
+
+
+def server_state() -> Plan[ServerState]:
+    (row,) = yield Ask("doctor/server", {})
+    return ServerState(**row)
+
+
+def schema_number() -> Plan[int]:
+    """Of the last migration; 0 before the first one."""
+    (row,) = yield Ask("doctor/schema", {})
+    return row["number"] or 0
+
+
+def dead_rows() -> Plan[DeadRows | None]:
+    rows = yield Ask("doctor/dead_rows", {})
+    return DeadRows(**rows[0]) if rows else None
+
+
+def partitions_ahead() -> Plan[PartitionsAhead | None]:
+    rows = yield Ask("doctor/partitions", {})
+    return PartitionsAhead(**rows[0]) if rows else None
+
+
+def keeping_rows() -> Plan[dict[str, KeepingRows]]:
+    """At most one of each kind."""
+    rows = yield Ask("doctor/transactions", {})
+    return {row["kind"]: KeepingRows(**row) for row in rows}
+
+
+def counter_ages() -> Plan[list[CounterAge]]:
+    rows = yield Ask("doctor/counters", {})
+    return [CounterAge(**row) for row in rows]
+
+
+def upkeep_state() -> Plan[UpkeepState]:
+    (row,) = yield Ask("doctor/upkeep", {})
+    return UpkeepState(**row)
+
+
+def lease_state() -> Plan[LeaseState]:
+    (row,) = yield Ask("doctor/workers", {})
+    return LeaseState(**row)

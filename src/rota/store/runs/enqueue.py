@@ -1,0 +1,25 @@
+"""The statements that enqueue: prepared for our own connections, as text for those of callers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rota.store.pipeline.prepared import Prepared
+from rota.store.statements import Statements
+
+
+class EnqueueOne(NamedTuple):
+    sql: str
+    prepared: Prepared
+
+
+class EnqueueStatements:
+    """`plain`: no option but a queue or a priority. `uniform`: many runs that differ in their
+    payloads only; `mixed`: many that differ in more. All answer run_id and is_duplicate."""
+
+    def __init__(self, statements: Statements) -> None:
+        plain, full = statements.get("runs/enqueue_plain"), statements.get("runs/enqueue")
+        self.plain = EnqueueOne(plain, Prepared("enqueue", plain))
+        self.full = EnqueueOne(full, Prepared("enqueue_full", full))
+        self.uniform = statements.get("runs/enqueue_batch")
+        self.mixed = statements.get("runs/enqueue_many")

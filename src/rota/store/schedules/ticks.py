@@ -1,0 +1,144 @@
+"""What a tick reads and writes. Several statements of one tick share a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rota.store.pipeline.prepared import Prepared
+from rota.store.queries import Query, each, first, nothing, only
+from rota.store.sessions.connection import AsyncConn
+from rota.store.statements import Statements
+from rota.store.workers.leases import Holder
+
+
+class HeldDue(NamedTuple):
+    """Schedules that are due and this ticker's to decide. No `hold`: they could not be held."""
+
+    hold: int | None
+    ids: Sequence[int]
+
+
+class DueRow(NamedTuple):
+    """A schedule that is due, as JSON, with what its decision depends on."""
+
+    schedule: str
+    clock: datetime
+    unfinished: int
+    job_refusal: str | None
+    calendar: str | None
+    made_up: int
+    triggered: int
+    place: int | None
+    crowd: int
+    is_full: bool
+
+
+class HeldSchedule(NamedTuple):
+    """A schedule that an open transaction holds, and whether it has for long."""
+
+    id: int
+    name: str
+    pid: int
+    since: datetime
+    query: str
+    is_long: bool
+
+
+class RequirementState(NamedTuple):
+    """When a required schedule or job last succeeded, and whether its last run did."""
+
+    name: str
+    succeeded_at: datetime | None
+    was_ok: bool | None
+
+
+class InitRun(NamedTuple):
+    """No run: an open transaction holds the schedule, and its run is still owed."""
+
+    schedule: str
+    run: int | None
+
+
+class TickStatements:
+    """Those that every tick of every worker sends, prepared. When many schedules are due at once,
+    most of the workers that wake find all of it held."""
+
+    def __init__(self, statements: Statements) -> None:
+        get = statements.get
+        self._hold = Prepared("hold_due", get("schedules/hold_due"))
+        self._release = Prepared("release_hold", get("schedules/release"))
+        self._write = Prepared("write_ticks", get("schedules/write_ticks"))
+
+    async def hold_due(self, conn: AsyncConn, *, limit: int, seconds: float) -> HeldDue:
+        params = {"limit": limit, "hold_seconds": seconds}
+        (held,) = await self._hold.fetch(conn, params, HeldDue._make)
+        return held
+
+    async def release(self, conn: AsyncConn, hold: int) -> None:
+        await self._release.fetch(conn, {"hold": hold}, tuple)
+
+    async def write(self, conn: AsyncConn, worker: int, ticks: str) -> set[int]:
+        """`ticks` is JSON. Answers which schedules were written."""
+        rows = await self._write.fetch(conn, {"worker": worker, "ticks": ticks}, tuple)
+        return {row[0] for row in rows}
+
+
+def next_due() -> Query[float | None]:
+    """Seconds until the next schedule is due; None where there is none."""
+    return Query("schedules/next_due", {}, first(lambda row: row[0]))
+
+
+def read_due(ids: Sequence[int], *, spreads: bool, free: int) -> Query[list[DueRow]]:
+    """`spreads`: give each its place among those due at the same time, but to the first `free`."""
+    params = {"ids": ids, "spreads": spreads, "free": free}
+    return Query("schedules/read_due", params, each(DueRow._make))
+
+
+def requirements(names: Sequence[str], tenant: str) -> Query[list[RequirementState]]:
+    params = {"names": list(names), "tenant": tenant}
+    return Query("schedules/requirements", params, each(RequirementState._make))
+
+
+def ensure_ledger(instants: Iterable[datetime]) -> Query[None]:
+    """Partitions for decisions about times outside of those that upkeep makes."""
+    return Query("schedules/ensure_ledger", {"instants": list(instants)}, nothing)
+
+
+def holders(ids: Sequence[int]) -> Query[list[HeldSchedule]]:
+    """Those of these schedules that an open transaction holds."""
+    return Query("schedules/holders", {"ids": list(ids)}, each(HeldSchedule._make))
+
+
+def lock_holder() -> Query[Holder | None]:
+    """Who keeps ticks from holding what they decide."""
+    return Query("schedules/lock_holder", {}, first(Holder._make))
+
+
+def pass_over(batch: Sequence[int], passed: Iterable[int], *, seconds: float) -> Query[None]:
+    """Leave these of the batch alone for a while."""
+    params = {"batch": list(batch), "passed": list(passed), "seconds": seconds}
+    return Query("schedules/pass_over", params, nothing)
+
+
+def cancel_others(ids: Iterable[int]) -> Query[None]:
+    """Older runs of these schedules make room for the newest."""
+    return Query("schedules/cancel_others", {"ids": sorted(ids)}, nothing)
+
+
+def park(schedule: int, version: int, error: str) -> Query[bool]:
+    """Set it aside; answers whether that could be written."""
+    params = {"id": schedule, "version": version, "error": error}
+    return Query("schedules/park", params, only(lambda row: row[0] is not False))
+
+
+def limit_locks(milliseconds: int) -> Query[None]:
+    """For the transaction that this statement begins."""
+    return Query("session/limit_locks", {"milliseconds": milliseconds}, nothing)
+
+
+def run_inits(worker: int, release: str | None) -> Query[list[InitRun]]:
+    """Enqueue what a start of workers owes."""
+    params = {"worker": worker, "release": release}
+    return Query("schedules/run_inits", params, each(InitRun._make))

@@ -1,0 +1,45 @@
+"""Jobs that are functions of the database: which there are, and how one is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rota.store.queries import Query, each, only
+
+
+class StoredSqlJob(NamedTuple):
+    name: str
+    timeout: float | None
+    backoff: Mapping[str, Any] | None
+    log_level: str | None
+
+
+class SqlCall(NamedTuple):
+    """The text of a call, with `$1` where it takes a payload. `transaction_mode` is "none" for a
+    procedure that commits by itself; `settle` runs what the role of `run_as` has deferred."""
+
+    call: str
+    transaction_mode: str
+    is_answering: bool
+    settle: str | None
+
+
+class CommandMark(NamedTuple):
+    """The number of a command in its transaction, and whether a cursor is left open."""
+
+    number: int
+    has_cursor: bool
+
+
+def list_sql_jobs() -> Query[list[StoredSqlJob]]:
+    return Query("jobs/sql_jobs", {}, each(StoredSqlJob._make))
+
+
+def find_call(job: str) -> Query[SqlCall]:
+    return Query("jobs/sql_call", {"job": job}, only(SqlCall._make))
+
+
+def mark_command() -> Query[CommandMark]:
+    """To be taken back. One more than the last mark's if nothing was written in between."""
+    return Query("jobs/mark_command", {}, only(CommandMark._make))

@@ -1,0 +1,1 @@
+"""Workers: read and told what to do, and what they say about themselves."""

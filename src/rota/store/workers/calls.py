@@ -1,0 +1,33 @@
+"""Who is called when something is enqueued: what workers say about that to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.store.queries import Query, nothing, number
+
+
+def answer_calls(worker: int, *, waiting: bool, polling: bool, channel: str) -> Query[None]:
+    """Whether it wants to be called, on this channel, or looks by itself."""
+    params = {"worker": worker, "waiting": waiting, "polling": polling, "channel": channel}
+    return Query("workers/answer_calls", params, nothing)
+
+
+def next_xid() -> Query[int]:
+    """Every transaction that could not see what was just committed has an id below this."""
+    return Query("workers/next_xid", {}, number)
+
+
+def oldest_xid() -> Query[int]:
+    """The oldest transaction that is still under way."""
+    return Query("workers/oldest_xid", {}, number)
+
+
+def pass_on(worker: int, queues: Sequence[str]) -> Query[None]:
+    """It has more than it can do: others are called, and this one no more for now."""
+    return Query("workers/pass_on", {"worker": worker, "queues": list(queues)}, nothing)
+
+
+def pass_over(worker: int, queues: Sequence[str]) -> Query[None]:
+    """Whoever was called for these queues did not come."""
+    return Query("workers/pass_over", {"worker": worker, "queues": list(queues)}, nothing)

@@ -1,0 +1,74 @@
+"""What a worker says about itself, from its registration to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from rota.store.queries import Query, nothing, number
+
+
+def register_worker(
+    *,
+    name: str,
+    host: str,
+    pid: int,
+    version: str,
+    queues: Sequence[str],
+    jobs: Sequence[str],
+    concurrency: int,
+    lease_seconds: float,
+) -> Query[int]:
+    """A new row of rota.workers; answers its number."""
+    params = {
+        "name": name,
+        "host": host,
+        "pid": pid,
+        "version": version,
+        "queues": list(queues),
+        "jobs": list(jobs),
+        "concurrency": concurrency,
+        "lease_seconds": lease_seconds,
+    }
+    return Query("workers/register", params, number)
+
+
+def say_polling(worker: int) -> Query[None]:
+    """It cannot listen, and looks for work by itself."""
+    return Query("workers/say_polling", {"worker": worker}, nothing)
+
+
+def start_worker(declared: Mapping[str, Any], *, is_new: bool) -> Query[None]:
+    """Whose code it runs: `declared` is what `definitions.declare` takes."""
+    params = {name: declared[name] for name in ("worker", "application", "build")}
+    return Query("workers/start", params | {"is_new": is_new}, nothing)
+
+
+def set_jobs(worker: int, jobs: Sequence[str]) -> Query[None]:
+    """What it can run now."""
+    return Query("workers/set_jobs", {"worker": worker, "jobs": list(jobs)}, nothing)
+
+
+def set_state(worker: int, state: Literal["stopping", "gone"]) -> Query[None]:
+    return Query("workers/set_state", {"worker": worker, "state": state}, nothing)
+
+
+def quiet_seconds(worker: int, *, most: float, ticking: bool) -> Query[float]:
+    """For how long nothing will come that the database knows of."""
+    params = {"worker": worker, "most": most, "ticking": ticking}
+    return Query("workers/quiet_seconds", params, _seconds)
+
+
+def fall_asleep(worker: int, *, most: float, ticking: bool) -> Query[float]:
+    """Be gone until something is due; answers in how many seconds that is."""
+    params = {"worker": worker, "most": most, "ticking": ticking}
+    return Query("workers/fall_asleep", params, _seconds)
+
+
+def wake_up(worker: int) -> Query[None]:
+    """Nobody sleeps under this number any more."""
+    return Query("workers/wake_up", {"worker": worker}, nothing)
+
+
+def _seconds(rows: list[Any]) -> float:
+    return float(rows[0][0]) if rows else 0.0
