@@ -111,17 +111,19 @@ class App(CommandSets):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
         """One run of every job that is bound to the event, by `@app.job(events=[…])` or in the
         database: `await app.emit("order.paid", {"order_id": 7})`. With a key, once for each, until
         its run has ended and for `key_keep` after that; with `key_period`, once in that time,
-        whatever its runs do. A `hook` of an ORM or a framework names itself. The event is kept;
+        whatever its runs do. `metadata` goes to each of its runs. A `hook` of an ORM or a framework
+        names itself. The event is kept;
         the answer's `event_id` is its number."""
         return await self._emitter.send(
             event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
-            key_period=key_period, hook=hook,
+            key_period=key_period, metadata=metadata, hook=hook,
         )  # fmt: skip
 
     def emit_sync(
@@ -133,12 +135,13 @@ class App(CommandSets):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
         return self._emitter.send_sync(
             event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
-            key_period=key_period, hook=hook,
+            key_period=key_period, metadata=metadata, hook=hook,
         )  # fmt: skip
 
     # Schedules.
@@ -182,7 +185,7 @@ class App(CommandSets):
 
     def tenant(self, name: str) -> Tenant:
         """The application as one tenant sees it: `await app.tenant("acme").enqueue(send, n=1)`.
-        It needs no registration. PayloadError if no tenant can be called so."""
+        It needs no registration. InputError if no tenant can be called so."""
         from rota.admin.tenants.handle import Tenant
 
         return Tenant(checked_tenant(name), self, self)

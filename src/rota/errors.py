@@ -10,7 +10,8 @@
   * TimingError            a timing or a calendar says something that cannot be followed
     * TemplateNotFound     no template has that name
   * LimitError             a limit says something that cannot be followed
-  * PayloadError           what was enqueued is refused
+  * InputError             an option, a name or another value that was given cannot be
+    * PayloadError         a payload does not fit its job, or cannot be stored
   * FilterError            a list or a bulk action is asked for runs that cannot be
   * UnknownJob             no job of that name is registered
   * DuplicateKey           the key is held by another run, and the caller asked to be told
@@ -36,7 +37,7 @@
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
   * RunFailed              the awaited run ended as failed or cancelled
   * WaitTimeout            the awaited run had not ended in time (a TimeoutError)
-  * ResultError            the awaited run's result is not of the type that its handler declares
+  * ResultError            a result cannot be stored, or is not of the declared type
   * DatabaseError          any other error of the database
 
 * Control                  raised by a handler to decide its own outcome; not an error
@@ -64,6 +65,7 @@ __all__ = [
     "ErrorGroupNotFound",
     "EventNotFound",
     "FilterError",
+    "InputError",
     "JobError",
     "LeaseLost",
     "LimitError",
@@ -143,8 +145,12 @@ class TemplateNotFound(TimingError):
     """No template of schedules has that name."""
 
 
-class PayloadError(RotaError):
-    """The payload or an option of an enqueue does not fit: nothing was stored."""
+class InputError(RotaError):
+    """An option, a name or another value that was given cannot be: nothing was stored."""
+
+
+class PayloadError(InputError):
+    """The payload of a run or an event does not fit: nothing was stored."""
 
 
 class FilterError(RotaError):
@@ -275,7 +281,7 @@ class WaitTimeout(RotaError, TimeoutError):
 
 
 class ResultError(RotaError):
-    """`run.wait()` got a result that is not of the type that the handler declares now."""
+    """What a handler returned cannot be stored, or is not of the type that it declares now."""
 
 
 class DatabaseError(RotaError):
@@ -347,7 +353,7 @@ def _seconds(delay: float | timedelta) -> float:
 # Raised by the SQL functions of the schema, so that callers in plain SQL get the same cases.
 BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO001": UnknownJob,
-    "RO002": PayloadError,
+    "RO002": InputError,
     "RO003": DuplicateKey,
     "RO004": RunNotFound,
     "RO005": WrongState,
@@ -365,6 +371,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO032": QueueFull,
     "RO016": LimitNotFound,
     "RO017": LimitError,
+    "RO018": PayloadError,
 }
 
 

@@ -179,7 +179,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         ConfigError,
         DatabaseError,
         FilterError,
-        PayloadError,
+        InputError,
         RotaError,
         SearchError,
         TimingError,
@@ -190,7 +190,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
     if isinstance(error, DatabaseError):
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
-        misuse = ConfigError | FilterError | PayloadError | SearchError | TimingError
+        misuse = ConfigError | FilterError | InputError | SearchError | TimingError
         is_misuse = isinstance(error, misuse)
         return str(error), error.hint, 2 if is_misuse else 1
     if hasattr(error, "format_message"):  # typer's own, of wrong use

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, Unpack, o
 
 from typing_extensions import ParamSpec
 
-from rota.jobs.batch import Call
+from rota.jobs.batch import NO_PAYLOAD, Call
 from rota.jobs.context import Context
 from rota.jobs.definition import JobArguments, JobDefinition
 from rota.jobs.enqueue import Enqueuer
@@ -35,15 +35,21 @@ class BoundJob(Generic[P, R]):
 
     def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P, R]:
         """The same job with these options on top, for the enqueues that follow."""
+        own = self.definition
         default = self._default_backoff() if "backoff" in options else None
-        return BoundJob(self.definition, self._enqueuer, self._options.merge(options, default))
+        merged = self._options.merge(options, default)
+        merged.check_whole(has_key=own.key is not None, has_delay=own.delay is not None)
+        return BoundJob(own, self._enqueuer, merged)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A checked call that is not sent yet, for `app.enqueue_many`."""
         definition = self.definition
-        schema = definition.schema
+        schema, options = definition.schema, self._options
+        if not args and not kwargs and schema.names:
+            self._check_default()
+            return Call(definition.name, NO_PAYLOAD, None, options, definition.decode_result)
         payload = schema.encode(schema.bind(args, kwargs)).decode()
-        return Call(definition.name, payload, schema.hash, self._options, definition.decode_result)
+        return Call(definition.name, payload, schema.hash, options, definition.decode_result)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         """Ask for one run with these arguments."""
@@ -51,6 +57,12 @@ class BoundJob(Generic[P, R]):
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         return self._enqueuer.send_sync(self.call(*args, **kwargs))
+
+    def _check_default(self) -> None:
+        """Without arguments the run gets the job's default payload, as the database has it; a job
+        that declares none must be callable without."""
+        if self.definition.default_payload is None:
+            self.definition.schema.bind((), {})
 
     def _default_backoff(self) -> Backoff:
         own = self.definition.backoff

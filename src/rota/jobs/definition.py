@@ -12,9 +12,10 @@ from typing import Any, Literal, TypedDict, get_args
 
 from rota.config import Config
 from rota.config.sections.shown import Level
-from rota.errors import JobError, PayloadError
+from rota.errors import InputError, JobError, PayloadError
 from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
 from rota.jobs.encoding import encode_value
+from rota.jobs.key_template import check_key
 from rota.jobs.limits import DeclaredLimit, name_limits
 from rota.jobs.on import On, bindings
 from rota.jobs.payload import PayloadSchema
@@ -25,9 +26,12 @@ from rota.jobs.values import (
     check_level,
     check_number,
     check_tags,
+    check_tenant,
     check_text,
+    with_short_names,
 )
 from rota.model.backoff import Backoff
+from rota.model.instants import LONGEST_SECONDS
 from rota.model.outcome import Policy
 from rota.model.retention import Retention
 
@@ -55,7 +59,8 @@ class JobArguments(TypedDict, total=False):
     executor: ExecutorName | None
     description: str | None
     enabled: bool | None
-    payload: Mapping[str, Any] | None
+    default_payload: Mapping[str, Any] | None
+    payload: Mapping[str, Any] | None  # the same, in a shorter word
     schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
     log_level: Level | None
     capture_logs: bool | None
@@ -63,6 +68,10 @@ class JobArguments(TypedDict, total=False):
     event_delivery: DeclaredDelivery | Mapping[str, Any] | None
     retention: Retention | Mapping[str, Any] | None
     limits: DeclaredLimit | list[DeclaredLimit] | tuple[DeclaredLimit, ...] | None
+    delay: float | timedelta | None
+    expires_in: float | timedelta | None
+    key: str | None
+    tenant: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +95,7 @@ class JobDefinition:
     metadata: Mapping[str, Any] | None = None
     description: str = ""
     enabled: bool = True
-    payload: Mapping[str, Any] | None = None
+    default_payload: Mapping[str, Any] | None = None
     schedules: tuple[dict[str, Any], ...] = ()
     log_level: str | None = None
     capture_logs: bool | None = None
@@ -95,6 +104,10 @@ class JobDefinition:
     event_delivery: Mapping[str, Any] | None = None
     retention: Retention | None = None
     limits: tuple[dict[str, Any], ...] = ()
+    delay: float | None = None
+    expires_in: float | None = None
+    key: str | None = None
+    tenant: str | None = None
 
     @classmethod
     def of(
@@ -102,7 +115,11 @@ class JobDefinition:
     ) -> JobDefinition:
         """Check a declaration; a JobError names the function and what is wrong with it."""
         place = _check_function(function)
-        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            named = with_short_names(arguments, _OTHER_NAMES)
+        except ValueError as error:
+            raise JobError(f"{place}: {error}") from None
+        given = {name: value for name, value in named.items() if value is not None}
         values = {
             name: _check_argument(name, value, place, config) for name, value in given.items()
         }
@@ -114,6 +131,7 @@ class JobDefinition:
         values["limits"] = tuple(name_limits(name, values.get("limits", ())))
         schema = PayloadSchema.of(function, name, place, config.runs.payload_bytes)
         _check_payloads(values, schema, place)
+        _check_key(values, schema, place)
         values["decode_result"] = result_decoder(function, name)
         return cls(name=name, function=function, schema=schema, source=place, **values)
 
@@ -204,13 +222,35 @@ def _check_executor(
 def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
     """A default payload that the function would not take is found here, not at eight o'clock."""
     try:
-        if "payload" in values:
-            values["payload"] = json.loads(schema.encode(schema.bind((), values["payload"])))
+        if "default_payload" in values:
+            payload = schema.encode(schema.bind((), values["default_payload"]))
+            values["default_payload"] = json.loads(payload)
         for one in values["schedules"]:
             if one["payload"] is not None:
                 one["payload"] = json.loads(schema.encode(schema.bind((), one["payload"])))
     except PayloadError as error:
         raise JobError(f"{place}: {error}") from None
+
+
+def _check_key(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
+    """A key that the function's arguments cannot fill, or that something else gets in the way of,
+    is found here, not by the first enqueue."""
+    if "key" not in values:
+        return
+    try:
+        check_key("key", values["key"], schema.names)
+    except ValueError as error:
+        raise JobError(f"{place}: {error}") from None
+    if values["schedules"]:
+        raise JobError(
+            f"{place}: key and schedules exclude each other: every time of a schedule has its run",
+            hint="overlap says what happens while the last run of a schedule has not ended",
+        )
+    if "event_delivery" in values:
+        raise JobError(
+            f"{place}: key and event_delivery exclude each other",
+            hint="rota.debounce and rota.throttle take a key of their own",
+        )
 
 
 def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
@@ -219,7 +259,7 @@ def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
         raise JobError(f"{place}: a job has no option {name}; it has {', '.join(_CHECKS)}")
     try:
         return check(name, value, config)
-    except ValueError as error:
+    except (ValueError, InputError) as error:
         raise JobError(f"{place}: {error}") from None
 
 
@@ -290,7 +330,7 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "executor": _check_executor_name,
     "description": lambda name, value, config: check_text(name, value, most=10_000, least=0),
     "enabled": _check_enabled,
-    "payload": _check_metadata,
+    "default_payload": _check_metadata,
     "schedules": _check_schedules,
     "log_level": _check_level,
     "capture_logs": _check_enabled,
@@ -298,6 +338,18 @@ _CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "event_delivery": lambda name, value, config: check_event_delivery(name, value),
     "retention": lambda name, value, config: Retention.parse(value),
     "limits": _check_limits,
+    "delay": lambda name, value, config: check_duration(name, value, 0, LONGEST_SECONDS),
+    "expires_in": lambda name, value, config: check_duration(name, value, most=LONGEST_SECONDS),
+    "key": lambda name, value, config: check_text(name, value, most=200),
+    "tenant": lambda name, value, config: check_tenant(name, value),
+}
+# What the database, the API and JobInfo call them.
+_OTHER_NAMES = {
+    "payload": "default_payload",
+    "is_enabled": "enabled",
+    "timeout_seconds": "timeout",
+    "delay_seconds": "delay",
+    "expires_in_seconds": "expires_in",
 }
 
 

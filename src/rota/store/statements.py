@@ -64,3 +64,12 @@ class Statements:
         if text is None:
             text = self._rendered[name] = render(_read(name), self.schema)
         return text
+
+
+def as_json_rows(sql: str) -> str:
+    """The same rows, each as one JSON text: drivers differ in how they name columns and in what
+    they make of their types."""
+    return _JSON_ROWS.replace("…", sql)
+
+
+_JSON_ROWS = "SELECT to_jsonb(q)::text FROM (\n…\n) q"

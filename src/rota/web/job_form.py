@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.model.job import JobInfo
 from rota.web.forms import read_payload, read_span
 
@@ -49,7 +49,7 @@ def read_changes(
             continue
         try:
             changes[name] = _READERS[name](text)
-        except (ValueError, PayloadError) as error:
+        except (ValueError, InputError) as error:
             wrong[name] = str(error)
     return changes, wrong
 

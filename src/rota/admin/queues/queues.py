@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.instants import read_instant
-from rota.errors import PayloadError, TimingError
+from rota.errors import InputError, TimingError
 from rota.model.list_filters import QueueFilters, QueueOrder
 from rota.model.page import Page
 from rota.model.queue import QueueDetails, QueueInfo, WhenFull
@@ -85,7 +85,7 @@ class QueueCommands(Commands):
         known = QueueSettings.__annotations__
         odd: list[Any] = [field for field in settings if field not in known]
         if odd:
-            raise PayloadError(f"a queue has no {odd[0]}", hint=f"it has {', '.join(known)}")
+            raise InputError(f"a queue has no {odd[0]}", hint=f"it has {', '.join(known)}")
         return self._set(name, reason, version, settings)
 
     def _set(

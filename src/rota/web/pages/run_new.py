@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, UnknownJob
+from rota.errors import InputError, PayloadError, UnknownJob
 from rota.model.job import JobInfo
 from rota.model.run import RunInfo
 from rota.web.context import Page
@@ -166,7 +166,7 @@ async def _try(
         return errors, [], None
     try:
         run = await scope.runs.enqueue(job.name, payload, **options)
-    except PayloadError as error:
+    except InputError as error:
         names = {one.name for one in fields} if "payload" not in form else set()
         by_field, rest = blamed(str(error), names)
         return by_field, rest, None

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from rota.errors import (
     AuditEntryNotFound,
-    PayloadError,
+    InputError,
     TimingError,
     VersionConflict,
     WrongState,
@@ -90,7 +90,7 @@ def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]
         name, tenant = scope.name(), tenant_of(request)
         try:
             said = await act(scope, name, tenant, form)
-        except (PayloadError, TimingError) as error:
+        except (InputError, TimingError) as error:
             return await _question(scope, verb, form.get("payload", ""), str(error))
         return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
 
