@@ -153,8 +153,8 @@ def test_illegal_history(engine: Engine, change: str) -> None:
 REFUSED = [
     ("RO001", "SELECT rota.enqueue('nobody')", 'no job is named "nobody"'),
     ("RO001", "SELECT rota.enqueue(NULL)", "no job is named"),
-    ("RO002", "SELECT rota.enqueue('work', '[]')", "must be a JSON object"),
-    ("RO002", "SELECT rota.enqueue('work', NULL)", "must be a JSON object"),
+    ("RO018", "SELECT rota.enqueue('work', '[]')", "must be a JSON object"),
+    ("RO018", "SELECT rota.enqueue('work', NULL)", "must be a JSON object"),
     ("RO002", "SELECT rota.enqueue('work', priority => 10)", "not between 0"),
     ("RO002", "SELECT rota.enqueue('work', priority => -1)", "not between 0"),
     ("RO002", "SELECT rota.enqueue('work', priority => 100000)", "not between 0"),

@@ -82,5 +82,5 @@ def test_refusals(app: rota.App) -> None:
 
     with pytest.raises(rota.TimingError, match="not of both"):
         app.schedule("sync", fetch, every=300, tenant="a", tenants=["b"])
-    with pytest.raises(rota.PayloadError, match="holds no slash"):
+    with pytest.raises(rota.InputError, match="holds no slash"):
         app.schedule("sync", fetch, every=300, tenants=["a/b"])

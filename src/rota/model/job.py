@@ -19,6 +19,9 @@ class JobInfo:
     which are names and patterns; `event_filters` says of some of them which payloads count,
     `event_delivery` whether a burst of them is one run.
     A job of the kind `sql` calls `function_name` as the role `run_as`.
+    `delay_seconds`, `expires_in_seconds`, `key` and `tenant` are what its runs have that are
+    enqueued without. `definition_hash` stands for all that the code says of it. A run of it last
+    ended at `last_run_at`; the first of its schedules is due at `next_run_at`.
     """
 
     name: str
@@ -54,6 +57,13 @@ class JobInfo:
     run_as: str | None = None
     transaction_mode: str | None = None
     is_system: bool = False
+    delay_seconds: float | None = None
+    expires_in_seconds: float | None = None
+    key: str | None = None
+    tenant: str | None = None
+    definition_hash: str | None = None
+    last_run_at: datetime | None = None
+    next_run_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

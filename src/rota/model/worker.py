@@ -22,6 +22,7 @@ class WorkerInfo:
     done, and why: live but failing. `memory_bytes` and `cpu_seconds` are those of its process and
     its children, `cpu_cores` what they used between its last two beats. `status` is all that in one
     word: `live`, `failing`, `draining`, `stopping`, `silent`, `stuck`, `asleep`, `lost` or `gone`.
+    `version` is Rota's release, `release` that of its application (`ROTA_RELEASE`).
     One that is asleep has signed off under this number, and comes back under another one at
     `asleep_until` at the latest.
     """
@@ -63,3 +64,4 @@ class WorkerInfo:
     cpu_cores: float | None
     ended_at: datetime | None
     asleep_until: datetime | None
+    release: str | None

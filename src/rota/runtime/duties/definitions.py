@@ -64,7 +64,7 @@ class Definitions(Loop):
     async def _declare(self) -> bool:
         """Whether the database knows it now. What somebody's open transaction holds is tried again
         by the turns that follow, and keeps no worker from its runs."""
-        params = self._whole() | {"is_new": self._is_new}
+        params = self._whole() | {"is_new": self._is_new, "release": self._config.release}
         get = self._database.statements.get
         async with self._database.connection(is_hurried=False) as conn:
             try:

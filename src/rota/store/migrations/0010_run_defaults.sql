@@ -10,6 +10,10 @@ ALTER TABLE rota.jobs
     ADD CONSTRAINT jobs_delay CHECK (delay_seconds >= 0),
     ADD CONSTRAINT jobs_expires_in CHECK (expires_in_seconds > 0);
 
+-- The release of a worker's application, which it says when it starts.
+ALTER TABLE rota.workers ADD COLUMN release text;
+COMMENT ON COLUMN rota.workers.release IS 'the release of its application, as the application says; NULL: it says none';
+
 -- Functions name others that come further down.
 SET LOCAL check_function_bodies = off;
 
@@ -18,6 +22,7 @@ DROP FUNCTION rota.enqueue(text, jsonb, text, integer, timestamptz, interval, ti
 DROP FUNCTION rota.enqueue_batch(text, jsonb, text, integer, timestamptz, interval, timestamptz, text, integer, double precision, jsonb, text[], jsonb, jsonb, integer);
 DROP FUNCTION rota.enqueue_many(text[], jsonb[], text[], integer[], timestamptz[], interval[], timestamptz[], text[], double precision[], text[], text[], integer[], double precision[], jsonb[], jsonb[], jsonb[], jsonb, integer[]);
 DROP FUNCTION rota.enqueue_run(text, jsonb, text, integer, timestamptz, interval, timestamptz, text, double precision, text, text, integer, double precision, jsonb, text[], jsonb, jsonb, integer);
+DROP FUNCTION rota.start_worker(bigint, text, text, boolean);
 
 -- What is wrong with the template of a key, in words; NULL: nothing.
 -- Called by: check_run_defaults.
@@ -60,6 +65,27 @@ CREATE TRIGGER jobs_run_defaults BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH R
     WHEN (num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0)
     EXECUTE FUNCTION rota.check_run_defaults();
 
+-- Workers start one after the other here (lock "fleet"): one that finds nobody live opens the next fleet. One that
+-- comes back after it lost its lease starts nothing.
+-- Called by: sql/workers/start.sql.
+-- Locks: "fleet".
+CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean,
+    of_release text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
+BEGIN
+    PERFORM rota.take_lock('fleet');
+    INSERT INTO rota.fleets AS f (application, number)
+    SELECT a, 1 FROM unnest(ARRAY['', of_application]) a
+    WHERE NOT EXISTS (SELECT FROM rota.workers w WHERE w.application IS NOT NULL AND a IN ('', w.application)
+                      AND w.state IN ('live', 'stopping') AND w.lease_expires_at > clock_timestamp()
+                      AND w.id <> for_worker)
+    ORDER BY a
+    ON CONFLICT (application) DO UPDATE SET number = f.number + 1, started_at = rota.now() WHERE is_new;
+    UPDATE rota.workers SET application = of_application, build = of_build, is_start = is_start OR is_new,
+        release = of_release
+    WHERE id = for_worker;
+END $$;
+
 -- triggered_by with the person for whom the session acts (SET rota.actor), where nobody else is named.
 -- Called by: enqueue_batch, enqueue_many, enqueue_plain, enqueue_run.
 CREATE FUNCTION rota.told_by(triggered_by jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
@@ -93,7 +119,7 @@ BEGIN
 END $$;
 
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: admin/runs/runs.py, users.
+-- Called by: users.
 CREATE FUNCTION rota.enqueue(
     job text,
     payload jsonb DEFAULT 'null',

@@ -50,7 +50,7 @@ BEGIN
 END $$;
 
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: admin/runs/runs.py, users.
+-- Called by: users.
 CREATE FUNCTION rota.enqueue(
     job text,
     payload jsonb DEFAULT 'null',
