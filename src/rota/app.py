@@ -19,6 +19,7 @@ from rota.config import Config
 from rota.errors import ConfigError, TimingError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
+from rota.jobs.elsewhere import OF_APP, refuse
 from rota.jobs.emit import Started
 from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
@@ -314,6 +315,11 @@ class App(CommandSets):
         server, self._server = self._server, None
         if server is not None:
             server.stop()
+
+    if not TYPE_CHECKING:  # they would take it that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            refuse(self, name, OF_APP, "an application")
 
     async def __aenter__(self) -> App:
         await self.database.open()

@@ -10,7 +10,7 @@ import pytest
 
 import rota
 import rota.testing
-from rota.jobs.definition import JobArguments
+from rota.jobs.job_arguments import JobArguments
 from rota.jobs.options import OptionArguments
 from tests.faces import faces_of
 

@@ -266,7 +266,7 @@ def test_a_release_that_knows_no_events_still_registers(conn: Connection) -> Non
 
 
 async def test_strategies(app: rota.App) -> None:
-    @app.job(events="e", schedules=[rota.cron("@daily"), rota.every(60), rota.init("start")])
+    @app.job(events="e", schedules=[rota.cron("@daily"), rota.every(60), rota.on_start("start")])
     async def all_ways() -> None: ...
 
     @app.job

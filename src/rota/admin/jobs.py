@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.job_changes import JobChanges, columns_of, columns_to_reset
 from rota.admin.schedules.next_time import compute_next
 from rota.config import Config
 from rota.errors import JobError, WrongState
+from rota.jobs.elsewhere import OF_JOBS, refuse
 from rota.jobs.registry import Registry
 from rota.jobs.sync import whole
 from rota.model.drift import Drift
@@ -148,6 +149,11 @@ class JobCommands(Commands):
         if found.is_enabled == enabled:
             raise WrongState(f'job "{name}" is already {"enabled" if enabled else "disabled"}')
         yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor)
+
+    if not TYPE_CHECKING:  # they would take it that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            refuse(self, name, OF_JOBS, "app.jobs")
 
     def of(self, registry: Registry, config: Config) -> Self:
         """The same for what another registry declares."""

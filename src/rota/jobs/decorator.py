@@ -10,9 +10,11 @@ from typing_extensions import ParamSpec
 
 from rota.jobs.batch import NO_PAYLOAD, Call
 from rota.jobs.context import Context
-from rota.jobs.definition import JobArguments, JobDefinition
+from rota.jobs.definition import JobDefinition
+from rota.jobs.elsewhere import OF_JOB, refuse
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import R, Run
+from rota.jobs.job_arguments import JobArguments
 from rota.jobs.options import NO_OPTIONS, OptionArguments, Options
 from rota.jobs.registry import Registry
 from rota.model.backoff import Backoff
@@ -70,6 +72,11 @@ class BoundJob(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+    if not TYPE_CHECKING:  # they would take it that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            refuse(self, name, OF_JOB, "a job")
 
 
 class Job(BoundJob[P, R]):

@@ -175,7 +175,7 @@ async def test_what_a_tick_enqueued_and_was_dropped_reads_skipped(
 
 
 async def test_a_start_finds_the_queue_full(app: rota.App, engine: Engine) -> None:
-    @app.job(schedules=[rota.init("start")], queue="mail")
+    @app.job(schedules=[rota.on_start("start")], queue="mail")
     async def warm_up() -> None: ...
 
     await app.queues.set("mail", max_waiting=0)
