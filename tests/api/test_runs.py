@@ -46,7 +46,7 @@ async def test_what_does_not_fit_is_refused(
     problem(await api.post(RUNS, json=good | {"priorty": 1}), 422, "invalid")
     problem(await api.post(RUNS, json=good | {"run_at": "2026-01-01T00:00:00"}), 422, "invalid")
     problem(await api.post(RUNS, json={"job": "send", "payload": {}}), 422, "payload_error")
-    problem(await api.post(RUNS, json=good | {"key_seconds": 5}), 422, "payload_error")
+    problem(await api.post(RUNS, json=good | {"key_seconds": 5}), 422, "input_error")
     problem(await api.post(RUNS, json={"job": "nothing"}), 404, "unknown_job")
     assert conn.execute("SELECT count(*) FROM rota.runs").fetchone() == (0,)
 

@@ -138,7 +138,7 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     await web.get("/jobs/send/edit")
     await web.post(
         "/jobs/send/edit", reason="campaign", priority="1", timeout="5min", tags="mail, urgent",
-        payload='{"user_id":\r\n 12345678901234567890}', retention="days=90, failed_days=365",
+        default_payload='{"user_id":\r\n 12345678901234567890}', retention="days=90, failed_days=365",
         log_level="warning", backoff="fixed",
     )  # fmt: skip
     assert "7 settings of send saved" in web.text
@@ -166,7 +166,7 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
         ("priority", "12", "from 0 to 9"),
         ("timeout", "later", "&#39;later&#39; is no duration"),
         ("timeout", "0.0000001", "from 0.001"),
-        ("payload", "{", "This is not JSON"),
+        ("default_payload", "{", "This is not JSON"),
         ("metadata", "[1]", "A payload is an object"),
         ("retention", "days", "&#39;days&#39; has no number"),
         ("retention", "weeks=3", "retention has no weeks"),
