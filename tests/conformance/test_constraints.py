@@ -170,7 +170,7 @@ REFUSED = [
     ("RO002", "SELECT rota.enqueue('work', key => repeat('k', 401))", "1 to 400"),
     ("RO002", "SELECT rota.enqueue('work', run_at => now(), delay => '1 s')", "exclude"),
     (
-        "RO002",
+        "RO018",
         "SELECT rota.enqueue('work', jsonb_build_object('a', (SELECT string_agg(md5(i::text), '')"
         " FROM generate_series(1, 60000) i)))",
         "the limit is 1048576",

@@ -184,6 +184,32 @@ def test_a_key_and_a_schedule_exclude_each_other(engine: Engine) -> None:
         engine.rows("UPDATE rota.jobs SET key = '{n}' WHERE name = 'timed'")
 
 
+def test_code_that_meets_what_a_person_set_does_without(engine: Engine) -> None:
+    """A worker that cannot register what it runs would not start."""
+
+    def register(version: str, schedules: str, **defaults: Any) -> None:
+        own = {"queue": "q", "priority": 5, "max_attempts": 3, "description": "", "tags": []}
+        own |= {"metadata": {}, "is_enabled": True, "events": [], "event_filters": {}, "key": None}
+        job = {"name": "met", "hash": version, "source": "", "executor": "async"}
+        job |= {"payload_schema": {"properties": {"n": {}}}, "defaults": own | defaults}
+        told = json.dumps([job | {"schedules": json.loads(schedules)}])
+        engine.one("SELECT rota.register_jobs('app', %s, %s)", version, told)
+
+    def key() -> Any:
+        return engine.one("SELECT key FROM rota.jobs WHERE name = 'met'")
+
+    register("1", "[]")
+    engine.rows("UPDATE rota.jobs SET key = '{n}' WHERE name = 'met'")
+    every = {"name": "met", "interval_seconds": 60, "is_enabled": True}
+    register("2", json.dumps([every]))
+    assert key() == "{n}"
+    assert engine.one("SELECT count(*) FROM rota.schedules WHERE job = 'met'") == 0
+    register("3", "[]", event_delivery={"throttle_seconds": 5})
+    assert key() is None
+    with pytest.raises(psycopg.Error, match="names other, which is no argument"):
+        engine.rows("UPDATE rota.jobs SET key = '{other}', event_delivery = NULL")
+
+
 def test_an_enqueue_remembers_who_acts(engine: Engine) -> None:
     engine.rows("SET rota.actor = 'ada'")
     engine.rows("UPDATE rota.jobs SET events = '{paid}' WHERE name = 'work'")

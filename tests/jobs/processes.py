@@ -39,7 +39,8 @@ class Code:
                 self.app.registry.names(),
             )
         )
-        params = whole(self.app.registry, self.app.config, worker=worker) | {"is_new": is_new}
+        params = whole(self.app.registry, self.app.config, worker=worker)
+        params |= {"is_new": is_new, "release": None}
         get = self.app.database.statements.get
         self.conn.execute(get("workers/start"), params)
         self.conn.execute(get("jobs/register"), params)

@@ -138,8 +138,8 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     await web.get("/jobs/send/edit")
     await web.post(
         "/jobs/send/edit", reason="campaign", priority="1", timeout="5min", tags="mail, urgent",
-        default_payload='{"user_id":\r\n 12345678901234567890}', retention="days=90, failed_days=365",
-        log_level="warning", backoff="fixed",
+        default_payload='{"user_id":\r\n 12345678901234567890}', log_level="warning",
+        retention="days=90, failed_days=365", backoff="fixed",
     )  # fmt: skip
     assert "7 settings of send saved" in web.text
     found = await known.jobs.get("send")
@@ -157,6 +157,23 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     await web.get("/jobs/send/edit")
     await web.post("/jobs/send/edit", priority="1", was_priority="1")
     assert "Nothing was changed" in web.text
+
+
+async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.App) -> None:
+    await web.get("/jobs/send/edit")
+    await web.post(
+        "/jobs/send/edit", delay="90s", expires_in="2h", key="user:{user_id}", tenant="acme"
+    )
+    assert "4 settings of send saved" in web.text
+    found = await known.jobs.get("send")
+    assert (found.delay_seconds, found.expires_in_seconds) == (90, 7200)
+    assert (found.key, found.tenant) == ("user:{user_id}", "acme")
+    for words in ("Delay 90 s", "Expires in 2 h", "Key user:{user_id}", "Tenant acme"):
+        assert words in web.text, words
+    assert f"Definition hash {found.definition_hash}" in web.text
+    await web.get("/jobs/send/edit")
+    await web.post("/jobs/send/edit", key="{", was_key="user:{user_id}", status=422)
+    assert "a brace that is not round the name" in web.text
 
 
 @pytest.mark.parametrize(

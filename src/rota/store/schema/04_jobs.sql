@@ -131,10 +131,21 @@ $$;
 
 -- Trigger: says what is wrong with what a job's runs have that are enqueued without. Every nominal time of a schedule
 -- has a run of its own, so that its job cannot say that two of them are one; bursts of events have keys of their own.
+-- Code that meets what a person has set, or the other way round, does without the key and warns: a worker has to start.
 CREATE FUNCTION rota.check_run_defaults() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    found text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
+    found   text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
+    unknown text := (SELECT min(m[1]) FROM regexp_matches(NEW.key, '\{([A-Za-z_][A-Za-z0-9_]*)', 'g') m
+        WHERE jsonb_typeof(NEW.payload_schema -> 'properties') = 'object'
+          AND NOT NEW.payload_schema -> 'properties' ? m[1]);
 BEGIN
+    IF rota.is_syncing() AND NEW.key IS NOT NULL AND num_nonnulls(NEW.event_delivery, found, unknown) > 0 THEN
+        RAISE WARNING 'job "%" does without its key "%": %', NEW.name, NEW.key, CASE
+            WHEN NEW.event_delivery IS NOT NULL THEN 'it has an event_delivery'
+            WHEN found IS NOT NULL THEN format('it has a schedule, "%s"', found)
+            ELSE format('%s is no argument', unknown) END;
+        NEW.key := NULL;
+    END IF;
     NEW.tenant := nullif(NEW.tenant, '');
     IF NEW.delay_seconds NOT BETWEEN 0 AND 3153600000 OR NEW.delay_seconds = 'NaN' THEN
         PERFORM rota.bad_job(NEW.name, format('delay_seconds %s is not between 0 and 3153600000 (100 years)',
@@ -145,6 +156,8 @@ BEGIN
     ELSIF rota.key_fault(NEW.key) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, format('its key "%s" %s', left(NEW.key, 60), rota.key_fault(NEW.key)),
             'Write for example invoice:{invoice_id}.');
+    ELSIF unknown IS NOT NULL AND NEW.key IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is no argument', NEW.key, unknown));
     ELSIF NEW.key IS NOT NULL AND NEW.event_delivery IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, 'key and event_delivery exclude each other',
             'event_delivery has a key of its own.');

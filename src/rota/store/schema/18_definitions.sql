@@ -322,12 +322,16 @@ CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules FOR EACH ROW
     WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
 EXECUTE FUNCTION rota.drop_schedule();
 
--- Trigger: a job with a key has no schedules: see check_run_defaults.
+-- Trigger: a job with a key has no schedules: see check_run_defaults. One that code declares for a job that a person
+-- has given a key is left out, with a warning.
 CREATE FUNCTION rota.refuse_keyed_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found text := (SELECT j.key FROM rota.jobs j WHERE j.name = NEW.job);
 BEGIN
-    IF found IS NOT NULL THEN
+    IF found IS NOT NULL AND rota.is_syncing() THEN
+        RAISE WARNING 'schedule "%" is left out: job "%" has the key "%"', NEW.name, NEW.job, found;
+        RETURN NULL;
+    ELSIF found IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so that it cannot have a schedule', NEW.name, NEW.job,
             found USING ERRCODE = 'RO002',
             HINT = 'The overlap of a schedule says what happens while its last run has not ended: declare a job without a key for it.';
