@@ -207,7 +207,9 @@ def test_code_that_meets_what_a_person_set_does_without(engine: Engine) -> None:
     register("3", "[]", event_delivery={"throttle_seconds": 5})
     assert key() is None
     with pytest.raises(psycopg.Error, match="names other, which is no argument"):
-        engine.rows("UPDATE rota.jobs SET key = '{other}', event_delivery = NULL")
+        engine.rows(
+            "UPDATE rota.jobs SET key = '{other}', event_delivery = NULL WHERE name = 'met'"
+        )
 
 
 def test_an_enqueue_remembers_who_acts(engine: Engine) -> None:

@@ -168,7 +168,7 @@ async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.
     found = await known.jobs.get("send")
     assert (found.delay_seconds, found.expires_in_seconds) == (90, 7200)
     assert (found.key, found.tenant) == ("user:{user_id}", "acme")
-    for words in ("Delay 90 s", "Expires in 2 h", "Key user:{user_id}", "Tenant acme"):
+    for words in ("Delay 1 min 30 s", "Expires in 2 h", "Key user:{user_id}", "Tenant acme"):
         assert words in web.text, words
     assert f"Definition hash {found.definition_hash}" in web.text
     await web.get("/jobs/send/edit")

@@ -143,7 +143,7 @@ def test_what_the_runs_of_a_job_have(cli: Cli, shop: rota.App) -> None:
         "--tenant", "acme", "--default-payload", '{"n": 5}',
     )  # fmt: skip
     told = cli.done("jobs", "show", "send").out
-    for words in ("delay            90s", "key              n:{n}", "tenant           acme"):
+    for words in ("delay            1m 30s", "key              n:{n}", "tenant           acme"):
         assert words in told, told
     run = cli.done("runs", "enqueue", "send", "--json").json
     found = cli.done("runs", "show", run["id"], "--json").json["run"]
