@@ -110,7 +110,8 @@ def test_run_failed_tells_run_state_and_reasons() -> None:
     ("code", "expected"),
     [
         ("RO001", errors.UnknownJob),
-        ("RO002", errors.PayloadError),
+        ("RO002", errors.InputError),
+        ("RO018", errors.PayloadError),
         ("RO003", errors.DuplicateKey),
         ("RO004", errors.RunNotFound),
         ("RO007", errors.ScheduleNotFound),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ErrorGroupNotFound,
         EventNotFound,
         FilterError,
+        InputError,
         JobError,
         LeaseLost,
         LimitError,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from rota.jobs.handle import Run
     from rota.jobs.limits import concurrency, rate, sequence
     from rota.jobs.on import on
-    from rota.jobs.timings import after, cron, every, init, once
+    from rota.jobs.timings import after, cron, every, on_start, once
     from rota.model.attempt import AttemptInfo
     from rota.model.audit import AuditEntry
     from rota.model.backoff import Backoff
@@ -114,6 +115,7 @@ __all__ = [
     "EventInfo",
     "EventNotFound",
     "FilterError",
+    "InputError",
     "Job",
     "JobError",
     "JobInfo",
@@ -171,8 +173,8 @@ __all__ = [
     "cron",
     "debounce",
     "every",
-    "init",
     "on",
+    "on_start",
     "once",
     "rate",
     "sequence",
@@ -206,6 +208,7 @@ _HOMES = {
     "EventInfo": "rota.model.event",
     "EventNotFound": "rota.errors",
     "FilterError": "rota.errors",
+    "InputError": "rota.errors",
     "Job": "rota.jobs.decorator",
     "JobError": "rota.errors",
     "JobInfo": "rota.model.job",
@@ -263,8 +266,8 @@ _HOMES = {
     "cron": "rota.jobs.timings",
     "debounce": "rota.jobs.deliveries",
     "every": "rota.jobs.timings",
-    "init": "rota.jobs.timings",
     "on": "rota.jobs.on",
+    "on_start": "rota.jobs.timings",
     "once": "rota.jobs.timings",
     "rate": "rota.jobs.limits",
     "sequence": "rota.jobs.limits",
@@ -272,11 +275,18 @@ _HOMES = {
 }
 
 
+# Words that other programs, or drafts of this one, have for them.
+_ELSEWHERE = {
+    "init": "on_start", "crontab": "cron", "interval": "every", "at": "once", "Celery": "App",
+}  # fmt: skip
+
 if not TYPE_CHECKING:  # they would take it that every name is there
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            known = _ELSEWHERE.get(name)
+            hint = f"; there is rota.{known}" if known else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
         return value
 

@@ -19,6 +19,7 @@ from rota.config import Config
 from rota.errors import ConfigError, TimingError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob, JobDecorator
+from rota.jobs.elsewhere import OF_APP, refuse
 from rota.jobs.emit import Started
 from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
@@ -112,17 +113,19 @@ class App(CommandSets):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
         """Emit an event: one run of every job that is bound to it, by `@app.job(events=[…])` or in
         the database: `await app.emit("order.paid", {"order_id": 7})`. With a key, each job gets
         one run until that run has ended and for `key_keep` after that; with `key_period`, one in
-        that time, whatever happens to its runs. `hook` names the ORM or framework hook that
-        emits. The event is stored; `event_id` of the result is its id."""
+        that time, whatever happens to its runs. Every run gets the `metadata`. `hook` names
+        the ORM or framework hook that emits. The event is stored; `event_id` of the result is its
+        id."""
         return await self._emitter.send(
             event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
-            key_period=key_period, hook=hook,
+            key_period=key_period, metadata=metadata, hook=hook,
         )  # fmt: skip
 
     def emit_sync(
@@ -134,12 +137,13 @@ class App(CommandSets):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
         return self._emitter.send_sync(
             event, payload, connection, tenant=tenant, key=key, key_keep=key_keep,
-            key_period=key_period, hook=hook,
+            key_period=key_period, metadata=metadata, hook=hook,
         )  # fmt: skip
 
     # Schedules.
@@ -183,7 +187,7 @@ class App(CommandSets):
 
     def tenant(self, name: str) -> Tenant:
         """Return the functions of the application for one tenant: `await
-        app.tenant("acme").enqueue(send, n=1)`. Tenants need no registration. Raises PayloadError
+        app.tenant("acme").enqueue(send, n=1)`. Tenants need no registration. Raises InputError
         if the name is invalid."""
         from rota.admin.tenants.handle import Tenant
 
@@ -313,6 +317,11 @@ class App(CommandSets):
         server, self._server = self._server, None
         if server is not None:
             server.stop()
+
+    if not TYPE_CHECKING:  # they would take it that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            refuse(self, name, OF_APP, "an application")
 
     async def __aenter__(self) -> App:
         await self.database.open()

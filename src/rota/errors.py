@@ -10,7 +10,8 @@
   * TimingError            a timing or a calendar is invalid
     * TemplateNotFound     there is no template with that name
   * LimitError             a limit is invalid
-  * PayloadError           the payload or an option of an enqueue is invalid
+  * InputError             an option, a name or another value is invalid
+    * PayloadError         the payload does not fit its job, or cannot be stored
   * FilterError            a list or a bulk action has an invalid filter, order or limit
   * UnknownJob             there is no registered job with that name
   * DuplicateKey           another run holds the key, and `on_conflict` is `raise`
@@ -36,7 +37,7 @@
   * AttemptTimeout         the attempt took longer than its timeout (a TimeoutError)
   * RunFailed              the awaited run ended as failed or cancelled
   * WaitTimeout            the awaited run did not end in time (a TimeoutError)
-  * ResultError            the awaited run's result does not fit the declared type
+  * ResultError            a result cannot be stored, or does not fit the declared type
   * DatabaseError          any other error of the database
 
 * Control                  raised by a handler to set its outcome; not an error
@@ -64,6 +65,7 @@ __all__ = [
     "ErrorGroupNotFound",
     "EventNotFound",
     "FilterError",
+    "InputError",
     "JobError",
     "LeaseLost",
     "LimitError",
@@ -144,8 +146,12 @@ class TemplateNotFound(TimingError):
     """There is no schedule template with that name."""
 
 
-class PayloadError(RotaError):
-    """The payload or an option of an enqueue is invalid: nothing was stored."""
+class InputError(RotaError):
+    """An option, a name or another value is invalid: nothing was stored."""
+
+
+class PayloadError(InputError):
+    """The payload of a run or an event is invalid: nothing was stored."""
 
 
 class FilterError(RotaError):
@@ -276,7 +282,7 @@ class WaitTimeout(RotaError, TimeoutError):
 
 
 class ResultError(RotaError):
-    """The result of `run.wait()` does not fit the type that the handler declares now."""
+    """The result of a handler cannot be stored, or does not fit the type that it declares now."""
 
 
 class DatabaseError(RotaError):
@@ -349,7 +355,7 @@ def _seconds(delay: float | timedelta) -> float:
 # Raised by the SQL functions of the schema, so that callers in plain SQL get the same cases.
 BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO001": UnknownJob,
-    "RO002": PayloadError,
+    "RO002": InputError,
     "RO003": DuplicateKey,
     "RO004": RunNotFound,
     "RO005": WrongState,
@@ -367,6 +373,7 @@ BY_SQLSTATE: dict[str, type[RotaError]] = {
     "RO032": QueueFull,
     "RO016": LimitNotFound,
     "RO017": LimitError,
+    "RO018": PayloadError,
 }
 
 

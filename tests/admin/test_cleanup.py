@@ -78,16 +78,16 @@ async def test_what_does_not_fit_is_refused_and_leaves_nothing(
     app: rota.App, tables: Engine, table: str, change: dict[str, Any], words: str
 ) -> None:
     given = {"column": "expires_at", "older_than": 60} | change
-    with pytest.raises((errors.PayloadError, errors.TimingError), match=words):
+    with pytest.raises((errors.InputError, errors.TimingError), match=words):
         await app.cleanup.add(table, **given)
     assert await app.cleanup.list() == []
 
 
 async def test_a_table_gets_a_hint(app: rota.App, tables: Engine) -> None:
-    with pytest.raises(errors.PayloadError) as caught:
+    with pytest.raises(errors.InputError) as caught:
         await app.cleanup.add("public.sesions", column="expires_at", older_than=0)
     assert caught.value.hint == "did you mean public.sessions?"
-    with pytest.raises(errors.PayloadError) as caught:
+    with pytest.raises(errors.InputError) as caught:
         await app.cleanup.add("sessions", column="expired", older_than=0)
     assert caught.value.hint == "It has id, expires_at, note."
 

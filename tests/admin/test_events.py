@@ -110,7 +110,7 @@ def test_one_event_with_two_filters_is_refused(make_app: MakeApp) -> None:
 async def test_a_period_is_checked(app: rota.App) -> None:
     for options in ({"key_period": 5}, {"key": "k", "key_period": 5, "key_keep": 5},
                     {"key": "k", "key_period": 0}):  # fmt: skip
-        with pytest.raises(rota.PayloadError, match="key_period"):
+        with pytest.raises(rota.InputError, match="key_period"):
             await app.emit("order.paid", **options)  # type: ignore[arg-type]
     first = await app.emit("order.paid", key="k", key_period=timedelta(hours=1))
     await app.emit("order.paid", key="k", key_period=3600)

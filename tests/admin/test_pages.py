@@ -159,7 +159,7 @@ async def test_events_say_who(app: rota.App, conn: Connection) -> None:
     assert entry.after == told
     (again,) = app.events.by("bob").sync.emit("order.paid", {"n": 1}, key="7")
     assert (again.id, again.is_duplicate) == (run.id, True)
-    with pytest.raises(rota.PayloadError):
+    with pytest.raises(rota.InputError):
         await app.events.emit("two words")
 
 

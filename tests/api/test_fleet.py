@@ -147,11 +147,11 @@ async def test_events_start_what_is_bound_to_them(api: httpx.AsyncClient, shop: 
     with shop.database.connection_sync() as conn:
         assert conn.execute(found, [run["run_id"]]).fetchone() == (math.inf,)
     problem(
-        await api.post(f"{V1}/events", json={"event": "x", "key_seconds": 1}), 422, "payload_error"
+        await api.post(f"{V1}/events", json={"event": "x", "key_seconds": 1}), 422, "input_error"
     )
     lost = (await api.post(f"{V1}/events", json={"event": "nobody.cares"})).json()
     assert lost["runs"] == []
-    problem(await api.post(f"{V1}/events", json={"event": "two words"}), 422, "payload_error")
+    problem(await api.post(f"{V1}/events", json={"event": "two words"}), 422, "input_error")
     problem(await api.post(f"{V1}/events", json={}), 422, "invalid")
 
 

@@ -36,6 +36,26 @@ async def test_a_run_is_enqueued_and_read(api: httpx.AsyncClient) -> None:
     assert again.json() == {"run_id": run_id, "job": "send", "is_duplicate": True}
 
 
+async def test_a_run_has_what_its_job_says(api: httpx.AsyncClient) -> None:
+    changes = {
+        "default_payload": {"user_id": 9}, "delay_seconds": 60, "expires_in_seconds": 600,
+        "key": "user:{user_id}", "tenant": "acme",
+    }  # fmt: skip
+    changed = await api.patch("/api/v1/jobs/send", json=changes)
+    assert {name: changed.json()[name] for name in changes} == changes
+    run_id = (await api.post(RUNS, json={"job": "send"})).json()["run_id"]
+    run = (await api.get(f"{RUNS}/{run_id}")).json()
+    assert (run["payload"], run["key"], run["tenant"]) == ({"user_id": 9}, "user:9", "acme")
+    assert (run["state"], run["expires_at"] is not None) == ("scheduled", True)
+    own = {"job": "send", "payload": {"user_id": 1}, "expires_in_seconds": 5, "delay_seconds": 0}
+    run_id = (await api.post(RUNS, json=own)).json()["run_id"]
+    assert (await api.get(f"{RUNS}/{run_id}")).json()["state"] == "queued"
+    both = own | {"expires_at": "2099-01-01T00:00:00Z"}
+    problem(await api.post(RUNS, json=both), 422, "input_error")
+    cleared = await api.patch("/api/v1/jobs/send", json={"key": None, "reset": ["tenant"]})
+    assert (cleared.json()["key"], cleared.json()["tenant"]) == (None, None)
+
+
 async def test_what_does_not_fit_is_refused(
     api: httpx.AsyncClient, conn: psycopg.Connection[Any]
 ) -> None:
@@ -46,7 +66,7 @@ async def test_what_does_not_fit_is_refused(
     problem(await api.post(RUNS, json=good | {"priorty": 1}), 422, "invalid")
     problem(await api.post(RUNS, json=good | {"run_at": "2026-01-01T00:00:00"}), 422, "invalid")
     problem(await api.post(RUNS, json={"job": "send", "payload": {}}), 422, "payload_error")
-    problem(await api.post(RUNS, json=good | {"key_seconds": 5}), 422, "payload_error")
+    problem(await api.post(RUNS, json=good | {"key_seconds": 5}), 422, "input_error")
     problem(await api.post(RUNS, json={"job": "nothing"}), 404, "unknown_job")
     assert conn.execute("SELECT count(*) FROM rota.runs").fetchone() == (0,)
 

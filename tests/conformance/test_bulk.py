@@ -94,7 +94,7 @@ def test_bulk_by_plain_sql(engine: Engine) -> None:
     for bad in ("'[]'", "NULL"):
         with pytest.raises(psycopg.Error, match="must be a JSON object") as caught:
             engine.rows(f"SELECT * FROM rota.enqueue_many(ARRAY['work'], ARRAY[{bad}]::jsonb[])")
-        assert caught.value.sqlstate == "RO002"
+        assert caught.value.sqlstate == "RO018"
     with pytest.raises(psycopg.Error, match="no job is named") as caught:
         engine.rows("SELECT * FROM rota.enqueue_many(ARRAY['x'], ARRAY['{}']::jsonb[])")
     assert caught.value.sqlstate == "RO001"
@@ -121,15 +121,14 @@ def test_a_batch_by_plain_sql(engine: Engine) -> None:
         ("NULL, '[{}]'", "no job is named", "RO001"),
         ("'work', '{}'", "must be a JSON array", "RO002"),
         ("'work', NULL", "must be a JSON array", "RO002"),
-        ("'work', '[{}, 7]'", "must be a JSON object", "RO002"),
-        ("'work', '[{}, null]'", "must be a JSON object", "RO002"),
+        ("'work', '[{}, 7]'", "must be a JSON object", "RO018"),
         ("'work', '[{}]', priority => 12", "priority 12", "RO002"),
         ("'work', '[{}]', queue => ''", "needs a name", "RO002"),
         ("'work', '[{}]', run_at => now(), delay => '1 s'", "exclude each other", "RO002"),
         (
             "'work', jsonb_build_array('{}'::jsonb, jsonb_build_object('x', repeat('x', 2000000)))",
             "the limit is",
-            "RO002",
+            "RO018",
         ),
     ],
 )

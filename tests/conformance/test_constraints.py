@@ -156,8 +156,8 @@ def test_illegal_history(engine: Engine, change: str) -> None:
 REFUSED = [
     ("RO001", "SELECT rota.enqueue('nobody')", 'no job is named "nobody"'),
     ("RO001", "SELECT rota.enqueue(NULL)", "no job is named"),
-    ("RO002", "SELECT rota.enqueue('work', '[]')", "must be a JSON object"),
-    ("RO002", "SELECT rota.enqueue('work', NULL)", "must be a JSON object"),
+    ("RO018", "SELECT rota.enqueue('work', '[]')", "must be a JSON object"),
+    ("RO018", "SELECT rota.enqueue('work', NULL)", "must be a JSON object"),
     ("RO002", "SELECT rota.enqueue('work', priority => 10)", "not between 0"),
     ("RO002", "SELECT rota.enqueue('work', priority => -1)", "not between 0"),
     ("RO002", "SELECT rota.enqueue('work', priority => 100000)", "not between 0"),
@@ -173,7 +173,7 @@ REFUSED = [
     ("RO002", "SELECT rota.enqueue('work', key => repeat('k', 401))", "1 to 400"),
     ("RO002", "SELECT rota.enqueue('work', run_at => now(), delay => '1 s')", "exclude"),
     (
-        "RO002",
+        "RO018",
         "SELECT rota.enqueue('work', jsonb_build_object('a', (SELECT string_agg(md5(i::text), '')"
         " FROM generate_series(1, 60000) i)))",
         "the limit is 1048576",

@@ -20,11 +20,11 @@ _CALLS: list[dict[str, Any]] = [
     {"priority": 9, "queue": "other", "triggered_by": json.dumps({"type": "code", "run": 1})},
     {"payload": json.dumps({"text": "x" * 1000})},
     {"payload": json.dumps({"text": "x" * 1000}), "validated_by": 7},
+    {"payload": "null", "validated_by": 7},
 ]
 _BAD: list[dict[str, Any]] = [
     {"job": "nobody"},
     {"payload": "[]"},
-    {"payload": "null", "validated_by": 7},
     {"payload": None},
     {"payload": '{"n": 1e5000}'},
     {"payload": json.dumps({"text": "x" * 5000})},

@@ -10,7 +10,7 @@ import pytest
 
 import rota
 import rota.testing
-from rota.jobs.definition import JobArguments
+from rota.jobs.job_arguments import JobArguments
 from rota.jobs.options import OptionArguments
 from tests.faces import faces_of
 
@@ -43,7 +43,7 @@ def public(kind: type[Any]) -> set[str]:
 def test_every_exported_name_is_explained() -> None:
     words = set(re.findall(r"\b[A-Z]\w+", PAGE))
     assert {name for name in rota.__all__ if name[0].isupper()} <= words
-    assert first_cells("Timings") == ["cron", "every", "once", "init", "after"]
+    assert first_cells("Timings") == ["cron", "every", "once", "on_start", "after"]
     assert first_cells("Limits") == ["concurrency", "rate", "sequence"]
     assert first_cells("Bursts of events") == ["debounce", "throttle"]
     others = {"on", *first_cells("Bursts of events")}  # on is told with the option `events`

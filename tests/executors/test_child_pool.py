@@ -19,7 +19,7 @@ import psutil
 import pytest
 import uvloop
 
-from rota.errors import Cancel, JobError, PayloadError, Retry, RotaError, Snooze
+from rota.errors import Cancel, JobError, ResultError, Retry, RotaError, Snooze
 from rota.executors.child_attempt import ChildAttempt, ChildSessions
 from rota.executors.child_pool import ChildCall, ChildPool, Wear
 from rota.executors.location import Location, locate
@@ -235,9 +235,9 @@ async def test_odd_failures(executor: ChildPool) -> None:
         await executor.call(make_call(handlers.recurse))
     with pytest.raises(ValueError, match="\ud800"):
         await executor.call(make_call(handlers.fail, {"kind": "surrogate"}))
-    with pytest.raises(PayloadError, match="cannot be stored as JSON"):
+    with pytest.raises(ResultError, match="cannot be stored as JSON"):
         await executor.call(make_call(handlers.unstorable))
-    with pytest.raises(PayloadError, match="12 bytes; the limit is 10"):
+    with pytest.raises(ResultError, match="12 bytes; the limit is 10"):
         await executor.call(make_call(handlers.echo, {"text": "x" * 10}, result_bytes=10))
     with pytest.raises(TypeError, match="unexpected keyword"):
         await executor.call(make_call(handlers.add, {"a": 1, "b": 2, "c": 3}))

@@ -42,6 +42,7 @@ class Code:
         params = {
             **whole(self.app.registry, self.app.config, worker=worker),
             "is_new": is_new,
+            "release": None,
         }
         get = self.app.database.statements.get
         self.conn.execute(get("workers/start"), params)

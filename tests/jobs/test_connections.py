@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from rota.errors import DuplicateKey, PayloadError
+from rota.errors import DuplicateKey, InputError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import Job
 from rota.store.statements import convert
@@ -147,11 +147,11 @@ async def test_the_wrong_kind_of_connection_says_which_method(
     setting: Setting, job: Job[Any]
 ) -> None:
     async with psycopg_async(setting.url) as conn:
-        with pytest.raises(PayloadError, match="is async: use await enqueue"):
+        with pytest.raises(InputError, match="is async: use await enqueue"):
             job.options(connection=conn).enqueue_sync(name="a")
     with psycopg_sync(setting.url) as conn:
         bound = job.options(connection=conn)
-        with pytest.raises(PayloadError, match="is sync: use enqueue_sync"):
+        with pytest.raises(InputError, match="is sync: use enqueue_sync"):
             await bound.enqueue(name="a")
 
 
@@ -159,14 +159,14 @@ async def test_what_has_no_transaction_is_refused(setting: Setting, job: Job[Any
     pool = asyncpg.create_pool(setting.url)
     engine = sa.create_engine("postgresql+psycopg://")
     for connection in (pool, engine, setting.database, "postgresql://"):
-        with pytest.raises(PayloadError, match="connection= does not take"):
+        with pytest.raises(InputError, match="connection= does not take"):
             await job.options(connection=connection).enqueue(name="a")
 
 
 async def test_calls_on_two_connections_are_not_one_batch(setting: Setting, job: Job[Any]) -> None:
     async with psycopg_async(setting.url) as one, psycopg_async(setting.url) as other:
         calls = [job.options(connection=conn).call("a") for conn in (one, other)]
-        with pytest.raises(PayloadError, match="different connections"):
+        with pytest.raises(InputError, match="different connections"):
             await setting.enqueuer.send_many(calls)
         runs = await setting.enqueuer.send_many([calls[0], job.call("b")])
         assert (len(runs), setting.runs()) == (2, [])

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from rota.errors import DuplicateKey, PayloadError, UnknownJob
+from rota.errors import DuplicateKey, InputError, PayloadError, UnknownJob
 from rota.jobs import batch
 from rota.jobs.context import Context
 from rota.jobs.decorator import Job
@@ -102,9 +102,9 @@ async def test_a_key_returns_the_first_run_or_raises_or_replaces(
 async def test_bad_input_leaves_no_trace(setting: Setting, welcome: Job[Any]) -> None:
     with pytest.raises(PayloadError, match="argument user_id"):
         await welcome.enqueue(user_id="seven")
-    with pytest.raises(PayloadError, match="priority"):
+    with pytest.raises(InputError, match="priority"):
         await welcome.options(priority=10).enqueue(user_id=1)
-    with pytest.raises(PayloadError, match="takes calls"):
+    with pytest.raises(InputError, match="takes calls"):
         await setting.enqueuer.send_many([welcome.call(1), welcome])  # type: ignore[list-item]
     assert setting.runs() == []
 
@@ -158,7 +158,7 @@ async def test_many_of_several_jobs_with_options(setting: Setting, welcome: Job[
     assert (second["metadata"], second["payload"]["text"]) == ({"x": 'quo"te'}, 'back\\slash "x"')
     assert (third["key"], third["tags"], third["tenant"]) == ("k", ["d"], "t")
     assert third["payload"] == {"text": "ünï"}
-    assert (last["tags"], last["key"], last["state"]) == ([], None, "queued")
+    assert (last["tags"], last["key"], last["state"]) == (["job"], None, "queued")
 
 
 async def test_many_in_chunks_are_all_or_nothing(
@@ -195,7 +195,7 @@ async def test_nothing_is_nothing(setting: Setting) -> None:
 
 async def test_errors_of_the_database_keep_their_cause(setting: Setting, welcome: Job[Any]) -> None:
     past_the_edge = welcome.call(1)._replace(options=Options(key="x" * 500))
-    with pytest.raises(PayloadError, match="1 to 400") as caught:
+    with pytest.raises(InputError, match="1 to 400") as caught:
         await setting.enqueuer.send(past_the_edge)
     assert isinstance(caught.value.__cause__, psycopg.Error)
 
@@ -228,10 +228,14 @@ async def test_plain_sql_is_told_what_is_wrong(setting: Setting, welcome: Job[An
         "max_attempts => 0": "max_attempts 0",
         "on_conflict => 'bogus'": "on_conflict is",
         "payload => '[]'": "must be a JSON object",
+        "on_conflict => 'raise'": "on_conflict says what becomes of a key, but",
+        "key_seconds => 5": "key_seconds says what becomes of a key, but",
+        "expires_in => '-1 s'": "expires_in -00:00:01",
+        "expires_in => '1 s', expires_at => now()": "exclude each other",
     }.items():
         with pytest.raises(psycopg.Error, match=problem) as caught:
             setting.rows(f"SELECT rota.enqueue('welcome', {argument})")
-        assert caught.value.sqlstate == "RO002"
+        assert caught.value.sqlstate == ("RO018" if "payload" in argument else "RO002")
 
 
 async def test_another_name_of_the_schema(database_url: str) -> None:

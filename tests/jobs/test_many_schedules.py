@@ -82,5 +82,5 @@ def test_refusals(app: rota.App) -> None:
 
     with pytest.raises(rota.TimingError, match="give tenant or tenants, not both"):
         app.schedule("sync", fetch, every=300, tenant="a", tenants=["b"])
-    with pytest.raises(rota.PayloadError, match="must not contain a slash"):
+    with pytest.raises(rota.InputError, match="must not contain a slash"):
         app.schedule("sync", fetch, every=300, tenants=["a/b"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.errors import PayloadError, TimingError
+from rota.errors import InputError, PayloadError, ResultError, TimingError
 from rota.jobs.encoding import encode_result
 
 LATE = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-14)))
@@ -38,7 +38,7 @@ async def test_an_instant_outside_the_years_is_refused(
     jobs: rota.App, option: str, at: datetime
 ) -> None:
     said = rf"{option} .* is not in the years 1 to 9999 \(0001-01-02 to 9999-12-30, UTC\)"
-    with pytest.raises(PayloadError, match=said):
+    with pytest.raises(InputError, match=said):
         await jobs.runs.enqueue("keep", **{option: at})
 
 
@@ -49,13 +49,13 @@ async def test_a_payload_that_no_reader_holds_is_refused(jobs: rota.App, value: 
 
     with pytest.raises(PayloadError, match="argument value cannot be stored as JSON"):
         await other.enqueue(value)
-    with pytest.raises(PayloadError, match="metadata cannot be stored as JSON"):
+    with pytest.raises(InputError, match="metadata cannot be stored as JSON"):
         await jobs.runs.enqueue("keep", metadata={"value": value})
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), [10**400]])
 def test_a_result_that_no_reader_holds_is_refused(value: Any) -> None:
-    with pytest.raises(PayloadError, match="the result cannot be stored as JSON: the number"):
+    with pytest.raises(ResultError, match="the result cannot be stored as JSON: the number"):
         encode_result(value, 1_000_000)
     for held in (2**63, -(2**63), 10**300, True, 7):
         assert encode_result(held, 1_000_000) == json.dumps(held).encode()

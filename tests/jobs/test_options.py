@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rota.errors import PayloadError, UnknownOption
+from rota.errors import InputError, UnknownOption
 from rota.jobs.options import NO_OPTIONS, Options
 from rota.model.backoff import Backoff
 
@@ -13,7 +13,7 @@ NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
 def options(**given: Any) -> Options:
-    return NO_OPTIONS.merge(given, Backoff(base=7))  # type: ignore[arg-type]
+    return NO_OPTIONS.merge(given, Backoff(base=7)).check_whole()  # type: ignore[arg-type]
 
 
 def test_none_means_not_given() -> None:
@@ -90,12 +90,12 @@ def test_a_kind_of_backoff_takes_its_numbers_from_the_job() -> None:
     ],
 )
 def test_a_bad_value_is_refused_when_it_is_given(given: Any, problem: str) -> None:
-    with pytest.raises(PayloadError, match=problem):
+    with pytest.raises(InputError, match=problem):
         options(**given)
 
 
 def test_metadata_that_json_cannot_say_is_refused() -> None:
-    with pytest.raises(PayloadError, match="metadata cannot be stored as JSON"):
+    with pytest.raises(InputError, match="metadata cannot be stored as JSON"):
         _ = options(metadata={"x": object()}).parameters
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
-from rota.errors import JobError, PayloadError
+from rota.errors import JobError, PayloadError, ResultError
 from rota.jobs.context import Context
 from rota.jobs.encoding import encode_result
 from rota.jobs.payload import PayloadSchema
@@ -343,5 +343,5 @@ def test_a_result_is_stored_as_json(value: Any, expected: bytes | None) -> None:
     ],
 )
 def test_a_result_that_cannot_be_stored_says_why(value: Any, problem: str) -> None:
-    with pytest.raises(PayloadError, match=problem):
+    with pytest.raises(ResultError, match=problem):
         encode_result(value, 1000)

@@ -23,7 +23,7 @@ def test_every_timing_becomes_a_row(code: MakeCode) -> None:
             rota.cron("0 8 * * *", timezone="Europe/Paris", catch_up="all", payload={"n": 3}),
             rota.every(timedelta(minutes=1), every_from="end", enabled=False),
             rota.once(AT, name="one day", requires=[rota.after("b", within=60)]),
-            rota.init("release", priority=1),
+            rota.on_start("release", priority=1),
             payload={"n": 2},
         ),
         b={},
@@ -62,7 +62,7 @@ def test_untouched_fields_follow_and_touched_ones_stay(code: MakeCode) -> None:
 def test_an_operators_timing_stays_whole(code: MakeCode) -> None:
     old = code(a=declare(rota.cron("0 8 * * *"))).open()
     old.rows("UPDATE rota.schedules SET cron = NULL, interval_seconds = 90 WHERE name = 'a'")
-    new = code(a=declare(rota.init(description="At the start."))).open()
+    new = code(a=declare(rota.on_start(description="At the start."))).open()
     row = new.schedule("a")
     assert (row["interval_seconds"], row["init"], row["description"]) == (90, None, "At the start.")
 
@@ -115,7 +115,7 @@ def test_a_schedule_that_people_made_keeps_its_name(code: MakeCode) -> None:
         lambda: rota.cron("0 8 * * *", timezone="Nowhere/Land"),
         lambda: rota.every(0.5),
         lambda: rota.once("tomorrow"),  # type: ignore[arg-type]
-        lambda: rota.init("often"),  # type: ignore[arg-type]
+        lambda: rota.on_start("often"),  # type: ignore[arg-type]
         lambda: rota.every(60, colour=1),  # type: ignore[call-arg]
         lambda: rota.every(60, priority=11),
         lambda: rota.every(60, name=""),

@@ -106,7 +106,7 @@ async def test_it_speaks_for_nobody_else(jobs: rota.App) -> None:
     acme, send = jobs.tenant("acme"), send_of(jobs)
     with pytest.raises(rota.FilterError, match="handle of tenant 'acme', not 'blue'"):
         await acme.runs.list(tenant="blue")
-    with pytest.raises(rota.PayloadError, match="handle of tenant 'acme', not 'blue'"):
+    with pytest.raises(rota.InputError, match="handle of tenant 'acme', not 'blue'"):
         await acme.enqueue(send.options(tenant="blue"))
     with pytest.raises(rota.FilterError, match="page is not available per tenant"):
         await acme.bulk.page()
@@ -156,14 +156,14 @@ async def test_hostile_names(jobs: rota.App, name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 async def test_refused_names(jobs: rota.App, name: str) -> None:
-    with pytest.raises(rota.PayloadError, match="name of a tenant"):
+    with pytest.raises(rota.InputError, match="name of a tenant"):
         jobs.tenant(name)
     if name:
-        with pytest.raises(rota.PayloadError, match="tenant"):
+        with pytest.raises(rota.InputError, match="tenant"):
             send_of(jobs).options(tenant=name)
-        with pytest.raises(rota.PayloadError, match="tenant"):
+        with pytest.raises(rota.InputError, match="tenant"):
             jobs.schedule("s", "send", cron="@daily", tenant=name)
-        with pytest.raises(rota.PayloadError, match="tenant"):
+        with pytest.raises(rota.InputError, match="tenant"):
             await jobs.schedules.put("s", "send", cron="@daily", tenant=name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.model.cleanup import age_words
 from rota.model.cleanup_condition import condition_text, parse_condition
 
@@ -38,7 +38,7 @@ def test_what_can_be_read(text: str, found: list[dict[str, Any]]) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_is_refused_with_what_can(text: str) -> None:
-    with pytest.raises(PayloadError, match="cannot be read") as caught:
+    with pytest.raises(InputError, match="cannot be read") as caught:
         parse_condition(text)
     assert "COLUMN in (1, 2)" in str(caught.value.hint)
 

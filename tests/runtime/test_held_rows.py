@@ -129,10 +129,10 @@ async def test_a_held_init_schedule_waits_and_the_start_does_not(
 ) -> None:
     app = make_app()
 
-    @app.job(schedules=[rota.init("start")])
+    @app.job(schedules=[rota.on_start("start")])
     async def prepare() -> None: ...
 
-    @app.job(schedules=[rota.init("start")])
+    @app.job(schedules=[rota.on_start("start")])
     async def other() -> None: ...
 
     await app.database.open()

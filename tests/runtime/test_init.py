@@ -17,7 +17,7 @@ def declare(app: rota.App, when: Any, *, fail: bool = False) -> list[int]:
     """A job that notes its runs."""
     seen: list[int] = []
 
-    @app.job(name="prepare", max_attempts=1, schedules=[rota.init(when)])
+    @app.job(name="prepare", max_attempts=1, schedules=[rota.on_start(when)])
     async def prepare(ctx: rota.Context) -> None:
         seen.append(ctx.run_id)
         if fail:
@@ -95,7 +95,7 @@ async def test_of_many_that_start_at_once_one_runs_it(make_app: MakeApp, engine:
 
         @app.job(
             name="prepare",
-            schedules=[rota.init("once"), rota.init("release"), rota.init("start")],
+            schedules=[rota.on_start("once"), rota.on_start("release"), rota.on_start("start")],
         )
         async def prepare() -> None: ...
 

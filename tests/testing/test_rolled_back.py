@@ -60,5 +60,5 @@ def test_an_async_connection_is_refused_with_a_word(app: rota.App) -> None:
     class AsyncConnection:
         __module__ = "psycopg"
 
-    with pytest.raises(rota.PayloadError, match="is async"):
+    with pytest.raises(rota.InputError, match="is async"):
         assert_enqueued(app, "send", connection=AsyncConnection())

@@ -137,8 +137,8 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     await web.get("/jobs/send/edit")
     await web.post(
         "/jobs/send/edit", reason="campaign", priority="1", timeout="5min", tags="mail, urgent",
-        payload='{"user_id":\r\n 12345678901234567890}', retention="days=90, failed_days=365",
-        log_level="warning", backoff="fixed",
+        default_payload='{"user_id":\r\n 12345678901234567890}', log_level="warning",
+        retention="days=90, failed_days=365", backoff="fixed",
     )  # fmt: skip
     assert "7 settings of send saved" in web.text
     found = await known.jobs.get("send")
@@ -158,6 +158,23 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
     assert "Nothing was changed" in web.text
 
 
+async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.App) -> None:
+    await web.get("/jobs/send/edit")
+    await web.post(
+        "/jobs/send/edit", delay="90s", expires_in="2h", key="user:{user_id}", tenant="acme"
+    )
+    assert "4 settings of send saved" in web.text
+    found = await known.jobs.get("send")
+    assert (found.delay_seconds, found.expires_in_seconds) == (90, 7200)
+    assert (found.key, found.tenant) == ("user:{user_id}", "acme")
+    for words in ("Delay 1 min 30 s", "Expires in 2 h", "Key user:{user_id}", "Tenant acme"):
+        assert words in web.text, words
+    assert f"Definition hash {found.definition_hash}" in web.text
+    await web.get("/jobs/send/edit")
+    await web.post("/jobs/send/edit", key="{", was_key="user:{user_id}", status=422)
+    assert "a brace that is not round the name" in web.text
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -165,7 +182,7 @@ async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> 
         ("priority", "12", "from 0 to 9"),
         ("timeout", "later", "&#39;later&#39; is no duration"),
         ("timeout", "0.0000001", "from 0.001"),
-        ("payload", "{", "This is not JSON"),
+        ("default_payload", "{", "This is not JSON"),
         ("metadata", "[1]", "The payload must be an object"),
         ("retention", "days", "&#39;days&#39; has no number"),
         ("retention", "weeks=3", "unknown retention option weeks"),

@@ -68,7 +68,7 @@ async def test_a_run_by_its_fields(many: rota.App, web: Browser) -> None:
         "p.at": "2026-01-31T14:30", "p.price": "19.9000000000000000001",
         "p.place": '{"street": "High"}', "p.notes": '["a"]', "queue": "other", "priority": "2",
         "run_at": "2099-01-01T10:00", "key": "k1", "tags": "a, b", "tenant": "acme",
-        "max_attempts": "7",
+        "max_attempts": "7", "expires_in": "15min", "timeout": "90s", "metadata": '{"by": "me"}',
     }  # fmt: skip
     await web.post("/runs/new", **fields)
     assert "is enqueued" in web.text
@@ -80,6 +80,8 @@ async def test_a_run_by_its_fields(many: rota.App, web: Browser) -> None:
     assert (run.queue, run.priority, run.key, run.tags) == ("other", 2, "k1", ["a", "b"])
     assert (run.state, run.tenant, run.max_attempts) == ("scheduled", "acme", 7)
     assert run.run_at == datetime(2099, 1, 1, 10, tzinfo=UTC)
+    assert run.expires_at == datetime(2099, 1, 1, 10, 15, tzinfo=UTC)
+    assert run.metadata == {"by": "me"}
     await web.get("/runs/new?job=order")
     await web.post("/runs/new", **fields)
     assert f"Run {run.id} holds this key already" in web.text

@@ -64,6 +64,12 @@ async def test_one_worker(web: Browser, worker: int, engine: Engine) -> None:
     assert 'href="/queues/mail"' in web.page
 
 
+async def test_the_release_of_its_application(web: Browser, worker: int, conn: Any) -> None:
+    conn.execute("SELECT rota.start_worker(%s, 'shop', 'b1', true, 'v7')", [worker])
+    await web.get(f"/workers/{worker}")
+    assert "Application shop, release v7" in web.text
+
+
 async def test_what_failed_there(web: Browser, worker: int, engine: Engine) -> None:
     await web.get(f"/workers/{worker}")
     assert (

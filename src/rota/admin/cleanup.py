@@ -8,7 +8,7 @@ from typing import Any
 
 from rota.admin.commands import AsyncCommands, Commands, SyncCommands, command
 from rota.admin.schedules import edits
-from rota.errors import PayloadError, TemplateNotFound, WrongState
+from rota.errors import InputError, TemplateNotFound, WrongState
 from rota.model.cleanup import (
     DEFAULT_CRON,
     JOB,
@@ -62,7 +62,7 @@ class CleanupCommands(Commands):
     ) -> Plan[CleanupInfo]:
         """Remove rows of a table whose `column` is further back than `older_than`, at these times.
         `where` narrows them: `status <> 'pending' and retries > 3`. Its name is that of the table
-        after `cleanup_`, unless given. PayloadError says what does not fit, WrongState that the
+        after `cleanup_`, unless given. InputError says what does not fit, WrongState that the
         name is taken."""
         rule = {"column": column, "older_than": _seconds(older_than)}
         if where is not None and where.strip():
@@ -227,7 +227,7 @@ def _offer(recipe: str, prefix: str | None) -> Plan[Offer]:
 def _seconds(age: float | timedelta) -> float:
     found = age.total_seconds() if isinstance(age, timedelta) else age
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise PayloadError(f"older_than is a number of seconds or a timedelta, not {age!r}")
+        raise InputError(f"older_than is a number of seconds or a timedelta, not {age!r}")
     if not 0 <= found <= LONGEST_SECONDS:
-        raise PayloadError(f"older_than is from 0 to 100 years, not {age!r}")
+        raise InputError(f"older_than is from 0 to 100 years, not {age!r}")
     return int(found) if float(found).is_integer() else float(found)

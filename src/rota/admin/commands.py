@@ -8,7 +8,8 @@
     class Queues(QueueCommands, AsyncCommands): …
     class SyncQueues(QueueCommands, SyncCommands): …
 
-A command is a plan; which face it is asked through decides how the database carries it out.
+A command is a plan; which face it is asked through decides how the database carries it out. One
+that is `joining` takes `connection=`, and is carried out there, in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
+from rota.admin.joined import run_joined, run_joined_sync
 from rota.admin.scope import Scope
 from rota.store.plans import Plan, limited
 from rota.store.sessions.pool import Database
@@ -70,11 +72,14 @@ class SyncCommands(Commands):
 
 class Command(Generic[P, T]):
     """A method that makes a plan, as one that carries it out: in one transaction, or step by
-    step."""
+    step, or in the transaction of a caller."""
 
-    def __init__(self, plan: Callable[..., Any], *, is_stepwise: bool = False) -> None:
+    def __init__(
+        self, plan: Callable[..., Any], *, is_stepwise: bool = False, is_joining: bool = False
+    ) -> None:
         self._plan = plan
         self._is_stepwise = is_stepwise
+        self._is_joining = is_joining
         self._name = plan.__name__
         self.__doc__ = plan.__doc__
 
@@ -89,10 +94,11 @@ class Command(Generic[P, T]):
     def __get__(self, face: Any, owner: Any) -> Any:
         if face is None:
             return self
-        plan, run = self._plan, self._runner(face)
+        plan = self._plan
 
         @wraps(plan)
         def carry_out(*args: Any, **kwargs: Any) -> Any:
+            run = self._runner(face, kwargs.pop("connection", None) if self._is_joining else None)
             made = (
                 plan(face, *args, **kwargs)
                 if face.tenant is None
@@ -102,8 +108,10 @@ class Command(Generic[P, T]):
 
         return carry_out
 
-    def _runner(self, face: Commands) -> Callable[[Any], Any]:
+    def _runner(self, face: Commands, connection: Any) -> Callable[[Any], Any]:
         is_sync = isinstance(face, SyncCommands)
+        if connection is not None:
+            return partial(run_joined_sync if is_sync else run_joined, face.database, connection)
         if self._is_stepwise:
             return partial(run_steps_sync if is_sync else run_steps, face.database)
         return face.database.run_sync if is_sync else face.database.run
@@ -111,6 +119,11 @@ class Command(Generic[P, T]):
 
 def command(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
     return Command(plan)
+
+
+def joining(plan: Callable[Concatenate[Any, P], Plan[T]]) -> Command[P, T]:
+    """On the connection that the caller names, if any: it commits or rolls back."""
+    return Command(plan, is_joining=True)
 
 
 def stepwise(plan: Callable[Concatenate[Any, P], Steps[T]]) -> Command[P, T]:

@@ -16,6 +16,7 @@ from rota.jobs.handle import RunReader
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
 from rota.jobs.sync import with_new
+from rota.jobs.tracing import with_carrier
 from rota.model.event import BindingInfo, EventFilters, EventInfo
 from rota.model.list_filters import TimeOrder
 from rota.model.page import Page
@@ -23,7 +24,6 @@ from rota.model.watch import Received, Refusal, Replayed, WatchInfo, read_operat
 from rota.store import events
 from rota.store.plans import Plan
 from rota.store.sessions.pool import Database
-from rota.telemetry import otel
 
 Found = list[EventInfo]
 Bindings = list[BindingInfo]
@@ -60,14 +60,15 @@ class EventCommands(Commands):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
     ) -> Plan[Started]:
         """Emit an event as an operator: one run of every bound job; the audit and the runs record
         who did it. With a key, each job gets one run until it has ended and for `key_keep` after
-        that; or one in each `key_period`."""
+        that; or one in each `key_period`. Every run gets the `metadata`."""
         params = event_parameters(
             event, payload, tenant=tenant, key=key, key_keep=key_keep, key_period=key_period,
-            hook=hook, metadata=otel.carrier(),
+            hook=hook, metadata=with_carrier(metadata),
         )  # fmt: skip
         return with_new(self._registry, self._config, self._emit(params))
 

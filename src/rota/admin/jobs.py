@@ -5,35 +5,22 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
+from rota.admin.job_changes import JobChanges, columns_of, columns_to_reset
 from rota.admin.schedules.edits import said
 from rota.admin.schedules.next_time import compute_next
 from rota.config import Config
 from rota.errors import JobError
-from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
-from rota.jobs.encoding import encode_value
+from rota.jobs.elsewhere import OF_JOBS, refuse
 from rota.jobs.registry import Registry
 from rota.jobs.sync import whole
-from rota.jobs.values import (
-    check_backoff,
-    check_duration,
-    check_event_filters,
-    check_events,
-    check_level,
-    check_number,
-    check_tags,
-    check_text,
-)
-from rota.model.backoff import Backoff
 from rota.model.drift import Drift
 from rota.model.job import JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
 from rota.model.queue import JobDepth
-from rota.model.retention import Retention
 from rota.store import jobs
 from rota.store.plans import Plan
 
@@ -41,25 +28,6 @@ Found = list[JobInfo]
 Drifts = list[Drift]
 Names = list[str]
 Depths = dict[str, JobDepth]
-
-
-class JobChanges(TypedDict, total=False):
-    """What `app.jobs.update` takes, for type checkers."""
-
-    description: str
-    queue: str
-    priority: int
-    max_attempts: int
-    timeout: float | timedelta | None
-    backoff: Backoff | Mapping[str, Any] | str
-    tags: Iterable[str]
-    metadata: Mapping[str, Any]
-    payload: Mapping[str, Any] | None
-    events: Iterable[str]
-    event_filters: Mapping[str, Mapping[str, Any]]
-    event_delivery: DeclaredDelivery | Mapping[str, Any] | None
-    log_level: str | None
-    retention: Retention | Mapping[str, Any] | None
 
 
 class JobCommands(Commands):
@@ -117,11 +85,8 @@ class JobCommands(Commands):
         and default payload apply to new runs, and waiting runs keep theirs; timeout, backoff and
         log level apply from the next attempt. Fields in `reset` are reset to the code. Raises
         VersionConflict if the job is not at `version`."""
-        columns = _columns(name, changes, self.config)
-        given = [_COLUMNS.get(one, one) for one in reset]
-        unknown = sorted(set(given) - set(_COLUMNS.values()))
-        if unknown:
-            raise JobError(f"unknown job setting {unknown[0]!r}; choose from {', '.join(_COLUMNS)}")
+        columns = columns_of(name, changes, self.config)
+        given = columns_to_reset(reset)
         return jobs.update_job(
             name, columns, reset=given, version=version, reason=reason, actor=self.actor
         )
@@ -167,13 +132,21 @@ class JobCommands(Commands):
         return jobs.plan_jobs(whole(self.registry, self.config) | told)
 
     @command
-    def sync_definitions(self, force: Sequence[str] = ()) -> Plan[Names]:
+    def sync_definitions(self, force: bool | Sequence[str] = ()) -> Plan[Names]:
         """Store the definitions of this code now, and mark jobs that it no longer declares.
-        Operators' changes are kept, except for the jobs in `force`. Returns the names of the
-        stored jobs."""
-        for name in force:
-            self.registry.get(name)
-        return self._sync(whole(self.registry, self.config, forced=force))
+        Operators' changes are kept, except for the jobs in `force`; True: for all jobs. Returns
+        the names of the stored jobs."""
+        return self._sync(whole(self.registry, self.config, forced=self._forced(force)))
+
+    def _forced(self, force: bool | Sequence[str]) -> Names:
+        if isinstance(force, bool):
+            return self.registry.names() if force else []
+        if isinstance(force, str) or not isinstance(force, Iterable):
+            raise JobError(
+                f"force must be True or a list of job names, not {force!r}",
+                hint="use force=True for all jobs",
+            )
+        return [self.registry.get(name).name for name in force]
 
     def _sync(self, definitions: Mapping[str, Any]) -> Plan[Names]:
         written = yield from jobs.sync_jobs(definitions, actor=self.actor)
@@ -183,6 +156,11 @@ class JobCommands(Commands):
     def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[bool]:
         yield from jobs.find_job(name)
         return (yield from jobs.set_job_enabled(name, enabled, reason=reason, actor=self.actor))
+
+    if not TYPE_CHECKING:  # they would take it that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            refuse(self, name, OF_JOBS, "app.jobs")
 
     def of(self, registry: Registry, config: Config) -> Self:
         """The same for another registry."""
@@ -201,68 +179,3 @@ class Jobs(JobCommands, AsyncCommands):
 
 class SyncJobs(JobCommands, SyncCommands):
     """`app.jobs.sync`"""
-
-
-_COLUMNS = {
-    "description": "description",
-    "queue": "queue",
-    "priority": "priority",
-    "max_attempts": "max_attempts",
-    "timeout": "timeout_seconds",
-    "backoff": "backoff",
-    "tags": "tags",
-    "metadata": "metadata",
-    "payload": "default_payload",
-    "events": "events",
-    "event_filters": "event_filters",
-    "event_delivery": "event_delivery",
-    "log_level": "log_level",
-    "retention": "retention",
-}
-
-
-def _columns(name: str, changes: Mapping[str, Any], config: Config) -> dict[str, Any]:
-    try:
-        return {_COLUMNS[key]: _check(key, value, config) for key, value in changes.items()}
-    except KeyError as error:
-        raise JobError(
-            f"unknown job setting {error.args[0]!r}; choose from {', '.join(_COLUMNS)}"
-        ) from None
-    except ValueError as error:
-        raise JobError(f'job "{name}": {error}') from None
-
-
-def _check(key: str, value: Any, config: Config) -> Any:
-    match key:
-        case "priority":
-            return check_number(key, value, 0, 9)
-        case "max_attempts":
-            return check_number(key, value, 1, 100)
-        case "timeout":
-            return None if value is None else check_duration(key, value)
-        case "log_level":
-            return None if value is None else check_level(key, value)
-        case "backoff":
-            return check_backoff(value, config.runs.default_backoff()).to_json()
-        case "tags":
-            return list(check_tags(key, value))
-        case "events":
-            return list(check_events(key, value))
-        case "retention":
-            return Retention.parse(value).to_json() or None if value else None
-        case "metadata" | "payload" | "event_filters" | "event_delivery":
-            return _check_object(key, value)
-        case _:
-            return check_text(key, value, *((100, 1) if key == "queue" else (10_000, 0)))
-
-
-def _check_object(key: str, value: Any) -> Any:
-    if key == "event_filters":
-        return check_event_filters(key, value)
-    if key == "event_delivery":
-        return check_event_delivery(key, value)
-    if value is None and key == "payload":
-        return None
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{key} must be a mapping, not {value!r}")
-    return json.loads(encode_value(value, key))

@@ -28,6 +28,7 @@ STATUS: dict[type[errors.RotaError], int] = {
     errors.JobError: 422,
     errors.TimingError: 422,
     errors.TemplateNotFound: 404,
+    errors.InputError: 422,
     errors.PayloadError: 422,
     errors.FilterError: 422,
     errors.SearchError: 422,

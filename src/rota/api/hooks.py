@@ -23,7 +23,7 @@ from rota.api.auth import path_of
 from rota.api.errors import ProblemError
 from rota.api.limits import RateLimit
 from rota.config.hooks import Hook
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.model.json_bounds import check_bounds
 from rota.model.signatures import find_fault
 
@@ -100,7 +100,7 @@ class Hooks:
                 hook.event.replace("{type}", kind)[:200], payload, tenant=hook.tenant,
                 key=key[:400], key_period=hook.key_seconds, source={"webhook": hook.name},
             )  # fmt: skip
-        except PayloadError:
+        except InputError:
             await self._refuse(scope, hook.name, "not_json")
         return {"event_id": found.event_id, "is_duplicate": found.is_duplicate}
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.jobs.handle import R
 from rota.jobs.options import NO_OPTIONS, Options
 
@@ -14,6 +14,8 @@ _OF_KEYS = {"key", "key_seconds", "on_conflict"}
 # One round trip for the usual bulk; beyond it, memory on both sides counts for more.
 MAX_ROWS = 10_000
 MAX_BYTES = 32 * 1024 * 1024
+# For the database: the job's default payload, which is nothing where it has none.
+NO_PAYLOAD = "null"
 # A key is one run's; all else may hold for a whole batch.
 _UNIFORM = [name for name in NO_OPTIONS.parameters if name not in _OF_KEYS]
 
@@ -23,7 +25,7 @@ class Call(NamedTuple, Generic[R]):
 
     job: str
     payload: str
-    validated_by: int
+    validated_by: int | None
     options: Options
     decode: Callable[[Any], R] | None = None
 
@@ -71,17 +73,19 @@ def _part(calls: Sequence[Call], triggered_by: str | None) -> Part:
     first = calls[0]
     job, validated_by, options = first.job, first.validated_by, first.options
     is_one_job = all(call.job == job for call in calls)
-    if is_one_job and options.key is None and all(call.options is options for call in calls):
+    is_one_check = all(call.validated_by == validated_by for call in calls)
+    is_uniform = is_one_job and is_one_check and options.key is None
+    if is_uniform and all(call.options is options for call in calls):
         given = {name: options.parameters[name] for name in _UNIFORM}
         own = {"job": job, "payloads": payloads, "validated_by": validated_by}
         return Part(True, given | own | {"triggered_by": triggered_by})
-    own = {
+    several: dict[str, Any] = {
         "jobs": [job] if is_one_job else [call.job for call in calls],
         "payloads": payloads,
         "validated_by": [call.validated_by for call in calls],
         "triggered_by": triggered_by,
     }
-    return Part(False, _columns(calls) | own)
+    return Part(False, _columns(calls) | several)
 
 
 def _columns(calls: Sequence[Call]) -> dict[str, Any]:
@@ -118,7 +122,7 @@ def _place(call: Call) -> tuple[bool, bytes, bytes, bytes]:
 def refuse_others(calls: Sequence[Any]) -> None:
     for call in calls:
         if type(call) is not Call:
-            raise PayloadError(
+            raise InputError(
                 f"enqueue_many takes calls, not {call!r}", hint="write job.call(…) for each"
             )
 
@@ -127,6 +131,6 @@ def _common_connection(calls: Sequence[Call], connection: Any) -> Any:
     for call in calls:
         own = call.options.connection
         if own is not None and connection is not None and own is not connection:
-            raise PayloadError("calls with different connections cannot be enqueued together")
+            raise InputError("calls with different connections cannot be enqueued together")
         connection = connection if own is None else own
     return connection

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.store.errors import translate_foreign
 from rota.store.sessions.drivers import (
     Rows,
@@ -37,7 +37,7 @@ async def fetch(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Row
     """The rows of a statement, on a caller's async connection."""
     driver = find_driver(connection)
     if driver.fetch is None:
-        raise PayloadError(
+        raise InputError(
             f"{driver.name} is sync: use enqueue_sync, or send_many_sync, with it",
             hint="await enqueue() takes an async connection",
         )
@@ -49,7 +49,7 @@ def fetch_sync(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows
     """The rows of a statement, on a caller's sync connection."""
     driver = find_driver(connection)
     if driver.fetch_sync is None:
-        raise PayloadError(
+        raise InputError(
             f"{driver.name} is async: use await enqueue(), or await send_many(), with it",
             hint="enqueue_sync() takes a sync connection",
         )
@@ -64,7 +64,7 @@ def find_driver(connection: Any) -> Driver:
         if driver is not None:
             return driver
     kind = type(connection)
-    raise PayloadError(
+    raise InputError(
         f"connection= does not take a {kind.__module__}.{kind.__qualname__}",
         hint="it takes a connection or session of psycopg, asyncpg, SQLAlchemy or Django; "
         "not a pool or an engine, which have no transaction",
@@ -73,7 +73,7 @@ def find_driver(connection: Any) -> Driver:
 
 def _django(connection: Any, sql: str, parameters: Mapping[str, Any]) -> Rows:
     if connection.vendor != "postgresql":
-        raise PayloadError(f"Django's connection is to {connection.vendor}, not to PostgreSQL")
+        raise InputError(f"Django's connection is to {connection.vendor}, not to PostgreSQL")
     return fetch_django(connection, sql, parameters)
 
 

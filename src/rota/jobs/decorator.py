@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, Unpack, o
 
 from typing_extensions import ParamSpec
 
-from rota.jobs.batch import Call
+from rota.jobs.batch import NO_PAYLOAD, Call
 from rota.jobs.context import Context
-from rota.jobs.definition import JobArguments, JobDefinition
+from rota.jobs.definition import JobDefinition
+from rota.jobs.elsewhere import OF_JOB, refuse
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import R, Run
+from rota.jobs.job_arguments import JobArguments
 from rota.jobs.options import NO_OPTIONS, OptionArguments, Options
 from rota.jobs.registry import Registry
 from rota.model.backoff import Backoff
@@ -35,15 +37,21 @@ class BoundJob(Generic[P, R]):
 
     def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P, R]:
         """The same job with these options for the following enqueues."""
+        own = self.definition
         default = self._default_backoff() if "backoff" in options else None
-        return BoundJob(self.definition, self._enqueuer, self._options.merge(options, default))
+        merged = self._options.merge(options, default)
+        merged.check_whole(has_key=own.key is not None, has_delay=own.delay is not None)
+        return BoundJob(own, self._enqueuer, merged)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A validated call that is not enqueued yet, for `app.enqueue_many`."""
         definition = self.definition
-        schema = definition.schema
+        schema, options = definition.schema, self._options
+        if not args and not kwargs and schema.names:
+            self._check_default()
+            return Call(definition.name, NO_PAYLOAD, None, options, definition.decode_result)
         payload = schema.encode(schema.bind(args, kwargs)).decode()
-        return Call(definition.name, payload, schema.hash, self._options, definition.decode_result)
+        return Call(definition.name, payload, schema.hash, options, definition.decode_result)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         """Enqueue one run with these arguments."""
@@ -52,12 +60,23 @@ class BoundJob(Generic[P, R]):
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
         return self._enqueuer.send_sync(self.call(*args, **kwargs))
 
+    def _check_default(self) -> None:
+        """Without arguments the run gets the job's default payload, as the database has it; a job
+        that declares none must be callable without."""
+        if self.definition.default_payload is None:
+            self.definition.schema.bind((), {})
+
     def _default_backoff(self) -> Backoff:
         own = self.definition.backoff
         return own if isinstance(own, Backoff) else self._enqueuer.config.runs.default_backoff()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+    if not TYPE_CHECKING:  # they would take it that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            refuse(self, name, OF_JOB, "a job")
 
 
 class Job(BoundJob[P, R]):

@@ -7,62 +7,22 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any
 
 from rota.config import Config
-from rota.config.sections.shown import Level
 from rota.errors import JobError, PayloadError
-from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
-from rota.jobs.encoding import encode_value
-from rota.jobs.limits import DeclaredLimit, name_limits
-from rota.jobs.on import On, bindings
+from rota.jobs.job_arguments import BackoffFunction, ExecutorName, JobArguments, check_arguments
+from rota.jobs.key_template import check_key
+from rota.jobs.limits import name_limits
 from rota.jobs.payload import PayloadSchema
 from rota.jobs.result import result_decoder
-from rota.jobs.timings import DeclaredSchedule, name_schedules
-from rota.jobs.values import (
-    check_duration,
-    check_level,
-    check_number,
-    check_tags,
-    check_text,
-)
+from rota.jobs.timings import name_schedules
+from rota.jobs.values import check_duration
 from rota.model.backoff import Backoff
 from rota.model.outcome import Policy
 from rota.model.retention import Retention
 
-ExecutorName = Literal["async", "thread", "process"]
-EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
-ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
-BackoffFunction = Callable[[int], "float | timedelta"]
-
 _log = logging.getLogger("rota.jobs")
-
-
-class JobArguments(TypedDict, total=False):
-    """What `@app.job()` takes, for type checkers."""
-
-    name: str | None
-    queue: str | None
-    priority: int | None
-    max_attempts: int | None
-    timeout: float | timedelta | None
-    backoff: Backoff | Mapping[str, Any] | str | BackoffFunction | None
-    retry_on: ErrorTypes | None
-    give_up_on: ErrorTypes | None
-    tags: list[str] | tuple[str, ...] | None
-    metadata: Mapping[str, Any] | None
-    executor: ExecutorName | None
-    description: str | None
-    enabled: bool | None
-    payload: Mapping[str, Any] | None
-    schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
-    log_level: Level | None
-    capture_logs: bool | None
-    events: str | On | list[str | On] | tuple[str | On, ...] | None
-    event_delivery: DeclaredDelivery | Mapping[str, Any] | None
-    retention: Retention | Mapping[str, Any] | None
-    limits: DeclaredLimit | list[DeclaredLimit] | tuple[DeclaredLimit, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +46,7 @@ class JobDefinition:
     metadata: Mapping[str, Any] | None = None
     description: str = ""
     enabled: bool = True
-    payload: Mapping[str, Any] | None = None
+    default_payload: Mapping[str, Any] | None = None
     schedules: tuple[dict[str, Any], ...] = ()
     log_level: str | None = None
     capture_logs: bool | None = None
@@ -95,6 +55,10 @@ class JobDefinition:
     event_delivery: Mapping[str, Any] | None = None
     retention: Retention | None = None
     limits: tuple[dict[str, Any], ...] = ()
+    delay: float | None = None
+    expires_in: float | None = None
+    key: str | None = None
+    tenant: str | None = None
 
     @classmethod
     def of(
@@ -102,10 +66,7 @@ class JobDefinition:
     ) -> JobDefinition:
         """Check a declaration; a JobError names the function and what is wrong with it."""
         place = _check_function(function)
-        given = {name: value for name, value in arguments.items() if value is not None}
-        values = {
-            name: _check_argument(name, value, place, config) for name, value in given.items()
-        }
+        values = check_arguments(arguments, place, config)
         name = values.pop("name", None) or function.__name__
         values["events"], values["event_filters"] = values.get("events", ((), {}))
         values["executor"] = _check_executor(function, values.get("executor"), place)
@@ -114,6 +75,7 @@ class JobDefinition:
         values["limits"] = tuple(name_limits(name, values.get("limits", ())))
         schema = PayloadSchema.of(function, name, place, config.runs.payload_bytes)
         _check_payloads(values, schema, place)
+        _check_key(values, schema, place)
         values["decode_result"] = result_decoder(function, name)
         return cls(name=name, function=function, schema=schema, source=place, **values)
 
@@ -204,112 +166,42 @@ def _check_executor(
 def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
     """A default payload that the function would not take is found here, not at eight o'clock."""
     try:
-        if "payload" in values:
-            values["payload"] = json.loads(schema.encode(schema.bind((), values["payload"])))
+        if "default_payload" in values:
+            payload = schema.encode(schema.bind((), values["default_payload"]))
+            values["default_payload"] = json.loads(payload)
     except PayloadError as error:
         raise JobError(f"{place}: {error}") from None
     for one in values["schedules"]:
         given = one["payload"]
         try:
-            wanted = values.get("payload", {}) if given is None else given
+            wanted = values.get("default_payload", {}) if given is None else given
             checked = schema.encode(schema.bind((), wanted))
         except PayloadError as error:
-            hint = error.hint or "give the schedule a payload, or the job a default one: payload=…"
+            hint = error.hint or "give the schedule a payload, or the job a default_payload"
             text = f'{place}: its schedule "{one["name"]}": {error}'
             raise JobError(text, hint=hint) from None
         one["payload"] = None if given is None else json.loads(checked)
 
 
-def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
-    check = _CHECKS.get(name)
-    if check is None:
-        raise JobError(f"{place}: unknown job option {name}; choose from {', '.join(_CHECKS)}")
+def _check_key(values: dict[str, Any], schema: PayloadSchema, place: str) -> None:
+    """A key that the function's arguments cannot fill, or that something else gets in the way of,
+    is found here, not by the first enqueue."""
+    if "key" not in values:
+        return
     try:
-        return check(name, value, config)
+        check_key("key", values["key"], schema.names)
     except ValueError as error:
         raise JobError(f"{place}: {error}") from None
-
-
-def _check_backoff(name: str, value: Any, config: Config) -> Backoff | BackoffFunction:
-    if callable(value):
-        return value  # type: ignore[no-any-return]
-    return Backoff.parse(value, config.runs.default_backoff())
-
-
-def _check_errors(name: str, value: Any, config: Config) -> tuple[type[BaseException], ...]:
-    types = tuple(value) if isinstance(value, tuple | list) else (value,)
-    for kind in types:
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            raise ValueError(f"{name} must be exception types, not {kind!r}")
-    return types
-
-
-def _check_executor_name(name: str, value: Any, config: Config) -> Any:
-    if value not in EXECUTORS:
-        raise ValueError(f"{name} must be one of {', '.join(EXECUTORS)}, not {value!r}")
-    return value
-
-
-def _check_metadata(name: str, value: Any, config: Config) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a mapping, not {value!r}")
-    encode_value(value, name)
-    return dict(value)
-
-
-def _check_enabled(name: str, value: Any, config: Config) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, not {value!r}")
-    return value
-
-
-def _check_level(name: str, value: Any, config: Config) -> str:
-    return check_level(name, value)
-
-
-def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSchedule, ...]:
-    given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
-    for one in given:
-        if not isinstance(one, DeclaredSchedule):
-            raise ValueError(
-                f"{name} must be made with rota.cron, every, once or init, not {one!r}"
-            )
-    return given
-
-
-def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit, ...]:
-    given = (value,) if isinstance(value, DeclaredLimit) else tuple(value)
-    for one in given:
-        if not isinstance(one, DeclaredLimit):
-            raise ValueError(
-                f"{name} must be made with rota.concurrency, rate or sequence: {one!r}"
-            )
-    return given
-
-
-_CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
-    "name": lambda name, value, config: check_text(name, value, most=200),
-    "queue": lambda name, value, config: check_text(name, value, most=100),
-    "priority": lambda name, value, config: check_number(name, value, 0, 9),
-    "max_attempts": lambda name, value, config: check_number(name, value, 1, 100),
-    "timeout": lambda name, value, config: check_duration(name, value),
-    "backoff": _check_backoff,
-    "retry_on": _check_errors,
-    "give_up_on": _check_errors,
-    "tags": lambda name, value, config: check_tags(name, value),
-    "metadata": _check_metadata,
-    "executor": _check_executor_name,
-    "description": lambda name, value, config: check_text(name, value, most=10_000, least=0),
-    "enabled": _check_enabled,
-    "payload": _check_metadata,
-    "schedules": _check_schedules,
-    "log_level": _check_level,
-    "capture_logs": _check_enabled,
-    "events": lambda name, value, config: bindings(name, value),
-    "event_delivery": lambda name, value, config: check_event_delivery(name, value),
-    "retention": lambda name, value, config: Retention.parse(value),
-    "limits": _check_limits,
-}
+    if values["schedules"]:
+        raise JobError(
+            f"{place}: key and schedules exclude each other: every time of a schedule has its run",
+            hint="overlap says what happens while the last run of a schedule has not ended",
+        )
+    if "event_delivery" in values:
+        raise JobError(
+            f"{place}: key and event_delivery exclude each other",
+            hint="rota.debounce and rota.throttle take a key of their own",
+        )
 
 
 def _first_line(function: Callable[..., Any]) -> str:

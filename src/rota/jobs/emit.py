@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from rota.config import Config
-from rota.errors import PayloadError
+from rota.errors import InputError, PayloadError
 from rota.jobs import connections
 from rota.jobs.encoding import encode_value
 from rota.jobs.handle import Run, RunReader
@@ -94,10 +94,12 @@ def event_parameters(
     key_period: float | timedelta | None = None,
     source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What the statement takes; PayloadError if it cannot be sent."""
+    """What the statement takes; InputError if it cannot be sent."""
     if payload is not None and not isinstance(payload, Mapping):
         raise PayloadError(f'event "{event}": payload must be a mapping, not {payload!r}')
-    options = NO_OPTIONS.merge({"tenant": tenant, "key": key, "key_keep": key_keep})
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise InputError(f'event "{event}": metadata must be a mapping, not {metadata!r}')
+    options = NO_OPTIONS.merge({"tenant": tenant, "key": key, "key_keep": key_keep}).check_whole()
     try:
         return {
             "event": _check_name(event),
@@ -112,7 +114,7 @@ def event_parameters(
             "source": encode_value(dict(source), "source").decode() if source else None,
         }
     except ValueError as error:
-        raise PayloadError(str(error)) from None
+        raise InputError(str(error)) from None
 
 
 def _check_name(event: Any) -> str:

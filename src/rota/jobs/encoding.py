@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pydantic_core
 
-from rota.errors import PayloadError
+from rota.errors import InputError, PayloadError, ResultError, RotaError
 from rota.model.json_bounds import DEEPEST, check_bounds
 
 # jsonb has no NUL. The escape of a backslash before `u0000` is innocent text, so it is counted.
@@ -38,17 +38,21 @@ def dump_json(value: Any) -> bytes:
     return text.encode()
 
 
+_ERRORS: dict[str, type[RotaError]] = {"payload": PayloadError, "the result": ResultError}
+
+
 def encode_value(value: Any, what: str) -> bytes:
-    """Any value that JSON can say, models and dates too, or a PayloadError that begins `what`."""
+    """Any value that JSON can say, models and dates too, or an error that begins `what`."""
+    kind = _ERRORS.get(what, InputError)
     try:
         raw = pydantic_core.to_json(value, inf_nan_mode="constants", bytes_mode="base64")
         if b"NaN" in raw or b"Infinity" in raw:
             json.loads(raw, parse_constant=_refuse_constant)
         check_size(raw)
     except (ValueError, RecursionError, OverflowError) as error:
-        raise PayloadError(f"{what} cannot be stored as JSON: {error}") from error
+        raise kind(f"{what} cannot be stored as JSON: {error}") from error
     if has_nul(raw):
-        raise PayloadError(f"{what} contains a NUL character, which jsonb cannot store")
+        raise kind(f"{what} contains a NUL character, which jsonb cannot store")
     return raw
 
 
@@ -60,7 +64,7 @@ def encode_result(value: Any, limit: int) -> bytes | None:
         return encode_plain(value)
     raw = encode_value(value, "the result")
     if len(raw) > limit:
-        raise PayloadError(
+        raise ResultError(
             f"the result has {len(raw)} bytes; the limit is {limit}",
             hint="store the data elsewhere and return its address, or raise runs.result_bytes",
         )

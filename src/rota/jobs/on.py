@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rota.errors import JobError, PayloadError
+from rota.errors import InputError, JobError
 from rota.jobs.values import check_event, check_filter
 
 
@@ -24,7 +24,7 @@ def on(event: str, *, where: Mapping[str, Any] | None = None) -> On:
     object with `=`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not_in` or `exists` compares."""
     try:
         return On(check_event("event", event), check_filter(where or {}))
-    except (ValueError, PayloadError) as error:
+    except (ValueError, InputError) as error:
         raise JobError(f"rota.on: {error}") from None
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Literal, TypedDict, get_args
 
-from rota.errors import PayloadError, UnknownOption
+from rota.errors import InputError, UnknownOption
 from rota.jobs.encoding import encode_value
 from rota.jobs.values import (
     check_backoff,
@@ -18,6 +18,7 @@ from rota.jobs.values import (
     check_tags,
     check_tenant,
     check_text,
+    with_short_names,
 )
 from rota.model.backoff import Backoff
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
@@ -39,6 +40,7 @@ class RunOptions(TypedDict, total=False):
     delay: float | timedelta | None
     run_at: datetime | None
     expires_at: datetime | None
+    expires_in: float | timedelta | None
     key: str | None
     key_keep: KeyKeep
     on_conflict: OnConflict | None
@@ -69,6 +71,7 @@ class Options:
     delay: float | None = None
     run_at: datetime | None = None
     expires_at: datetime | None = None
+    expires_in: float | None = None
     key: str | None = None
     key_keep: float | None = None
     on_conflict: OnConflict | None = None
@@ -82,27 +85,37 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.run_at is not None and self.delay is not None:
-            raise PayloadError("give run_at or delay, not both")
-        for name in ("key_keep", "on_conflict"):
-            if getattr(self, name) is not None and self.key is None:
-                raise PayloadError(f"{name} needs a key")
-        if self.on_conflict == "debounce" and self.delay is None:
-            raise PayloadError("debounce needs a delay: how long to wait after the last call")
+            raise InputError("give run_at or delay, not both")
+        if self.expires_at is not None and self.expires_in is not None:
+            raise InputError("give expires_at or expires_in, not both")
         if self.on_conflict == "throttle" and self.key_keep is None:
-            raise PayloadError(
+            raise InputError(
                 "throttle needs key_keep: the period in which only the first call runs"
             )
+
+    def check_whole(self, *, has_key: bool = False, has_delay: bool = False) -> Options:
+        """InputError where one of them needs another, which neither they nor the job have."""
+        for name in ("key_keep", "on_conflict"):
+            if getattr(self, name) is not None and self.key is None and not has_key:
+                raise InputError(f"{name} needs a key")
+        if self.on_conflict == "debounce" and self.delay is None and not has_delay:
+            raise InputError("debounce needs a delay: how long to wait after the last call")
+        return self
 
     def merge(
         self, given: RunOptions | OptionArguments, default_backoff: Backoff | None = None
     ) -> Options:
         """These options with others on top, which are checked first."""
+        try:
+            named = with_short_names(given, OTHER_NAMES)
+        except ValueError as error:
+            raise InputError(str(error)) from None
         checked = {
             name: _check(name, value, default_backoff)
-            for name, value in given.items()
+            for name, value in named.items()
             if value is not None
         }
-        return replace(self, **checked)
+        return replace(self, **_without_opposites(checked), **checked)
 
     @cached_property
     def is_default(self) -> bool:
@@ -123,6 +136,7 @@ class Options:
             "run_at": self.run_at.isoformat() if self.run_at else None,
             "delay": self.delay,
             "expires_at": self.expires_at.isoformat() if self.expires_at else None,
+            "expires_in": self.expires_in,
             "key": self.key,
             "key_seconds": self.key_keep,
             "on_conflict": self.on_conflict,
@@ -136,7 +150,22 @@ class Options:
 
 
 NO_OPTIONS = Options()
+# What SQL, the API and the columns call them.
+OTHER_NAMES = {
+    "delay_seconds": "delay",
+    "expires_in_seconds": "expires_in",
+    "key_seconds": "key_keep",
+    "timeout_seconds": "timeout",
+}
+# Two ways to say the same: the later one counts.
+_OPPOSITES = {
+    "run_at": "delay", "delay": "run_at", "expires_at": "expires_in", "expires_in": "expires_at",
+}  # fmt: skip
 _NAMES = tuple(field.name for field in fields(Options))
+
+
+def _without_opposites(given: Mapping[str, Any]) -> dict[str, None]:
+    return {_OPPOSITES[name]: None for name in given if _OPPOSITES.get(name, name) not in given}
 
 
 def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
@@ -149,7 +178,7 @@ def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
             return check_backoff(value, default_backoff)
         return _CHECKS[name](name, value)
     except ValueError as error:
-        raise PayloadError(str(error)) from None
+        raise InputError(str(error)) from None
 
 
 def _check_instant(name: str, value: Any) -> datetime:
@@ -188,6 +217,7 @@ _CHECKS: dict[str, Any] = {
     "delay": lambda name, value: max(0.0, check_duration(name, value, -MAX_DELAY, MAX_DELAY)),
     "run_at": _check_instant,
     "expires_at": _check_instant,
+    "expires_in": lambda name, value: check_duration(name, value, most=MAX_DELAY),
     "key": lambda name, value: check_text(name, value, most=400),
     "key_keep": _check_key_keep,
     "on_conflict": _check_on_conflict,

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypedDict, get_args
 
 from rota.errors import TimingError
 from rota.jobs.encoding import encode_value
-from rota.jobs.values import YEAR
+from rota.jobs.values import YEAR, with_short_names
 from rota.model.instants import LONGEST_SECONDS, SUPPORTED, is_instant
 from rota.model.schedule import CatchUp, Overlap, Requirement, timing_arguments
 
@@ -66,10 +66,15 @@ class ScheduleArguments(TypedDict, total=False):
 def columns(arguments: ScheduleArguments) -> dict[str, Any]:
     """The columns that are given, in the form of JSON. A value that cannot be is a TimingError.
 
-    None means what the table has without it: nothing, or its default.
+    None means what the table has without it: nothing, or its default. A column's own name
+    (`interval_seconds` for `every`) is taken for the argument.
     """
     given: dict[str, Any] = {}
-    for name, value in arguments.items():
+    try:
+        named = with_short_names(arguments, OTHER_NAMES)
+    except ValueError as error:
+        raise TimingError(str(error)) from None
+    for name, value in named.items():
         if name not in _READ:
             known = ", ".join(_READ)
             raise TimingError(f"unknown schedule option {name}", hint=f"choose from {known}")
@@ -268,4 +273,6 @@ _READ: Final[dict[str, tuple[str, Any, Callable[[str, Any], Any]]]] = {
     "metadata": ("metadata", {}, _mapping),
     "enabled": ("is_enabled", None, _flag),
 }
+# What ScheduleInfo, the API and the columns call them.
+OTHER_NAMES: Final = {column: name for name, (column, _, _) in _READ.items() if column != name}
 DEFAULTS: Final = {column: default for column, default, _ in _READ.values() if column != "job"}

@@ -147,7 +147,7 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "backoff": backoff.to_json() if isinstance(backoff, Backoff) else None,
         "tags": definition.tags,
         "metadata": json.loads(encode_value(definition.metadata or {}, "metadata")),
-        "default_payload": definition.payload,
+        "default_payload": definition.default_payload,
         "is_enabled": definition.enabled,
         "log_level": definition.log_level,
         "events": definition.events,
@@ -155,6 +155,10 @@ def _defaults(definition: JobDefinition, config: Config) -> dict[str, Any]:
         "event_delivery": definition.event_delivery,
         "retention": definition.retention and definition.retention.to_json(),
         "limits": definition.limits or None,
+        "delay_seconds": definition.delay,
+        "expires_in_seconds": definition.expires_in,
+        "key": definition.key,
+        "tenant": definition.tenant,
     }
 
 

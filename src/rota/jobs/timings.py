@@ -89,7 +89,7 @@ def once(at: datetime, **policies: Unpack[DeclaredArguments]) -> DeclaredSchedul
     return _declare({"at": at}, policies)
 
 
-def init(
+def on_start(
     when: Literal["once", "release", "start"] = "once", **policies: Unpack[DeclaredArguments]
 ) -> DeclaredSchedule:
     """Run when workers start, by one of them: `once` ever (until it has succeeded), once per

@@ -73,7 +73,7 @@ class TracedEmitter(Emitter):
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> Started:
         with _emitting(event) as told:
-            options["metadata"] = otel.carrier()
+            options["metadata"] = with_carrier(options.get("metadata"))
             runs = await super().send(event, payload, connection, **options)
             told += runs
         return runs
@@ -82,10 +82,18 @@ class TracedEmitter(Emitter):
         self, event: str, payload: Mapping[str, Any] | None, connection: Any, **options: Any
     ) -> Started:
         with _emitting(event) as told:
-            options["metadata"] = otel.carrier()
+            options["metadata"] = with_carrier(options.get("metadata"))
             runs = super().send_sync(event, payload, connection, **options)
             told += runs
         return runs
+
+
+def with_carrier(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What is wrong with the caller's is for the emitter to say."""
+    fields = otel.carrier()
+    if fields is None or (metadata is not None and not isinstance(metadata, Mapping)):
+        return metadata
+    return {**fields, **(metadata or {})}
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Checks of the values that job declarations and enqueue options share.
 
-They raise ValueError; the caller knows whether that is a JobError or a PayloadError, and of which
+They raise ValueError; the caller knows whether that is a JobError or an InputError, and of which
 job.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.jobs.encoding import encode_value
 from rota.model.backoff import Backoff
 from rota.model.log import LEVELS
@@ -45,11 +45,23 @@ def check_tenant(name: str, value: Any) -> str:
 
 
 def checked_tenant(name: str) -> str:
-    """PayloadError if no tenant can be called so."""
+    """InputError if no tenant can be called so."""
     try:
         return check_tenant("the name of a tenant", name)
     except ValueError as error:
-        raise PayloadError(str(error)) from None
+        raise InputError(str(error)) from None
+
+
+def with_short_names(given: Mapping[str, Any], others: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments by their short names. A value may also be given by the name that columns and JSON
+    have for it (`timeout_seconds`); ValueError if it is given by both."""
+    named: dict[str, Any] = {}
+    for name, value in given.items():
+        short = others.get(name, name)
+        if short in named or (short != name and short in given):
+            raise ValueError(f"{short} and {name} are the same; give one of them")
+        named[short] = value
+    return named
 
 
 def check_number(name: str, value: Any, least: int, most: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 
 GRAMMAR = (
     "write COLUMN = 'text', <>, <, <=, >, >= with a text, a number, true or false; "
@@ -24,7 +24,7 @@ _OPS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 
 def parse_condition(text: str) -> list[dict[str, Any]]:
-    """What `rota.cleanup` takes as `where`; PayloadError says what cannot be read."""
+    """What `rota.cleanup` takes as `where`; InputError says what cannot be read."""
     return _Reader(text).conditions()
 
 
@@ -139,7 +139,7 @@ class _Reader:
         if text.lower() != word:
             raise self._refusal(text if kind else "its end")
 
-    def _refusal(self, near: str) -> PayloadError:
-        return PayloadError(
+    def _refusal(self, near: str) -> InputError:
+        return InputError(
             f"the condition {self._text!r} cannot be read at {near[:60]!r}", hint=GRAMMAR
         )

@@ -19,6 +19,9 @@ class JobInfo:
     which are names and patterns; `event_filters` are payload filters for some of them,
     `event_delivery` says whether a burst is combined into one run. A job of the kind `sql` calls
     `function_name` as the role `run_as`.
+    `delay_seconds`, `expires_in_seconds`, `key` and `tenant` are defaults for its runs.
+    `definition_hash` identifies what the code declares. `last_run_at` is when a run of it last
+    ended, `next_run_at` when the first of its schedules is due.
     """
 
     name: str
@@ -54,6 +57,13 @@ class JobInfo:
     run_as: str | None = None
     transaction_mode: str | None = None
     is_system: bool = False
+    delay_seconds: float | None = None
+    expires_in_seconds: float | None = None
+    key: str | None = None
+    tenant: str | None = None
+    definition_hash: str | None = None
+    last_run_at: datetime | None = None
+    next_run_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceInfo:
-    """A nominal time, or a span of them, and the decision made for it."""
+    """A nominal time, or a span of them, and the decision made for it: a worker started on it at
+    `claimed_at` and stored it at `decided_at`."""
 
     schedule: str
     nominal_at: datetime
@@ -17,6 +18,7 @@ class OccurrenceInfo:
     count: int
     decision: str
     reason: str | None
+    claimed_at: datetime
     decided_at: datetime
     decided_by: int | None
     enqueued_at: datetime | None

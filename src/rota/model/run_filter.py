@@ -16,6 +16,7 @@ class RunFilters(TypedDict, total=False):
     """What `app.runs.list` and the bulk actions take, for type checkers."""
 
     states: Sequence[str] | None
+    state: str | Sequence[str] | None  # the same, as the API and the command line call it
     job: str | None
     queue: str | None
     tenant: str | None
@@ -69,6 +70,11 @@ class RunFilter:
     def of(cls, given: RunFilters) -> Self:
         """FilterError if it says something that no run can be asked for."""
         values: dict[str, Any] = {key: it for key, it in given.items() if it is not None}
+        if "state" in values:
+            if "states" in values:
+                raise FilterError("state and states are the same; give one of them")
+            one = values.pop("state")
+            values["states"] = [one] if isinstance(one, str) else one
         for name in values:
             if name not in cls.__dataclass_fields__:
                 raise FilterError(f"unknown filter {name}", hint=f"choose from {cls._names()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 
 # How far back, and how long a step is then; each divides a day, so that yesterday's lie below.
 STEPS: dict[int, int] = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
@@ -88,10 +88,10 @@ class Steps:
 
 
 def steps_of(span: timedelta, now: datetime) -> Steps:
-    """PayloadError for a span that no chart has."""
+    """InputError for a span that no chart has."""
     seconds = STEPS.get(round(span.total_seconds()))
     if seconds is None:
-        raise PayloadError(
+        raise InputError(
             f"a trend cannot cover {span.total_seconds():g} s", hint="choose 1 h, 6 h, 24 h or 7 d"
         )
     begun = int(now.timestamp()) // seconds * seconds

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 
 Unit = Literal["minute", "hour", "day"]
 UNITS: dict[Unit, int] = {"minute": 60, "hour": 3600, "day": 86_400}
@@ -56,9 +56,9 @@ def stepped(range_: Window, step: int | None) -> tuple[Window, int]:
     if step is None:
         step = next((one for one in _STEPS if length / one <= _USUAL_STEPS), _STEPS[-1])
     if step < 60 or step % 60:
-        raise PayloadError(f"a step must be whole minutes, not {step} s")
+        raise InputError(f"a step must be whole minutes, not {step} s")
     if length / step > MOST_STEPS:
-        raise PayloadError(
+        raise InputError(
             f"{int(length / step)} steps of {step} s are more than {MOST_STEPS}",
             hint="choose longer steps or a shorter range",
         )
@@ -73,11 +73,11 @@ def bounds(
     end = until or now
     start = end - since if isinstance(since, timedelta) else since or end - DEFAULT
     if start.utcoffset() is None or end.utcoffset() is None:
-        raise PayloadError("since and until need a time zone")
+        raise InputError("since and until need a time zone")
     if start >= end:
-        raise PayloadError("since must be before until, and not in the future")
+        raise InputError("since must be before until, and not in the future")
     if end - start > LONGEST:
-        raise PayloadError(f"statistics are kept for {LONGEST.days} days; choose a shorter range")
+        raise InputError(f"statistics are kept for {LONGEST.days} days; choose a shorter range")
     return start.astimezone(UTC), end.astimezone(UTC)
 
 

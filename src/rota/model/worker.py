@@ -23,7 +23,8 @@ class WorkerInfo:
     the loop with the most; `trouble`: which loop is failing, and why.
 
     `memory_bytes` and `cpu_seconds` include its child processes; `cpu_cores` is the use between its
-    last two heartbeats. `status` summarises all of this: `live`, `failing`, `draining`, `stopping`,
+    last two heartbeats. `version` is the release of Rota, `release` that of its application
+    (`ROTA_RELEASE`). `status` summarises all of this: `live`, `failing`, `draining`, `stopping`,
     `silent`, `stuck`, `asleep`, `lost` or `gone`. A worker that is asleep has signed off under this
     id, and comes back under a new one at `asleep_until` at the latest.
     """
@@ -65,3 +66,4 @@ class WorkerInfo:
     cpu_cores: float | None
     ended_at: datetime | None
     asleep_until: datetime | None
+    release: str | None

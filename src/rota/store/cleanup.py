@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from rota.errors import PayloadError, ScheduleNotFound
+from rota.errors import InputError, ScheduleNotFound
 from rota.model.cleanup import JOB, CleanupCount, CleanupInfo, CleanupTable, rule_of
 from rota.model.schedule_info import ScheduleInfo
 from rota.store.plans import Ask, Plan, Rows
@@ -73,11 +73,11 @@ def list_tables() -> Plan[list[CleanupTable]]:
 
 
 def resolve_table(name: str) -> Plan[str]:
-    """Its name with its schema; PayloadError if there is none."""
+    """Its name with its schema; InputError if there is none."""
     rows = yield Ask("cleanup/table", {"name": name})
     if rows:
         return str(rows[0]["name"])
     known = [one.name for one in (yield from list_tables())]
     near = get_close_matches(name, known + [one.partition(".")[2] for one in known], 1)
     hint = f"did you mean {near[0]}?" if near else "name it with its schema: public.sessions"
-    raise PayloadError(f'there is no table "{name}"', hint=hint)
+    raise InputError(f'there is no table "{name}"', hint=hint)

@@ -53,6 +53,12 @@ def find_job(name: str) -> Plan[JobInfo]:
     return found[0]
 
 
+def default_payload(name: str) -> Plan[dict[str, Any]]:
+    """What a run without a payload gets; nothing where the job has no default, or is unknown."""
+    rows = yield Ask("jobs/default_payload", {"name": name})
+    return dict(rows[0]["payload"]) if rows else {}
+
+
 def read_depths(name: str | None) -> Plan[dict[str, JobDepth]]:
     rows = yield Ask("jobs/depths", {"job": name})
     return {row["job"]: JobDepth(**row) for row in rows}

@@ -71,3 +71,12 @@ class Statements:
     def of(self, query: Query[Any]) -> Statement:
         """Its text and its parameters, for a connection that is not ours to use."""
         return self.get(query.statement), dict(query.params)
+
+
+def as_json_rows(sql: str) -> str:
+    """The same rows, each as one JSON text: drivers differ in how they name columns and in what
+    they make of their types."""
+    return _JSON_ROWS.replace("…", sql)
+
+
+_JSON_ROWS = "SELECT to_jsonb(q)::text FROM (\n…\n) q"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.model.cleanup import DEFAULT_CRON
 from rota.web.forms import Form
 
@@ -31,10 +31,8 @@ def read_cleanup(form: Form) -> CleanupDraft:
 
 
 def age_of(draft: CleanupDraft) -> float:
-    """In seconds; PayloadError if it is no number."""
+    """In seconds; InputError if it is no number."""
     try:
         return float(draft.age) * UNITS[draft.unit]
     except (ValueError, KeyError):
-        raise PayloadError(
-            f"the age is a number of {', '.join(UNITS)}, not {draft.age!r}"
-        ) from None
+        raise InputError(f"the age is a number of {', '.join(UNITS)}, not {draft.age!r}") from None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.model.job import JobInfo
 from rota.model.words import plain
 from rota.web.forms import read_payload, read_span
@@ -14,9 +14,12 @@ from rota.web.forms import read_payload, read_span
 # What `app.jobs.update` calls them, by the name of the field in the form.
 FIELDS = (
     "description", "queue", "priority", "max_attempts", "timeout", "backoff", "tags", "metadata",
-    "payload", "events", "event_filters", "event_delivery", "log_level", "retention",
+    "default_payload", "events", "event_filters", "event_delivery", "log_level", "retention",
+    "delay", "expires_in", "key", "tenant",
 )  # fmt: skip
-_COLUMNS = {"timeout": "timeout_seconds", "payload": "default_payload"}
+_COLUMNS = {
+    "timeout": "timeout_seconds", "delay": "delay_seconds", "expires_in": "expires_in_seconds",
+}  # fmt: skip
 
 
 def texts_of(job: JobInfo) -> dict[str, str]:
@@ -27,7 +30,7 @@ def texts_of(job: JobInfo) -> dict[str, str]:
 def _text(name: str, value: Any) -> str:
     if value is None or value in ([], {}):
         return ""
-    if name == "timeout":
+    if name in _COLUMNS:
         return plain(value)
     if name == "retention" and isinstance(value, Mapping):
         return ", ".join(f"{key}={days}" for key, days in value.items())
@@ -50,7 +53,7 @@ def read_changes(
             continue
         try:
             changes[name] = _READERS[name](text)
-        except (ValueError, PayloadError) as error:
+        except (ValueError, InputError) as error:
             wrong[name] = str(error)
     return changes, wrong
 
@@ -104,7 +107,7 @@ def _retention(text: str) -> dict[str, int] | None:
     return {name.strip(): int(number) for name, _, number in pairs}
 
 
-def _level(text: str) -> str | None:
+def _text_or_none(text: str) -> str | None:
     return text or None
 
 
@@ -121,10 +124,14 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "backoff": _backoff,
     "tags": _names,
     "metadata": _metadata,
-    "payload": read_payload,
+    "default_payload": read_payload,
     "events": _names,
     "event_filters": _metadata,
     "event_delivery": read_payload,
-    "log_level": _level,
+    "log_level": _text_or_none,
     "retention": _retention,
+    "delay": _seconds,
+    "expires_in": _seconds,
+    "key": _text_or_none,
+    "tenant": _text_or_none,
 }

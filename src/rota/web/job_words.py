@@ -28,9 +28,15 @@ LABELS = {
     "event_delivery": "Event delivery",
     "log_level": "Log level",
     "retention": "Retention",
+    "delay_seconds": "Delay",
+    "expires_in_seconds": "Expires in",
+    "key": "Key",
+    "tenant": "Tenant",
 }
 # What Python calls them.
-_ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
+_ARGUMENTS = {
+    "timeout_seconds": "timeout", "delay_seconds": "delay", "expires_in_seconds": "expires_in",
+}  # fmt: skip
 
 
 _NONE = {
@@ -47,7 +53,7 @@ def said(field: str, value: Any) -> str:
     if value is None or value in ("", [], {}):
         return _NONE.get(field, "none")
     match field, value:
-        case "timeout_seconds", int() | float():
+        case "timeout_seconds" | "delay_seconds" | "expires_in_seconds", int() | float():
             return duration(value)
         case "backoff", Mapping():
             return backoff_words(value)

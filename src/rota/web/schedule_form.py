@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
-from rota.errors import PayloadError, RotaError, TimingError
+from rota.errors import InputError, RotaError, TimingError
 from rota.jobs.schedule_options import ScheduleArguments, columns
 from rota.model.documents import ScheduleDocuments
 from rota.model.schedule_info import ScheduleInfo
@@ -156,7 +156,7 @@ def arguments(draft: Draft, names: list[str]) -> tuple[ScheduleArguments, dict[s
             value = read_field(name, draft)
             columns({name: value})  # type: ignore[misc]
             found[name] = value
-        except (TimingError, PayloadError) as error:
+        except (TimingError, InputError) as error:
             errors[name] = said(error)
     if "cron" in found:
         found["with_seconds"] = len(str(found["cron"] or "").split()) == 6

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.errors import JobError, PayloadError, QueueFull, VersionConflict
+from rota.errors import InputError, JobError, QueueFull, VersionConflict
 from rota.testing import eventually
 from tests.conftest import MakeApp
 from tests.engine import Engine
@@ -42,9 +42,9 @@ async def test_a_cap_is_set_read_changed_and_taken_away(app: rota.App, engine: E
     assert (changed.max_waiting, changed.when_full) == (10, "drop_lowest")
     with pytest.raises(VersionConflict):
         await app.queues.set("mail", version=made.version, max_waiting=1)
-    with pytest.raises(PayloadError, match="max_waiting must be a whole number"):
+    with pytest.raises(InputError, match="max_waiting must be a whole number"):
         await app.queues.set("mail", max_waiting=-1)
-    with pytest.raises(PayloadError, match="unknown queue setting 'cap'"):
+    with pytest.raises(InputError, match="unknown queue setting 'cap'"):
         await app.queues.set("mail", cap=1)  # type: ignore[call-arg]
     gone = await app.queues.set("mail", max_waiting=None)
     assert gone.max_waiting is None
@@ -175,7 +175,7 @@ async def test_what_a_tick_enqueued_and_was_dropped_reads_skipped(
 
 
 async def test_a_start_finds_the_queue_full(app: rota.App, engine: Engine) -> None:
-    @app.job(schedules=[rota.init("start")], queue="mail")
+    @app.job(schedules=[rota.on_start("start")], queue="mail")
     async def warm_up() -> None: ...
 
     await app.queues.set("mail", max_waiting=0)

@@ -164,7 +164,7 @@ async def test_an_hour_that_comes_twice_is_two_hours(
 async def test_a_range_that_cannot_be_read_is_refused(
     app: rota.App, arguments: Any, match: str
 ) -> None:
-    with pytest.raises(rota.PayloadError, match=match):
+    with pytest.raises(rota.InputError, match=match):
         await app.stats.get(**arguments)
 
 

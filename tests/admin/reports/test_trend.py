@@ -129,7 +129,7 @@ async def test_samples_are_kept_for_nine_days(app: rota.App, engine: Engine) -> 
 
 
 async def test_wrong_questions(app: rota.App) -> None:
-    with pytest.raises(rota.PayloadError, match="a trend cannot cover 7200 s"):
+    with pytest.raises(rota.InputError, match="a trend cannot cover 7200 s"):
         await app.stats.trend(span=timedelta(hours=2))
     with pytest.raises(rota.UnknownJob):
         await app.stats.trend(job="nobody")

@@ -137,7 +137,24 @@ async def test_wait_answers_with_the_ended_run(jobs: rota.App) -> None:
     assert jobs.runs.sync.wait(run.id, 1).state == "succeeded"
 
 
-async def test_an_operators_enqueue_takes_no_connection(jobs: rota.App, conn: Connection) -> None:
-    with pytest.raises(rota.UnknownOption, match="it uses its own transaction"):
-        await jobs.runs.enqueue("send", {"user_id": 7}, connection=conn)  # type: ignore[call-arg]
-    assert await jobs.runs.list() == []
+async def test_an_enqueue_joins_the_transaction_of_a_connection(
+    jobs: rota.App, database_url: str
+) -> None:
+    """It commits with it, or never was; the audit too."""
+    async with await psycopg.AsyncConnection.connect(database_url) as conn:
+        async with conn.transaction(force_rollback=True):
+            gone = await jobs.runs.enqueue("send", {"user_id": 7}, connection=conn)
+        with pytest.raises(rota.RunNotFound):
+            await jobs.runs.get(gone.id)
+        await conn.execute("SET rota.actor = 'ada'")
+        kept = await jobs.runs.enqueue("send", {"user_id": 7}, connection=conn)
+    found = await jobs.runs.get(kept.id)
+    assert (found.triggered_by["type"], found.triggered_by["actor"]) == ("manual", "ada")
+    with psycopg.connect(database_url) as sync, sync.transaction(force_rollback=True):
+        gone = jobs.runs.sync.enqueue("send", {"user_id": 7}, connection=sync)
+    audited = await jobs.audit.list(object_type="run")
+    assert [one.object_id for one in audited] == [str(kept.id)]
+    with pytest.raises(rota.InputError, match="does not take a"):
+        await jobs.runs.enqueue("send", {"user_id": 7}, connection=jobs)
+    with pytest.raises(rota.InputError, match="is sync"), psycopg.connect(database_url) as sync:
+        await jobs.runs.enqueue("send", {"user_id": 7}, connection=sync)

@@ -20,12 +20,13 @@ Connection = psycopg.Connection[Any]
 
 # Which file of an archive has the rows of a table.
 FILES = {"tenants": "settings", "ledger": "occurrences", "tenant_days": "days"}
-# By choice: what operators did is the operators', and a watch is a trigger of somebody's table.
-KEPT = {"audit", "table_watches"}
+# By choice: what operators did is the operators', a watch is a trigger of somebody's table, and
+# whose the runs of a job are is said by its code.
+KEPT = {"audit", "table_watches", "jobs"}
 # Counts that are made anew, and who was turned away.
 NOT_EXPORTED = {
     "tenant_depths", "tenant_changes", "dropped_schedules", "event_keys", "limit_slots",
-    "limit_releases", "limit_repairs", "hook_refusals", "table_watches",
+    "limit_releases", "limit_repairs", "hook_refusals", "table_watches", "jobs",
 }  # fmt: skip
 
 

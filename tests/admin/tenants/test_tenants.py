@@ -49,9 +49,9 @@ async def test_set_reads_back_and_is_audited(app: rota.App) -> None:
     assert (changed.max_waiting, changed.weight) == (None, 2.5)
     with pytest.raises(rota.VersionConflict):
         await app.tenants.set("acme", version=made.version, weight=1)
-    with pytest.raises(rota.PayloadError, match="weight must be a number"):
+    with pytest.raises(rota.InputError, match="weight must be a number"):
         await app.tenants.set("acme", weight=0)
-    with pytest.raises(rota.PayloadError, match='no setting "colour"'):
+    with pytest.raises(rota.InputError, match='no setting "colour"'):
         await app.tenants.set("acme", colour="red")  # type: ignore[call-arg]
     await app.tenants.remove("acme", "gone")
     said = [(it.action, it.actor, it.reason) for it in await app.audit.list(object_id="acme")]

@@ -21,6 +21,8 @@ app = rota.App(name="shop")
 async def send(n: int = 1) -> None: ...
 """
 
+SCHEDULED = ", schedules=[rota.every(60)]"
+
 
 @pytest.fixture
 def shop(here: Path, make_app: Any) -> rota.App:
@@ -131,3 +133,25 @@ def test_an_application_is_needed(cli: Cli, shop: rota.App) -> None:
     result = cli("--app", "shop_jobs.py", "jobs", "sync", "--force", "sned")
     assert result.code == 1
     assert "did you mean send?" in result.err
+
+
+def test_what_the_runs_of_a_job_have(cli: Cli, shop: rota.App) -> None:
+    (code := Path("shop_jobs.py")).write_text(code.read_text().replace(SCHEDULED, ""))
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    cli.done(
+        "jobs", "update", "send", "--delay", "90s", "--expires-in", "2h", "--key", "n:{n}",
+        "--tenant", "acme", "--default-payload", '{"n": 5}',
+    )  # fmt: skip
+    told = cli.done("jobs", "show", "send").out
+    for words in ("delay            1m 30s", "key              n:{n}", "tenant           acme"):
+        assert words in told, told
+    run = cli.done("runs", "enqueue", "send", "--json").json
+    found = cli.done("runs", "show", run["id"], "--json").json["run"]
+    assert (found["payload"], found["key"], found["tenant"]) == ({"n": 5}, "n:5", "acme")
+    cli.done("jobs", "update", "send", "--delay", "none", "--key", "none", "--payload", "none")
+    shown = cli.done("jobs", "show", "send", "--json").json
+    assert (shown["delay_seconds"], shown["key"], shown["default_payload"]) == (None, None, None)
+    assert shown["definition_hash"]
+    forced = cli.done("--app", "shop_jobs.py", "jobs", "sync", "--force-all", "--json")
+    assert forced.json == ["send"]
+    assert cli.done("jobs", "show", "send", "--json").json["tenant"] is None

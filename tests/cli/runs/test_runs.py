@@ -189,7 +189,7 @@ def test_enqueue_takes_every_option(cli: Cli, jobs: rota.App) -> None:
     run = cli.done(
         "runs", "enqueue", "send", "-", "--queue", "q", "--priority", "1", "--run-at",
         "2099-01-01T00:00:00Z", "--key", "k", "--tenant", "t", "--max-attempts", "9", "--tag", "a",
-        "--json", stdin='{"user_id": 3}',
+        "--expires-in", "1h", "--json", stdin='{"user_id": 3}',
     ).json  # fmt: skip
     assert run["is_duplicate"] is False
     found = cli.done("runs", "show", run["id"], "--json").json["run"]
@@ -199,6 +199,7 @@ def test_enqueue_takes_every_option(cli: Cli, jobs: rota.App) -> None:
         "payload": {"user_id": 3},
     }  # fmt: skip
     assert (found["max_attempts"], found["run_at"]) == (9, "2099-01-01T00:00:00Z")
+    assert found["expires_at"] == "2099-01-01T01:00:00Z"
     again = cli.done("runs", "enqueue", "send", "--key", "k", "--tenant", "t")
     assert again.out == f"run {run['id']} already holds the key\n"
 
@@ -209,6 +210,7 @@ def test_enqueue_takes_every_option(cli: Cli, jobs: rota.App) -> None:
         ("{",), ("[]",), ("7",), ("@missing.json",), ("{}", "--priority", "10"),
         ("{}", "--delay", "soon"), ("{}", "--run-at", "noon"),
         ("{}", "--delay", "1s", "--run-at", "2099-01-01"),
+        ("{}", "--expires-in", "1s", "--expires-at", "2099-01-01"),
         ("{}", "--timeout", "1s"), ("{}", "--max-attempts", "0"),
     ],
 )  # fmt: skip

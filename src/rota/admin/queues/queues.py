@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
 from rota.admin.instants import read_instant
-from rota.errors import PayloadError, TimingError
+from rota.errors import InputError, TimingError
 from rota.model.list_filters import QueueFilters, QueueOrder
 from rota.model.page import Page
 from rota.model.queue import QueueDetails, QueueInfo, WhenFull
@@ -88,7 +88,7 @@ class QueueCommands(Commands):
         known = QueueSettings.__annotations__
         odd: list[Any] = [field for field in settings if field not in known]
         if odd:
-            raise PayloadError(
+            raise InputError(
                 f"unknown queue setting {odd[0]!r}", hint=f"choose from {', '.join(known)}"
             )
         return self._set(name, reason, version, settings)

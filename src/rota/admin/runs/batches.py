@@ -15,7 +15,7 @@ from typing import Any
 
 from rota.admin.commands import Commands, command, stepwise
 from rota.admin.payloads import encode
-from rota.errors import FilterError, PayloadError
+from rota.errors import FilterError, InputError
 from rota.jobs.registry import Registry
 from rota.model.bulk import FITTING, Action, BulkItem, BulkResult, would_be
 from rota.model.run_counts import RunCount, RunCounts
@@ -125,7 +125,7 @@ class BatchCommands(Commands):
         for job, group in _by_job(rows, act).items():
             try:
                 text = None if act.payload is None else self._encode(job, act.payload)[0]
-            except PayloadError as error:
+            except InputError as error:
                 items += [BulkItem(row["id"], "refused", str(error)) for row in group]
                 continue
             for part in _portions(group, _BATCH):
@@ -146,7 +146,7 @@ class BatchCommands(Commands):
         )
         return [run_lists.as_item(row) for row in acted]
 
-    def _encode(self, job: str, payload: Mapping[str, Any]) -> tuple[str, int | None]:
+    def _encode(self, job: str, payload: Mapping[str, Any] | None) -> tuple[str, int | None]:
         return encode(self.registry, job, payload)
 
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Unpack
 
-from rota.admin.commands import AsyncCommands, SyncCommands, command
+from rota.admin.commands import AsyncCommands, SyncCommands, command, joining
 from rota.admin.runs.batches import BatchCommands
 from rota.admin.runs.waits import Waits
 from rota.admin.scope import Scope
-from rota.errors import UnknownOption
 from rota.jobs.handle import Run, RunReader
-from rota.jobs.options import NO_OPTIONS, RunOptions
+from rota.jobs.options import NO_OPTIONS, OptionArguments
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
 from rota.model.child_run import ChildRun
@@ -22,6 +21,7 @@ from rota.model.list_filters import TimeOrder
 from rota.model.run import RunEnd, RunInfo
 from rota.model.run_counts import StateCount
 from rota.model.run_filter import RunFilter, RunFilters, RunPage
+from rota.store import jobs
 from rota.store.plans import Plan
 from rota.store.runs import lists as run_lists
 from rota.store.runs import runs
@@ -108,15 +108,17 @@ class RunCommands(BatchCommands):
         """The runs that this run has enqueued, first one first."""
         return runs.find_children(run, limit)
 
-    @command
+    @joining
     def enqueue(
         self,
         job: str,
         payload: Mapping[str, Any] | None = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[OptionArguments],
     ) -> Plan[Run]:
-        """Enqueue a run by the name of its job, as an operator: the audit records who did it."""
-        return self._enqueue(job, payload or {}, options)
+        """Enqueue a run by the name of its job, as an operator: the audit records who did it.
+        Without a payload, the job's default payload is used. With `connection`, it joins the
+        caller's transaction."""
+        return self._enqueue(job, payload, options)
 
     @command
     def cancel(self, run_id: int, reason: str | None = None) -> Plan[str]:
@@ -159,14 +161,12 @@ class RunCommands(BatchCommands):
         found = yield from run_lists.list_page(wanted, order=order, cursor=cursor, limit=limit)
         return found.runs
 
-    def _enqueue(self, job: str, payload: Mapping[str, Any], options: RunOptions) -> Plan[Run]:
-        if "connection" in options:
-            raise UnknownOption(
-                "app.runs.enqueue does not take a connection: it uses its own transaction",
-                hint="to enqueue in your transaction: job.options(connection=conn).enqueue(…), or"
-                " SELECT rota.enqueue(…) on it",
-            )
+    def _enqueue(
+        self, job: str, payload: Mapping[str, Any] | None, options: OptionArguments
+    ) -> Plan[Run]:
         checked = carrying(NO_OPTIONS.merge(options))
+        if payload is None and self.registry is not None and job in self.registry:
+            payload = yield from jobs.default_payload(job)
         text, validated_by = self._encode(job, payload)
         own = {"job": job, "payload": text, "validated_by": validated_by}
         run_id, is_duplicate = yield from runs.enqueue_manually(

@@ -39,11 +39,13 @@ def declared(
     payload = arguments.get("payload")
     try:
         if payload is None:
-            encoded(registry, job, registry.get(job).payload or {})
+            encoded(registry, job, registry.get(job).default_payload or {})
             return arguments
         checked: ScheduleArguments = {**arguments, "payload": encoded(registry, job, payload)}
     except PayloadError as error:
-        hint = error.hint or "give it a payload, or the job a default one: @app.job(payload=…)"
+        hint = (
+            error.hint or "give it a payload, or the job a default one: @app.job(default_payload=…)"
+        )
         raise PayloadError(f'schedule "{name}": {error}', hint=hint) from None
     return checked
 

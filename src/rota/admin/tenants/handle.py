@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Unpack
 
 from rota.admin.app_commands import CommandSets
 from rota.admin.tenants.commands import TenantCommandSets
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.jobs.batch import Call
 from rota.jobs.decorator import BoundJob
 from rota.jobs.emit import Emitter, Started
@@ -85,13 +85,14 @@ class Tenant(TenantCommandSets):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
         """Like `app.emit`, for this tenant."""
         return await self._emitter.send(
             event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
-            key_period=key_period, hook=hook,
+            key_period=key_period, metadata=metadata, hook=hook,
         )  # fmt: skip
 
     def emit_sync(
@@ -102,12 +103,13 @@ class Tenant(TenantCommandSets):
         key: str | None = None,
         key_keep: KeyKeep = None,
         key_period: float | timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
         hook: str | None = None,
         connection: Any = None,
     ) -> Started:
         return self._emitter.send_sync(
             event, payload, connection, tenant=self.name, key=key, key_keep=key_keep,
-            key_period=key_period, hook=hook,
+            key_period=key_period, metadata=metadata, hook=hook,
         )  # fmt: skip
 
     # Schedules.
@@ -166,7 +168,7 @@ class Tenant(TenantCommandSets):
     def _own(self, call: Call) -> Call:
         whose = call.options.tenant
         if whose not in (None, "", self.name):
-            raise PayloadError(
+            raise InputError(
                 f'job "{call.job}": this is the handle of tenant {self.name!r}, not {whose!r}'
             )
         return call._replace(options=call.options.merge({"tenant": self.name}))

@@ -100,7 +100,7 @@ async def emit_event(scope: Scoped, body: NewEvent) -> Any:
     """Emit an event, starting every job bound to it. Runs of disabled jobs wait."""
     runs = await scope.events.emit(
         body.event, body.payload, tenant=body.tenant, key=body.key, key_keep=body.key_seconds,
-        key_period=body.period_seconds, hook=body.hook,
+        key_period=body.period_seconds, metadata=body.metadata, hook=body.hook,
     )  # fmt: skip
     return {
         "event_id": runs.event_id,

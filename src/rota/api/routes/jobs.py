@@ -87,9 +87,7 @@ async def update_job(
     for field, value in given.items():
         if value is None and field not in schemas.CLEARABLE:
             raise ProblemError(422, "invalid", f"{field} cannot be null", field=field)
-    given["reset"] = [_argument(one) for one in given.pop("reset", [])]
-    changes = {_argument(column): value for column, value in given.items()}
-    changed = await scope.jobs.update(name, version=version, **changes)
+    changed = await scope.jobs.update(name, version=version, **given)
     set_etag(response, changed.version)
     return changed
 
@@ -157,8 +155,4 @@ async def sync_definitions(scope: Scoped, body: schemas.SyncRequest | None = Non
     """Apply the job definitions of this server's application. Operator changes are kept, except for
     jobs in `force`.
     """
-    return {"written": await scope.jobs.sync_definitions(body.force if body else ())}
-
-
-def _argument(column: str) -> str:
-    return schemas.ARGUMENTS.get(column, column)
+    return {"written": await scope.jobs.sync_definitions(body.force if body else False)}

@@ -105,10 +105,8 @@ async def enqueue_run(
     against its types.
     """
     given = body.model_dump(exclude_none=True)
-    names = {"delay_seconds": "delay", "key_seconds": "key_keep", "timeout_seconds": "timeout"}
-    job, payload = given.pop("job"), given.pop("payload")
-    options: Any = {names.get(name, name): value for name, value in given.items()}
-    run = await scope.runs.enqueue(job, payload, **options)
+    job, payload = given.pop("job"), given.pop("payload", None)
+    run = await scope.runs.enqueue(job, payload, **given)
     # Wherever this is mounted.
     prefix = request.scope.get("root_path", "")
     response.headers["Location"] = f"{prefix}/api/v1/runs/{run.id}"

@@ -83,6 +83,9 @@ class NewEvent(Body):
         description="Alternatively: accept only one event per key in this period, whatever it "
         "starts.",
     )
+    metadata: dict[str, Any] | None = Field(
+        default=None, description="Metadata of the event and its runs."
+    )
     hook: str | None = Field(
         default=None, min_length=1, max_length=200, description="Part of the program that sends it."
     )

@@ -105,7 +105,7 @@ WORKER_EXAMPLE: dict[str, Any] = {
     **{"is_polling": False},
     **{"lease_seconds": 30.0, "started_at": _AT, "heartbeat_at": _AT},
     **{"heartbeat_seconds": 3.1, "claimed_at": _AT, "finished_at": _AT, "errors": 0},
-    **{"trouble": None, "ended_at": None, "asleep_until": None},
+    **{"trouble": None, "ended_at": None, "asleep_until": None, "release": "2026-03-08"},
     **{"memory_bytes": 148_226_048, "cpu_seconds": 812.4, "cpu_cores": 0.31},
 }
 WorkerView = view(
@@ -149,6 +149,7 @@ WorkerView = view(
         "cpu_cores": "Cores in use between its last two heartbeats.",
         "ended_at": "End time.",
         "asleep_until": "If asleep: when it comes back at the latest, under a new ID.",
+        "release": "Release of its application.",
     },
     WORKER_EXAMPLE,
 )

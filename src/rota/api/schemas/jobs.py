@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from annotated_types import Len
 from pydantic import Field
 
 from rota.api.schemas.values import Payload, Reason
@@ -16,7 +17,7 @@ _AT = "2026-03-08T09:00:00Z"
 Editable = Literal[
     "description", "queue", "priority", "max_attempts", "timeout_seconds", "backoff", "tags",
     "metadata", "default_payload", "events", "event_filters", "event_delivery", "log_level",
-    "retention",
+    "retention", "delay_seconds", "expires_in_seconds", "key", "tenant",
 ]  # fmt: skip
 JOB_EXAMPLE: dict[str, Any] = {
     "name": "send_welcome", "description": "", "queue": "mail", "priority": 5, "max_attempts": 3,
@@ -29,7 +30,9 @@ JOB_EXAMPLE: dict[str, Any] = {
     "event_delivery": {"throttle_seconds": 60.0, "key": "user:{user_id}"},
     "strategies": ["on_demand", "event"],
     "log_level": None, "retention": None, "kind": "python", "function_name": None, "run_as": None,
-    "transaction_mode": None, "is_system": False,
+    "transaction_mode": None, "is_system": False, "delay_seconds": None,
+    "expires_in_seconds": 3600.0, "key": "welcome:{user_id}", "tenant": None,
+    "definition_hash": "5f2d7c8be6a14f0c9d3e1a2b4c5d6e7f", "last_run_at": _AT, "next_run_at": None,
 }  # fmt: skip
 JobView = view(
     JobInfo,
@@ -69,6 +72,13 @@ JobView = view(
         "run_as": "SQL jobs: role it runs as; null: the workers' role.",
         "transaction_mode": "SQL jobs: whole, or none for a procedure that commits by itself.",
         "is_system": "Whether it is one of Rota's own.",
+        "delay_seconds": "Delay of runs that are enqueued without one.",
+        "expires_in_seconds": "Cancel runs that have not started this long after they may.",
+        "key": "Template of the idempotency key of its runs, filled from the payload.",
+        "tenant": "Tenant of runs that are enqueued without one.",
+        "definition_hash": "Hash of its definition in the code.",
+        "last_run_at": "When a run of it last ended.",
+        "next_run_at": "When the first of its schedules is due.",
     },
     JOB_EXAMPLE,
 )
@@ -167,6 +177,31 @@ class JobChanges(Body):
         description="Retention of its runs and logs; null: as configured. A longer retention "
         "applies to runs that finish from now on.",
     )
+    delay_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        le=3_153_600_000,
+        description="Delay of runs that are enqueued without one; null: none.",
+    )
+    expires_in_seconds: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=3_153_600_000,
+        description="Cancel runs that have not started this long after they may; null: never.",
+    )
+    key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Template of the idempotency key of its runs, e.g. `invoice:{invoice_id}`; "
+        "null: none.",
+    )
+    tenant: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Tenant of runs that are enqueued without one; null: none.",
+    )
     reset: list[Editable] = Field(
         default_factory=list,
         max_length=100,
@@ -175,9 +210,11 @@ class JobChanges(Body):
     reason: Reason = None
 
 
-ARGUMENTS = {"timeout_seconds": "timeout", "default_payload": "payload"}
 # What null means something for; the others cannot be without a value.
-CLEARABLE = frozenset({"timeout_seconds", "default_payload", "log_level", "retention", "reason"})
+CLEARABLE = frozenset(
+    {"timeout_seconds", "default_payload", "log_level", "retention", "reason", "event_delivery"}
+    | {"delay_seconds", "expires_in_seconds", "key", "tenant"}
+)
 
 
 class JobAction(Body):
@@ -193,10 +230,11 @@ class SyncRequest(Body):
 
     model_config = examples({"force": ["send_welcome"]})
 
-    force: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
-        default_factory=list,
-        max_length=1000,
-        description="Jobs to reset to the code, overwriting operator changes.",
+    force: (
+        bool | Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Len(0, 1000)]
+    ) = Field(
+        default=False,
+        description="Jobs to reset to the code, overwriting operator changes; true: all of them.",
     )
 
 

@@ -179,7 +179,10 @@ class NewRun(Body):
     )
 
     job: str = Field(min_length=1, max_length=200, description="Job to run.")
-    payload: Payload = Field(default_factory=dict, description="Payload passed to the handler.")
+    payload: Payload | None = Field(
+        default=None,
+        description="Payload passed to the handler. Default: the job's default payload.",
+    )
     queue: str | None = Field(
         default=None, min_length=1, max_length=100, description="Queue. Default: the job's."
     )
@@ -190,6 +193,12 @@ class NewRun(Body):
     run_at: Instant | None = Field(default=None, description="Earliest start time.")
     expires_at: Instant | None = Field(
         default=None, description="Cancel the run if it has not started by this time."
+    )
+    expires_in_seconds: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=3_153_600_000,
+        description="Alternatively: how long after it may start. Excludes `expires_at`.",
     )
     key: str | None = Field(
         default=None,

@@ -59,6 +59,10 @@ def emit(
             metavar="DURATION", help="Accept only one event per key in this period instead."
         ),
     ] = None,
+    metadata: Annotated[
+        str | None,
+        typer.Option(metavar="JSON|@FILE", help="Metadata of the event and its runs."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Emit an event, starting every job bound to it. Recorded in the audit trail."""
@@ -67,6 +71,7 @@ def emit(
         runs = app.events.by(actor()).sync.emit(
             event, given, tenant=tenant, key=key, key_keep=values.key_keep(key_keep),
             key_period=values.seconds(key_period, "--key-period"),
+            metadata=values.payload(metadata, "--metadata"),
         )  # fmt: skip
     if json:
         print_json(

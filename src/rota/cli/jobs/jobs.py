@@ -158,12 +158,20 @@ def _facts(job: JobInfo, now: datetime) -> list[tuple[str, object]]:
         ("tags", listed(job.tags)),
         ("metadata", compact(job.metadata) if job.metadata else ""),
         ("default payload", compact(job.default_payload) if job.default_payload else ""),
+        ("delay", _span(job.delay_seconds)),
+        ("expires in", _span(job.expires_in_seconds)),
+        ("key", job.key),
+        ("tenant", job.tenant),
         ("enabled", "yes" if job.is_enabled else "no"),
         ("overrides", "; ".join(_edits(job, now))),
         ("application", job.application),
         ("source", job.source),
         ("deleted", times.both(job.deleted_from_code_at, now)),
+        ("definition hash", job.definition_hash),
+        ("belongs to Rota", "yes" if job.is_system else ""),
         ("live workers", job.workers),
+        ("last run", times.both(job.last_run_at, now)),
+        ("next run", times.both(job.next_run_at, now)),
         ("registered", times.both(job.created_at, now)),
         ("changed", times.both(job.updated_at, now) if job.updated_at != job.created_at else ""),
         ("version", job.version),
@@ -178,6 +186,10 @@ def _transaction(job: JobInfo) -> str:
         "whole": "whole: one transaction with the end of the run",
         "none": "none: the procedure commits by itself",
     }.get(job.transaction_mode or "", job.transaction_mode or "")
+
+
+def _span(seconds: float | None) -> str:
+    return "" if seconds is None else times.span(seconds)
 
 
 def _edits(job: JobInfo, now: datetime) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +16,8 @@ from rota.cli.terminal.output import compact, print_json, remark, say, table
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rota.admin.jobs import JobChanges, SyncJobs
+    from rota.admin.job_changes import JobChanges
+    from rota.admin.jobs import SyncJobs
     from rota.app import App
     from rota.model.drift import Drift
 
@@ -50,9 +52,34 @@ def update(
     metadata: Annotated[
         str | None, typer.Option(metavar="JSON", help="Metadata; replaces the current value.")
     ] = None,
-    payload: Annotated[
+    default_payload: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="Default payload: JSON, @file, - for stdin, or none."),
+        typer.Option(
+            "--default-payload",
+            "--payload",
+            metavar="JSON",
+            help="Payload of runs without one: JSON, @file, - for stdin, or none.",
+        ),
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Delay of runs without one, or none."),
+    ] = None,
+    expires_in: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Cancel runs that have not started this long after they may, or none.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE", help="Key of runs without one, e.g. invoice:{invoice_id}, or none."
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tenant of runs without one, or none.")
     ] = None,
     events: Annotated[
         str | None,
@@ -103,21 +130,28 @@ def update(
         "backoff": values.backoff(backoff),
         "tags": values.names(tags),
         "metadata": values.payload(metadata, "--metadata"),
-        "payload": None if payload == "none" else values.payload(payload, "--payload"),
         "events": values.names(events),
         "event_filters": values.payload(event_filters, "--event-filters"),
     }
     changes: JobChanges = {key: it for key, it in given.items() if it is not None}  # type: ignore[assignment]
-    if timeout is not None:
-        changes["timeout"] = None if timeout == "none" else values.seconds(timeout, "--timeout")
-    if payload == "none":
-        changes["payload"] = None
-    if event_delivery is not None:
-        changes["event_delivery"] = _delivery(event_delivery)
-    if log_level is not None:
-        changes["log_level"] = None if log_level == "none" else log_level
-    if retention is not None:
-        changes["retention"] = _retention(retention)
+    clearable: dict[str, tuple[str | None, Callable[[str], Any]]] = {
+        "timeout": (timeout, lambda text: values.seconds(text, "--timeout")),
+        "default_payload": (
+            default_payload, lambda text: values.payload(text, "--default-payload")
+        ),
+        "event_delivery": (event_delivery, lambda text: values.payload(text, "--event-delivery")),
+        "log_level": (log_level, str),
+        "retention": (retention, _retention),
+        "delay": (delay, lambda text: values.seconds(text, "--delay")),
+        "expires_in": (expires_in, lambda text: values.seconds(text, "--expires-in")),
+        "key": (key, str),
+        "tenant": (tenant, str),
+    }  # fmt: skip
+    changes |= {  # type: ignore[typeddict-item]
+        name: None if text == "none" else read(text)
+        for name, (text, read) in clearable.items()
+        if text is not None
+    }
     if not changes and not reset:
         raise typer.BadParameter(values.NOTHING)
     with administer(ctx) as app:
@@ -134,14 +168,8 @@ def update(
         )
 
 
-def _delivery(text: str) -> dict[str, Any] | None:
-    return None if text == "none" else values.payload(text, "--event-delivery")
-
-
 def _retention(text: str) -> dict[str, Any] | None:
-    """`days=30,failed_days=90`, or JSON, or none."""
-    if text == "none":
-        return None
+    """`days=30,failed_days=90`, or JSON."""
     if text.lstrip().startswith(("{", "@", "-")):
         return values.payload(text, "--retention")
     found: dict[str, Any] = {}
@@ -204,11 +232,14 @@ def sync(
         list[str] | None,
         typer.Option(metavar="JOB", help="Job whose operator changes are overwritten; repeatable."),
     ] = None,
+    force_all: Annotated[
+        bool, typer.Option("--force-all", help="Overwrite operator changes of all jobs.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Apply the application's job definitions, and mark jobs that it no longer declares."""
     with administer(ctx) as app:
-        written = _declared(ctx, app).sync_definitions(force=force or ())
+        written = _declared(ctx, app).sync_definitions(force=force_all or force or ())
     if json:
         print_json(written)
     else:

@@ -116,6 +116,12 @@ def enqueue(
         str | None,
         typer.Option(metavar="TIME", help="Cancel the run if it has not started by this time."),
     ] = None,
+    expires_in: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Cancel the run if it has not started this long after it may."
+        ),
+    ] = None,
     attempt_timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Timeout of each attempt.")
     ] = None,
@@ -149,9 +155,13 @@ def enqueue(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Enqueue a run. With an application, the payload is validated against the job's types."""
+    """Enqueue a run. With an application, the payload is validated against the job's types.
+    Without a payload, the run gets the job's default payload.
+    """
     if delay is not None and run_at is not None:
         values.refuse("--run-at", "cannot be combined with --delay")
+    if expires_at is not None and expires_in is not None:
+        values.refuse("--expires-at", "cannot be combined with --expires-in")
     if timeout is not None and not wait:
         values.refuse("--timeout", "requires --wait")
     arguments = values.payload(payload, "PAYLOAD")
@@ -166,6 +176,7 @@ def enqueue(
         "max_attempts": max_attempts,
         "tags": tag or None,
         "expires_at": values.instant(expires_at, "--expires-at"),
+        "expires_in": values.seconds(expires_in, "--expires-in"),
         "timeout": values.seconds(attempt_timeout, "--attempt-timeout"),
         "backoff": values.backoff(backoff),
         "metadata": values.payload(metadata, "--metadata"),

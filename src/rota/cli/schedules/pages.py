@@ -188,11 +188,15 @@ def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool)
         (
             times.absolute(one.nominal_at), one.count, one.decision, one.reason or "",
             one.run_id or "", one.state or "", times.took(one.duration_ms),
+            times.shown(one.claimed_at, now, is_absolute),
             times.shown(one.decided_at, now, is_absolute), _occurrence_news(one),
         )
         for one in found
     ]  # fmt: skip
-    headers = ("TIME", "COUNT>", "DECISION", "REASON", "RUN>", "STATE", "TOOK>", "DECIDED", "NOTE")
+    headers = (
+        "TIME", "COUNT>", "DECISION", "REASON", "RUN>", "STATE", "TOOK>", "CLAIMED",
+        "DECIDED", "NOTE",
+    )  # fmt: skip
     table(headers, rows)
 
 

@@ -70,7 +70,9 @@ class Definitions(Loop):
         declared, fetch_on = self._whole(), self._database.fetch_on
         async with self._database.connection(is_hurried=False) as conn:
             try:
-                await fetch_on(conn, start_worker(declared, is_new=self._is_new))
+                release = self._config.release
+                start = start_worker(declared, is_new=self._is_new, release=release)
+                await fetch_on(conn, start)
                 await fetch_on(conn, definitions.declare(declared))
             except errors.LockNotAvailable as error:
                 if self._held_by != str(error):

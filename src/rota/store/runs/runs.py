@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +13,6 @@ from rota.model.details import Handled, RunDetails
 from rota.model.documents import RunDocuments
 from rota.model.log import LogLine
 from rota.model.run import RunInfo
-from rota.store.audit import write_audit
 from rota.store.plans import Ask, Plan
 
 _USUAL_LIFE = timedelta(days=2)
@@ -139,8 +137,6 @@ def enqueue_manually(params: dict[str, Any], *, actor: str | None) -> Plan[tuple
     rows = yield Ask("runs/enqueue_manual", params | {"actor": actor})
     run_id, is_duplicate = rows[0]["run_id"], rows[0]["is_duplicate"]
     if not is_duplicate:
-        after = {"job": params["job"], "payload": json.loads(params["payload"])}
-        yield from write_audit(
-            actor, "run.enqueued", "run", str(run_id), after=after, tenant=params["tenant"]
-        )
+        told = {"run_id": run_id, "job": params["job"], "tenant": params["tenant"]}
+        yield Ask("runs/audit_enqueued", told | {"actor": actor})
     return run_id, is_duplicate

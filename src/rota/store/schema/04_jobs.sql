@@ -47,10 +47,18 @@ CREATE TABLE rota.jobs (
     -- a key of its own. The rule is the job's, and not that of one of its bindings: what `order.created` begins
     -- `order.updated` goes on with.
     event_delivery       jsonb,                                 -- NULL: each event, as it comes
+    -- What its runs have that are enqueued without: a delay, a time after which they are cancelled if they have not
+    -- started (counted from when they may), a key made of the payload (invoice:{invoice_id}), a tenant.
+    delay_seconds        double precision,
+    expires_in_seconds   double precision,
+    key                  text COLLATE "C",
+    tenant               text COLLATE "C",
     CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
     CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
     -- A function that runs as another role cannot commit.
-    CONSTRAINT jobs_run_as CHECK (run_as IS NULL OR transaction_mode = 'whole')
+    CONSTRAINT jobs_run_as CHECK (run_as IS NULL OR transaction_mode = 'whole'),
+    CONSTRAINT jobs_delay CHECK (delay_seconds >= 0),
+    CONSTRAINT jobs_expires_in CHECK (expires_in_seconds > 0)
 );
 CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
 CREATE INDEX jobs_sql ON rota.jobs (name) WHERE kind = 'sql';
@@ -60,8 +68,7 @@ CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
 
 -- Refuses a job (RO002), in words that name it.
--- Called by: check_event_delivery, check_event_filters, check_job, check_retention, check_sql_job,
--- find_job_function, sql_job_call, write_definitions.
+-- Called by: many.
 CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -112,6 +119,60 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_job();
+
+-- What is wrong with the template of a key, in words; NULL: nothing.
+-- Called by: check_run_defaults.
+CREATE FUNCTION rota.key_fault(template text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE
+        WHEN template !~ '^[^[:cntrl:]]{1,200}$' THEN 'needs 1 to 200 characters'
+        WHEN regexp_replace(template, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
+            THEN 'has a brace that is not round the name of an argument' END
+$$;
+
+-- Trigger: says what is wrong with what a job's runs have that are enqueued without. Every nominal time of a schedule
+-- has a run of its own, so that its job cannot say that two of them are one; bursts of events have keys of their own.
+-- Code that meets what a person has set, or the other way round, does without the key and warns: a worker has to start.
+CREATE FUNCTION rota.check_run_defaults() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found   text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
+    unknown text := (SELECT min(m[1]) FROM regexp_matches(NEW.key, '\{([A-Za-z_][A-Za-z0-9_]*)', 'g') m
+        WHERE jsonb_typeof(NEW.payload_schema -> 'properties') = 'object'
+          AND NOT NEW.payload_schema -> 'properties' ? m[1]);
+BEGIN
+    IF rota.is_syncing() AND NEW.key IS NOT NULL AND num_nonnulls(NEW.event_delivery, found, unknown) > 0 THEN
+        RAISE WARNING 'job "%" does without its key "%": %', NEW.name, NEW.key, CASE
+            WHEN NEW.event_delivery IS NOT NULL THEN 'it has an event_delivery'
+            WHEN found IS NOT NULL THEN format('it has a schedule, "%s"', found)
+            ELSE format('%s is no argument', unknown) END;
+        NEW.key := NULL;
+    END IF;
+    NEW.tenant := nullif(NEW.tenant, '');
+    IF NEW.delay_seconds NOT BETWEEN 0 AND 3153600000 OR NEW.delay_seconds = 'NaN' THEN
+        PERFORM rota.bad_job(NEW.name, format('delay_seconds %s is not between 0 and 3153600000 (100 years)',
+            NEW.delay_seconds));
+    ELSIF NEW.expires_in_seconds NOT BETWEEN 0.001 AND 3153600000 OR NEW.expires_in_seconds = 'NaN' THEN
+        PERFORM rota.bad_job(NEW.name, format('expires_in_seconds %s is not between 0.001 and 3153600000 (100 years)',
+            NEW.expires_in_seconds));
+    ELSIF rota.key_fault(NEW.key) IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" %s', left(NEW.key, 60), rota.key_fault(NEW.key)),
+            'Write for example invoice:{invoice_id}.');
+    ELSIF unknown IS NOT NULL AND NEW.key IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is no argument', NEW.key, unknown));
+    ELSIF NEW.key IS NOT NULL AND NEW.event_delivery IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, 'key and event_delivery exclude each other',
+            'event_delivery has a key of its own.');
+    ELSIF NEW.key IS NOT NULL AND found IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so that it cannot have a key', found),
+            'The overlap of a schedule says what happens while its last run has not ended.');
+    ELSIF rota.tenant_fault(NEW.tenant) IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its tenant %s', rota.tenant_fault(NEW.tenant)));
+    END IF;
+    RETURN NEW;
+END $$;
+-- Its name comes after jobs_event_delivery: that one has taken the rule from the code.
+CREATE TRIGGER jobs_run_defaults BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW
+    WHEN (num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0)
+    EXECUTE FUNCTION rota.check_run_defaults();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
 -- Called by: many.

@@ -62,6 +62,7 @@ CREATE TABLE rota.workers (
     -- Sleep, for databases that are paid by activity: a worker that has nothing to do signs off, lets go of its
     -- connections, and comes back under a new number. Its row says until when it sleeps at most.
     asleep_until        timestamptz,
+    release             text,
     CHECK ((state IN ('gone', 'lost')) = (ended_at IS NOT NULL)),
     CHECK (NOT (is_waiting AND state IN ('gone', 'lost'))),
     -- A worker that does not wait does not look either.
@@ -81,6 +82,7 @@ COMMENT ON COLUMN rota.workers.is_polling
     IS 'hears no calls, as it has no session of its own: it finds work within worker.poll_seconds';
 COMMENT ON COLUMN rota.workers.asleep_until
     IS 'it signed off to sleep, and comes back at this time at the latest; NULL: it does not sleep';
+COMMENT ON COLUMN rota.workers.release IS 'the release of its application, as the application says; NULL: it says none';
 
 -- A batch that was claimed ahead counts as started from the moment its row is here:
 -- append-only, because a counter updated in place grows a chain of dead versions that
@@ -108,7 +110,8 @@ $$;
 -- comes back after it lost its lease starts nothing.
 -- Called by: sql/workers/start.sql.
 -- Locks: "fleet".
-CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean) RETURNS void
+CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean,
+    of_release text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
 BEGIN
     PERFORM rota.take_lock('fleet');
@@ -119,7 +122,8 @@ BEGIN
                       AND w.id <> for_worker)
     ORDER BY a
     ON CONFLICT (application) DO UPDATE SET number = f.number + 1, started_at = rota.now() WHERE is_new;
-    UPDATE rota.workers SET application = of_application, build = of_build, is_start = is_start OR is_new
+    UPDATE rota.workers SET application = of_application, build = of_build, is_start = is_start OR is_new,
+        release = of_release
     WHERE id = for_worker;
 END $$;
 

@@ -7,7 +7,7 @@
 CREATE SEQUENCE rota.duplicates;
 
 -- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
--- ctx.transaction(), its run.
+-- ctx.transaction(), its run. Who acts (SET rota.actor) is added by told_by.
 -- Called by: emit.
 CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN current_setting('application_name') LIKE 'rota run %'
@@ -17,11 +17,43 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
                 ELSE jsonb '{"type": "sql"}' END
 $$;
 
+-- triggered_by with the person for whom the session acts (SET rota.actor), where nobody else is named.
+-- Called by: enqueue_batch, enqueue_many, enqueue_plain, enqueue_run.
+CREATE FUNCTION rota.told_by(triggered_by jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN coalesce(current_setting('rota' || '.actor', true), '') = '' THEN triggered_by
+                ELSE jsonb_build_object('actor', current_setting('rota' || '.actor', true))
+                    || coalesce(triggered_by, '{"type": "code"}') END
+$$;
+
+-- The key of a run, by the template of its job. What the payload leaves out is what the handler's signature says;
+-- a value that neither has is refused: runs of different things would share one key.
+-- Called by: enqueue_many, enqueue_run.
+CREATE FUNCTION rota.run_key(job text, template text, payload jsonb, payload_schema jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    filled text := template;
+    field  text;
+    path   text[];
+    value  text;
+BEGIN
+    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(template, '\{([^}]+)\}', 'g') m LOOP
+        path := string_to_array(field, '.');
+        value := coalesce(payload #>> path, CASE WHEN NOT payload ? path[1]
+            THEN payload_schema #>> (ARRAY['properties', path[1], 'default'] || path[2:]) END);
+        IF value IS NULL THEN
+            RAISE EXCEPTION 'the key "%" of job "%" needs %, which the payload does not have', template, job, field
+                USING ERRCODE = 'RO002', HINT = 'Give the payload a value for it, or the run a key of its own.';
+        END IF;
+        filled := replace(filled, '{' || field || '}', value);
+    END LOOP;
+    RETURN filled;
+END $$;
+
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: admin/runs/runs.py, users.
+-- Called by: users.
 CREATE FUNCTION rota.enqueue(
     job text,
-    payload jsonb DEFAULT '{}',
+    payload jsonb DEFAULT 'null',
     queue text DEFAULT NULL,
     priority integer DEFAULT NULL,
     run_at timestamptz DEFAULT NULL,
@@ -35,23 +67,27 @@ CREATE FUNCTION rota.enqueue(
     timeout_seconds double precision DEFAULT NULL,
     backoff jsonb DEFAULT NULL,
     tags text[] DEFAULT NULL,
-    metadata jsonb DEFAULT NULL
+    metadata jsonb DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT r.run_id FROM rota.enqueue_run(
         enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
         enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
-        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
+        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata,
+        expires_in => enqueue.expires_in) r
 $$;
 COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
 
--- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
--- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
--- its admission. Takes the caller's transaction: rolled back, the run never was.
+-- The one way in. What is not given is the job's: queue, priority and the like, its delay, expiry, key, tenant, tags
+-- and, for a payload that is JSON's null, its default payload; metadata is added to the job's. on_conflict says what a
+-- taken key does: return (the first run), raise, replace (payload and options of the waiting run; a running one is
+-- never touched), debounce or throttle. A run under a limit waits for its admission. Takes the caller's transaction:
+-- rolled back, the run never was.
 -- Called by: many.
 -- Locks: rows that nobody else has locked, rows.
 CREATE FUNCTION rota.enqueue_run(
     job text,
-    payload jsonb DEFAULT '{}',
+    payload jsonb DEFAULT 'null',
     queue text DEFAULT NULL,
     priority integer DEFAULT NULL,
     run_at timestamptz DEFAULT NULL,
@@ -68,6 +104,7 @@ CREATE FUNCTION rota.enqueue_run(
     metadata jsonb DEFAULT NULL,
     triggered_by jsonb DEFAULT rota.sql_trigger(),
     validated_by integer DEFAULT NULL,
+    expires_in interval DEFAULT NULL,
     OUT run_id bigint,
     OUT is_duplicate boolean
 ) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -84,30 +121,55 @@ DECLARE
     capped boolean := false;
 BEGIN
     SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits, s.capped_queues INTO def
+        s.has_limits, s.capped_queues, j.delay_seconds, j.expires_in_seconds, j.key, j.tenant, j.payload_schema,
+        num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0 AS has_defaults,
+        coalesce(enqueue_run.tags, nullif(j.tags, '{}')) AS tags,
+        CASE jsonb_typeof(enqueue_run.metadata) WHEN 'object' THEN j.metadata || enqueue_run.metadata
+            ELSE nullif(j.metadata, '{}') END AS metadata,
+        CASE jsonb_typeof(enqueue_run.payload) WHEN 'null' THEN coalesce(j.default_payload, '{}')
+            ELSE enqueue_run.payload END AS payload,
+        CASE WHEN jsonb_typeof(enqueue_run.payload) <> 'null' THEN enqueue_run.validated_by END AS validated_by,
+        rota.told_by(enqueue_run.triggered_by) AS triggered_by INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(enqueue_run.job);
+    END IF;
+    IF def.has_defaults THEN
+        IF enqueue_run.run_at IS NULL THEN
+            enqueue_run.delay := coalesce(enqueue_run.delay, make_interval(secs => def.delay_seconds));
+        END IF;
+        IF enqueue_run.expires_at IS NULL THEN
+            enqueue_run.expires_in := coalesce(enqueue_run.expires_in, make_interval(secs => def.expires_in_seconds));
+        END IF;
+        enqueue_run.tenant := coalesce(nullif(enqueue_run.tenant, ''), def.tenant, '');
+        IF enqueue_run.key IS NULL AND jsonb_typeof(def.payload) = 'object' THEN
+            enqueue_run.key := rota.run_key(enqueue_run.job, def.key, def.payload, def.payload_schema);
+        END IF;
     END IF;
     -- Most enqueues have no options, and a small payload or one that was looked at. Each expression costs about a
     -- microsecond in each transaction, so that they are asked for in one.
     IF num_nonnulls(enqueue_run.queue, enqueue_run.priority, enqueue_run.run_at, enqueue_run.delay,
             enqueue_run.expires_at, enqueue_run.key_seconds, enqueue_run.max_attempts, enqueue_run.timeout_seconds,
-            enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata) > 0
+            enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata, enqueue_run.expires_in) > 0
        OR (enqueue_run.on_conflict = 'return' AND enqueue_run.tenant = ''
-           AND jsonb_typeof(enqueue_run.payload) = 'object'
-           AND pg_column_size(enqueue_run.payload) <= def.payload_bytes
-           AND (enqueue_run.validated_by IS NOT NULL OR octet_length(enqueue_run.payload::text) <= 200)) IS NOT TRUE
+           AND jsonb_typeof(def.payload) = 'object'
+           AND pg_column_size(def.payload) <= def.payload_bytes
+           AND (def.validated_by IS NOT NULL OR octet_length(def.payload::text) <= 200)) IS NOT TRUE
     THEN
-        PERFORM rota.check_options(enqueue_run.job, enqueue_run.payload, def.payload_bytes, enqueue_run.priority,
+        PERFORM rota.check_options(enqueue_run.job, def.payload, def.payload_bytes, enqueue_run.priority,
             enqueue_run.max_attempts, enqueue_run.timeout_seconds, enqueue_run.queue, enqueue_run.metadata,
             enqueue_run.backoff, enqueue_run.run_at, enqueue_run.delay, enqueue_run.expires_at, enqueue_run.key_seconds,
-            enqueue_run.tags, enqueue_run.tenant, enqueue_run.validated_by IS NOT NULL);
+            enqueue_run.tags, enqueue_run.tenant, def.validated_by IS NOT NULL, enqueue_run.expires_in);
         IF enqueue_run.run_at IS NOT NULL AND enqueue_run.delay IS NOT NULL THEN
             RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict NOT IN ('return', 'raise', 'replace', 'debounce', 'throttle') THEN
             RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace, debounce, throttle',
                 enqueue_run.on_conflict USING ERRCODE = 'RO002';
+        ELSIF enqueue_run.key IS NULL AND enqueue_run.on_conflict IN ('raise', 'replace')
+            OR enqueue_run.key IS NULL AND enqueue_run.key_seconds IS NOT NULL THEN
+            RAISE EXCEPTION '% says what becomes of a key, but the run of job "%" has none',
+                CASE WHEN enqueue_run.key_seconds IS NULL THEN 'on_conflict' ELSE 'key_seconds' END, enqueue_run.job
+                USING ERRCODE = 'RO002', HINT = 'Give it a key => ''…'', or the job a key for all of its runs.';
         ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN
             RAISE EXCEPTION 'debounce needs a key, and a delay: the quiet time' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict = 'throttle' AND (enqueue_run.key IS NULL OR enqueue_run.key_seconds IS NULL) THEN
@@ -118,7 +180,7 @@ BEGIN
     at := coalesce(enqueue_run.run_at, def.clock + enqueue_run.delay, def.clock);
     enqueue_run.queue := coalesce(enqueue_run.queue, def.queue);
     IF def.has_limits THEN
-        keys := rota.limit_keys_of(enqueue_run.job, enqueue_run.queue, enqueue_run.tenant, NULL, enqueue_run.payload);
+        keys := rota.limit_keys_of(enqueue_run.job, enqueue_run.queue, enqueue_run.tenant, NULL, def.payload);
     END IF;
     run_id := nextval('rota.run_ids');
     is_duplicate := false;
@@ -141,16 +203,17 @@ BEGIN
             ELSIF enqueue_run.on_conflict IN ('replace', 'debounce') THEN
                 -- SKIP LOCKED: a row that a worker is taking right now counts as running.
                 UPDATE rota.open_runs o
-                SET payload = enqueue_run.payload, validated_by = enqueue_run.validated_by, queue = enqueue_run.queue,
+                SET payload = def.payload, validated_by = def.validated_by, queue = enqueue_run.queue,
                     priority = coalesce(enqueue_run.priority, def.priority), run_at = at,
                     state = CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
                     held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END,
                     is_capped = (enqueue_run.queue = ANY (def.capped_queues)), limit_keys = keys, limit_key = keys[1],
                     slots = NULL,
-                    seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(), expires_at = enqueue_run.expires_at,
+                    seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
+                    expires_at = coalesce(enqueue_run.expires_at, at + enqueue_run.expires_in),
                     max_attempts = greatest(coalesce(enqueue_run.max_attempts, def.max_attempts), o.attempts_used + 1),
                     timeout_seconds = enqueue_run.timeout_seconds, backoff = enqueue_run.backoff,
-                    tags = enqueue_run.tags, metadata = enqueue_run.metadata, key_seconds = CASE WHEN NOT is_burst
+                    tags = def.tags, metadata = def.metadata, key_seconds = CASE WHEN NOT is_burst
                         THEN enqueue_run.key_seconds END
                 FROM (SELECT w.id, w.slots FROM rota.open_runs w
                       WHERE w.id = holder AND (w.state = 'scheduled' AND (w.attempt = 0 OR NOT is_burst)
@@ -194,18 +257,18 @@ BEGIN
         capped := rota.check_cap(enqueue_run.queue);
     END IF;
     IF enqueue_run.tenant <> '' THEN
-        PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(enqueue_run.payload::text));
+        PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(def.payload::text));
     END IF;
     -- clock_timestamp(): the caller's transaction may be minutes old.
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
         validated_by, limit_keys, limit_key, held_by, is_capped)
     VALUES (run_id, run_id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled'
-        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, enqueue_run.payload,
+        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, def.payload,
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
-        enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
-        enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
-        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
+        coalesce(enqueue_run.expires_at, at + enqueue_run.expires_in), enqueue_run.timeout_seconds, enqueue_run.key,
+        enqueue_run.key_seconds, enqueue_run.backoff, def.tags, def.metadata, def.triggered_by, def.validated_by, keys,
+        keys[1],
         CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped);
 
     IF at > def.clock THEN
@@ -248,8 +311,8 @@ BEGIN
 END $$;
 
 -- One enqueue without options, or with a queue or a priority only: what enqueue_run does for it, in fewer
--- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits among it,
--- is left to enqueue_run.
+-- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits and defaults
+-- of the job among it, is left to enqueue_run. The id is not the last of the session where a run has the key already.
 -- Called by: sql/runs/enqueue_plain.sql.
 CREATE FUNCTION rota.enqueue_plain(
     job text, payload jsonb, queue text DEFAULT NULL, priority integer DEFAULT NULL, triggered_by jsonb DEFAULT NULL,
@@ -261,9 +324,11 @@ DECLARE
 BEGIN
     SELECT nextval('rota.run_ids') AS id, statement_timestamp() + s.clock_offset AS clock,
         coalesce(enqueue_plain.queue, j.queue) AS queue, coalesce(enqueue_plain.priority, j.priority) AS priority,
-        j.max_attempts INTO made
+        j.max_attempts, nullif(j.tags, '{}') AS tags, nullif(j.metadata, '{}') AS metadata,
+        rota.told_by(enqueue_plain.triggered_by) AS triggered_by INTO made
     FROM rota.jobs j, rota.settings s
     WHERE j.name = enqueue_plain.job AND jsonb_typeof(enqueue_plain.payload) = 'object'
+      AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) = 0
       AND pg_column_size(enqueue_plain.payload) <= s.payload_bytes
       AND (enqueue_plain.validated_by IS NOT NULL OR octet_length(enqueue_plain.payload::text) <= 200)
       AND coalesce(enqueue_plain.queue, j.queue) <> ALL (s.capped_queues)
@@ -278,9 +343,9 @@ BEGIN
     END IF;
     -- clock_timestamp(): the caller's transaction may be minutes old.
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, payload, priority,
-        max_attempts, triggered_by, validated_by)
+        max_attempts, tags, metadata, triggered_by, validated_by)
     VALUES (made.id, made.id, made.clock, clock_timestamp(), made.clock, 'queued', made.queue, enqueue_plain.job,
-        enqueue_plain.payload, made.priority, made.max_attempts, enqueue_plain.triggered_by,
+        enqueue_plain.payload, made.priority, made.max_attempts, made.tags, made.metadata, made.triggered_by,
         enqueue_plain.validated_by);
     -- Where nobody waits there is nobody to choose from.
     IF EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting)
@@ -293,7 +358,7 @@ END $$;
 -- Many runs of one job with one set of options: what bulk callers nearly always want. One look at the job and one
 -- check of the options serve all of them, so that a row costs little more than its insert. Runs under limits wait
 -- for their admission. Keys are enqueue_many's: each of them is a get-or-create of its own.
--- Called by: sql/runs/enqueue_batch.sql, users.
+-- Called by: enqueue_uniform, users.
 CREATE FUNCTION rota.enqueue_batch(
     job text,
     payloads jsonb,
@@ -309,7 +374,8 @@ CREATE FUNCTION rota.enqueue_batch(
     tags text[] DEFAULT NULL,
     metadata jsonb DEFAULT NULL,
     triggered_by jsonb DEFAULT rota.sql_trigger(),
-    validated_by integer DEFAULT NULL
+    validated_by integer DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -319,8 +385,14 @@ DECLARE
     lane  text;
     capped boolean := false;
 BEGIN
-    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues,
-        statement_timestamp() + s.clock_offset AS clock, s.has_limits AND EXISTS (SELECT FROM rota.limits l
+    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues, j.key, j.default_payload,
+        make_interval(secs => j.delay_seconds) AS delay, make_interval(secs => j.expires_in_seconds) AS expires_in,
+        coalesce(nullif(enqueue_batch.tenant, ''), j.tenant, '') AS tenant,
+        coalesce(enqueue_batch.tags, nullif(j.tags, '{}')) AS tags,
+        CASE jsonb_typeof(enqueue_batch.metadata) WHEN 'object' THEN j.metadata || enqueue_batch.metadata
+            ELSE nullif(j.metadata, '{}') END AS metadata,
+        rota.told_by(enqueue_batch.triggered_by) AS triggered_by, statement_timestamp() + s.clock_offset AS clock,
+        s.has_limits AND EXISTS (SELECT FROM rota.limits l
             WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
     IF NOT FOUND THEN
@@ -329,18 +401,26 @@ BEGIN
         RAISE EXCEPTION 'the payloads of job "%" must be a JSON array of objects', job USING ERRCODE = 'RO002';
     ELSIF enqueue_batch.run_at IS NOT NULL AND enqueue_batch.delay IS NOT NULL THEN
         RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+    ELSIF def.key IS NOT NULL THEN
+        RETURN (SELECT array_agg(r.run_id ORDER BY r.n) FROM rota.enqueue_uniform(enqueue_batch.job, payloads,
+            enqueue_batch.queue, enqueue_batch.priority, enqueue_batch.run_at, enqueue_batch.delay,
+            enqueue_batch.expires_at, enqueue_batch.tenant, enqueue_batch.max_attempts, enqueue_batch.timeout_seconds,
+            enqueue_batch.backoff, enqueue_batch.tags, enqueue_batch.metadata, enqueue_batch.triggered_by,
+            enqueue_batch.validated_by, enqueue_batch.expires_in) WITH ORDINALITY AS r (run_id, is_duplicate, n));
     END IF;
     PERFORM rota.check_options(enqueue_batch.job, '{}', def.payload_bytes, enqueue_batch.priority,
         enqueue_batch.max_attempts, enqueue_batch.timeout_seconds, enqueue_batch.queue, enqueue_batch.metadata,
         enqueue_batch.backoff, enqueue_batch.run_at, enqueue_batch.delay, enqueue_batch.expires_at, NULL,
-        enqueue_batch.tags, enqueue_batch.tenant);
-    at := coalesce(enqueue_batch.run_at, def.clock + enqueue_batch.delay, def.clock);
+        enqueue_batch.tags, enqueue_batch.tenant, expires_in => enqueue_batch.expires_in);
+    at := coalesce(enqueue_batch.run_at, def.clock + coalesce(enqueue_batch.delay, def.delay), def.clock);
+    enqueue_batch.expires_at := coalesce(enqueue_batch.expires_at, at + coalesce(enqueue_batch.expires_in,
+        def.expires_in));
     lane := coalesce(enqueue_batch.queue, def.queue);
     IF lane = ANY (def.capped_queues) THEN
         capped := rota.check_cap(lane, jsonb_array_length(payloads));
     END IF;
-    IF enqueue_batch.tenant <> '' THEN
-        PERFORM rota.check_quota(enqueue_batch.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
+    IF def.tenant <> '' THEN
+        PERFORM rota.check_quota(def.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
     END IF;
 
     WITH inserted AS (
@@ -348,16 +428,16 @@ BEGIN
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
             limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
-            lane, enqueue_batch.job, coalesce(enqueue_batch.tenant, ''), payload,
+            lane, enqueue_batch.job, def.tenant, payload,
             coalesce(enqueue_batch.priority, def.priority), coalesce(enqueue_batch.max_attempts, def.max_attempts),
-            enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, enqueue_batch.tags,
-            enqueue_batch.metadata, enqueue_batch.triggered_by, enqueue_batch.validated_by,
+            enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, def.tags,
+            def.metadata, def.triggered_by, CASE WHEN NOT is_default THEN enqueue_batch.validated_by END,
             keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped
         FROM (SELECT w.*, CASE WHEN def.has_limits
-            THEN rota.limit_keys_of(enqueue_batch.job, lane, coalesce(enqueue_batch.tenant, ''), NULL,
-            w.payload) END AS keys FROM (
-            SELECT nextval('rota.run_ids') AS id,
-                   CASE WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
+            THEN rota.limit_keys_of(enqueue_batch.job, lane, def.tenant, NULL, w.payload) END AS keys FROM (
+            SELECT nextval('rota.run_ids') AS id, jsonb_typeof(p.value) = 'null' AS is_default,
+                   CASE WHEN jsonb_typeof(p.value) = 'null' THEN coalesce(def.default_payload, '{}')
+                        WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
                              AND (enqueue_batch.validated_by IS NOT NULL OR rota.is_plain_json(p.value)) THEN p.value
                         ELSE rota.refuse_payload(enqueue_batch.job, p.value, def.payload_bytes) END AS payload
             FROM jsonb_array_elements(payloads) AS p (value)
@@ -381,10 +461,50 @@ END $$;
 COMMENT ON FUNCTION rota.enqueue_batch
     IS 'Enqueues many runs of one job, one for each payload, and returns their ids in that order.';
 
+-- enqueue_batch for programs: says also which of the runs were there already, as runs of a job with a key may be. Each
+-- of those keys is a get-or-create of its own, which enqueue_many does.
+-- Called by: enqueue_batch, sql/runs/enqueue_batch.sql.
+CREATE FUNCTION rota.enqueue_uniform(
+    job text, payloads jsonb, queue text, priority integer, run_at timestamptz, delay interval, expires_at timestamptz,
+    tenant text, max_attempts integer, timeout_seconds double precision, backoff jsonb, tags text[], metadata jsonb,
+    triggered_by jsonb, validated_by integer, expires_in interval
+) RETURNS TABLE (run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    places integer[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = enqueue_uniform.job AND j.key IS NOT NULL)
+        OR jsonb_typeof(enqueue_uniform.payloads) IS DISTINCT FROM 'array' THEN
+        RETURN QUERY
+        SELECT id, false FROM unnest(rota.enqueue_batch(enqueue_uniform.job, enqueue_uniform.payloads,
+            enqueue_uniform.queue, enqueue_uniform.priority, enqueue_uniform.run_at, enqueue_uniform.delay,
+            enqueue_uniform.expires_at, enqueue_uniform.tenant, enqueue_uniform.max_attempts,
+            enqueue_uniform.timeout_seconds, enqueue_uniform.backoff, enqueue_uniform.tags, enqueue_uniform.metadata,
+            enqueue_uniform.triggered_by, enqueue_uniform.validated_by, enqueue_uniform.expires_in)) id;
+        RETURN;
+    END IF;
+    places := ARRAY[jsonb_array_length(enqueue_uniform.payloads)];
+    RETURN QUERY
+    SELECT r.run_id, r.is_duplicate FROM rota.enqueue_many(jobs => ARRAY[enqueue_uniform.job],
+        payloads => ARRAY(SELECT v.value FROM jsonb_array_elements(enqueue_uniform.payloads)
+            WITH ORDINALITY AS v (value, n) ORDER BY v.n),
+        queues => array_fill(enqueue_uniform.queue, places), priorities => array_fill(enqueue_uniform.priority, places),
+        run_ats => array_fill(enqueue_uniform.run_at, places), delays => array_fill(enqueue_uniform.delay, places),
+        expires_ats => array_fill(enqueue_uniform.expires_at, places),
+        tenants => array_fill(enqueue_uniform.tenant, places),
+        max_attempts => array_fill(enqueue_uniform.max_attempts, places),
+        timeouts => array_fill(enqueue_uniform.timeout_seconds, places),
+        backoffs => array_fill(enqueue_uniform.backoff, places),
+        tags => array_fill(to_jsonb(enqueue_uniform.tags), places),
+        metadatas => array_fill(enqueue_uniform.metadata, places), triggered_by => enqueue_uniform.triggered_by,
+        validated_by => array_fill(enqueue_uniform.validated_by, places),
+        expires_ins => array_fill(enqueue_uniform.expires_in, places)) r;
+END $$;
+
 -- Many runs at once: one statement for those without a key; those with one take the long way in the order of their
 -- keys, as the finish does, so that two bulk callers cannot deadlock. Runs under limits wait for their admission. An
 -- array that is NULL or too short means the default. jobs of length 1 holds for all.
--- Called by: emit_many, sql/runs/enqueue_many.sql, users.
+-- Called by: emit_many, enqueue_uniform, sql/runs/enqueue_many.sql, users.
 CREATE FUNCTION rota.enqueue_many(
     jobs text[],
     payloads jsonb[],
@@ -403,7 +523,8 @@ CREATE FUNCTION rota.enqueue_many(
     tags jsonb[] DEFAULT NULL,
     metadatas jsonb[] DEFAULT NULL,
     triggered_by jsonb DEFAULT rota.sql_trigger(),
-    validated_by integer[] DEFAULT NULL
+    validated_by integer[] DEFAULT NULL,
+    expires_ins interval[] DEFAULT NULL
 ) RETURNS TABLE (run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -421,6 +542,31 @@ BEGIN
         WHERE w.run_at IS NOT NULL AND w.delay IS NOT NULL) THEN
         RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
     END IF;
+    IF EXISTS (SELECT FROM rota.jobs j WHERE j.name = ANY (jobs)
+        AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0) THEN
+        -- As enqueue_run takes them from the job.
+        SELECT array_agg(coalesce(w.key, CASE WHEN j.key IS NOT NULL AND p.kind = 'object'
+                   THEN rota.run_key(j.name, j.key, p.doc, j.payload_schema) END) ORDER BY w.n),
+               array_agg(coalesce(nullif(w.tenant, ''), j.tenant, '') ORDER BY w.n),
+               array_agg(CASE WHEN w.run_at IS NULL THEN coalesce(w.delay, make_interval(secs => j.delay_seconds))
+                   ELSE w.delay END ORDER BY w.n),
+               array_agg(CASE WHEN w.expires_at IS NULL
+                   THEN coalesce(w.expires_in, make_interval(secs => j.expires_in_seconds))
+                   ELSE w.expires_in END ORDER BY w.n)
+        INTO keys, tenants, delays, expires_ins
+        FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, run_ats, delays, expires_ats, keys,
+            tenants, expires_ins) WITH ORDINALITY AS w (payload, job, run_at, delay, expires_at, key, tenant,
+            expires_in, n)
+        LEFT JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1])
+        CROSS JOIN LATERAL (SELECT d.doc, jsonb_typeof(d.doc) AS kind FROM (SELECT CASE jsonb_typeof(w.payload)
+            WHEN 'null' THEN coalesce(j.default_payload, '{}') ELSE w.payload END AS doc) d) p
+        WHERE w.n <= cardinality(payloads);
+    END IF;
+    IF EXISTS (SELECT FROM unnest(keys, on_conflicts, enqueue_many.key_seconds) AS w (key, on_conflict, seconds)
+        WHERE w.key IS NULL AND (w.on_conflict <> 'return' OR w.seconds IS NOT NULL)) THEN
+        RAISE EXCEPTION 'on_conflict and key_seconds say what becomes of a key, but one of the runs has none'
+            USING ERRCODE = 'RO002', HINT = 'Give it one in keys, or the job a key for all of its runs.';
+    END IF;
     FOR wanted IN
         SELECT w.* FROM unnest(keys, tenants, payloads) WITH ORDINALITY AS w (key, tenant, payload, n)
         WHERE w.key IS NOT NULL ORDER BY coalesce(w.tenant, ''), jobs[least(w.n, cardinality(jobs))], w.key COLLATE "C",
@@ -434,7 +580,8 @@ BEGIN
             max_attempts => max_attempts[wanted.n], timeout_seconds => timeouts[wanted.n],
             backoff => backoffs[wanted.n], tags => CASE WHEN tags[wanted.n] IS NOT NULL
                 THEN ARRAY(SELECT jsonb_array_elements_text(tags[wanted.n])) END, metadata => metadatas[wanted.n],
-            triggered_by => enqueue_many.triggered_by, validated_by => validated_by[wanted.n]);
+            triggered_by => enqueue_many.triggered_by, validated_by => validated_by[wanted.n],
+            expires_in => expires_ins[wanted.n]);
         ids[wanted.n] := made.run_id;
         twins[wanted.n] := made.is_duplicate;
     END LOOP;
@@ -454,37 +601,43 @@ BEGIN
               WHERE w.tenant <> '' AND w.key IS NULL AND w.payload IS NOT NULL GROUP BY w.tenant ORDER BY w.tenant) q;
     END IF;
     WITH wanted AS MATERIALIZED (
-        SELECT w.*, t.tag_list, coalesce(w.job, jobs[1]) AS job_name, nextval('rota.run_ids') AS id,
+        SELECT w.*, d.doc, coalesce(t.tag_list, nullif(j.tags, '{}')) AS all_tags,
+               CASE jsonb_typeof(w.metadata) WHEN 'object' THEN j.metadata || w.metadata
+                   ELSE nullif(j.metadata, '{}') END AS all_metadata,
+               coalesce(w.job, jobs[1]) AS job_name, nextval('rota.run_ids') AS id,
                j.queue AS job_queue, j.priority AS job_priority, j.max_attempts AS job_max_attempts,
                CASE WHEN j.name IS NULL THEN rota.unknown_job(coalesce(w.job, jobs[1], '(NULL)')) END,
-               rota.check_options(j.name, w.payload, s.payload_bytes, w.priority, w.max_attempts, w.timeout, w.queue,
+               rota.check_options(j.name, d.doc, s.payload_bytes, w.priority, w.max_attempts, w.timeout, w.queue,
                    w.metadata, w.backoff,
                                   w.run_at, w.delay, w.expires_at, NULL, t.tag_list, w.tenant,
-                                  w.validated_by IS NOT NULL),
+                                  w.validated_by IS NOT NULL, w.expires_in),
                coalesce(w.run_at, clock + w.delay, clock) AS at
         FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, queues, priorities, run_ats, delays,
             expires_ats,
                     keys, tenants, enqueue_many.max_attempts, timeouts, backoffs, enqueue_many.tags, metadatas,
-                    enqueue_many.validated_by)
+                    enqueue_many.validated_by, expires_ins)
              WITH ORDINALITY AS w (payload, job, queue, priority, run_at, delay, expires_at, key, tenant, max_attempts,
-                                   timeout, backoff, tags, metadata, validated_by, n)
+                                   timeout, backoff, tags, metadata, validated_by, expires_in, n)
         CROSS JOIN rota.settings s
         CROSS JOIN LATERAL (SELECT CASE WHEN w.tags IS NOT NULL
             THEN ARRAY(SELECT jsonb_array_elements_text(w.tags)) END AS tag_list) t
         LEFT JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1])
+        CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(w.payload) WHEN 'null' THEN coalesce(j.default_payload, '{}')
+            ELSE w.payload END AS doc) d
         WHERE w.key IS NULL ORDER BY w.n
     ), inserted AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
             limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, clock, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
-            coalesce(queue, job_queue), job_name, coalesce(tenant, ''), payload, coalesce(priority, job_priority),
-            coalesce(max_attempts, job_max_attempts), expires_at, timeout, backoff,
-            tag_list, metadata,
-            enqueue_many.triggered_by, validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
+            coalesce(queue, job_queue), job_name, coalesce(tenant, ''), doc, coalesce(priority, job_priority),
+            coalesce(max_attempts, job_max_attempts), coalesce(expires_at, at + expires_in), timeout, backoff,
+            all_tags, all_metadata,
+            rota.told_by(enqueue_many.triggered_by), CASE WHEN jsonb_typeof(payload) <> 'null' THEN validated_by END,
+            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
             THEN 'limit' END, coalesce(queue, job_queue) = ANY (capped)
         FROM (SELECT w.*, CASE WHEN limited THEN rota.limit_keys_of(w.job_name, coalesce(w.queue, w.job_queue),
-            coalesce(w.tenant, ''), NULL, w.payload) END AS keys
+            coalesce(w.tenant, ''), NULL, w.doc) END AS keys
               FROM wanted w) w ORDER BY n
         RETURNING queue, state, run_at
     )
@@ -507,29 +660,32 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(ids, twins);
 END $$;
 
--- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
--- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
--- millisecond: it would only ever time out.
+-- Refuses a payload (RO018) and options (RO002) that no run can have, in words. Every way in asks it: enqueue_run,
+-- enqueue_batch, enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter
+-- than a millisecond: it would only ever time out.
 -- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
 CREATE FUNCTION rota.check_options(
     job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
     timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
     run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
     key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
-    is_checked boolean DEFAULT false
+    is_checked boolean DEFAULT false, expires_in interval DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
     fault text;
     hint  text := '';
+    code  text := 'RO002';
 BEGIN
     IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
             coalesce(jsonb_typeof(payload), 'NULL'));
         hint := 'Write for example {"user_id": 7}.';
+        code := 'RO018';
     ELSIF pg_column_size(payload) > payload_bytes THEN
         fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
             payload_bytes);
         hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+        code := 'RO018';
     ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
         OR NOT rota.is_plain_json(backoff) THEN
         fault := format(
@@ -537,6 +693,7 @@ BEGIN
             CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
                 WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
         hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+        code := CASE WHEN is_checked OR rota.is_plain_json(payload) THEN code ELSE 'RO018' END;
     ELSIF priority NOT BETWEEN 0 AND 9 THEN
         fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
     ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
@@ -559,6 +716,11 @@ BEGIN
         fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
             expires_at, job);
         hint := 'Leave it out for a run that never expires.';
+    ELSIF expires_at IS NOT NULL AND expires_in IS NOT NULL THEN
+        fault := format('expires_at and expires_in of job "%s" exclude each other', job);
+    ELSIF (expires_in > interval '0' AND expires_in <= interval '100 years') IS FALSE THEN
+        fault := format('expires_in %s of job "%s" is not between 0 and 100 years', expires_in, job);
+        hint := 'Leave it out for a run that never expires.';
     ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
         fault := format('delay %s of job "%s" is more than 100 years', delay, job);
     ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
@@ -573,7 +735,7 @@ BEGIN
     ELSE
         RETURN;
     END IF;
-    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
+    RAISE EXCEPTION '%', fault USING ERRCODE = code, HINT = hint;
 END $$;
 
 -- What is wrong with a backoff; NULL: nothing.

@@ -284,19 +284,23 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, held_by, queue, job, tenant,
             payload, priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for,
-            schedule_id, limit_keys, limit_key, is_capped)
-        SELECT n.run_id, n.run_id, clock, clock_timestamp(), w.start_at,
-            CASE WHEN w.start_at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
-            CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND w.start_at <= clock THEN 'limit' END,
-            coalesce(w.queue, j.queue), w.job, w.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
-            coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, w.run_tags, w.run_metadata,
+            schedule_id, limit_keys, limit_key, is_capped, expires_at)
+        SELECT n.run_id, n.run_id, clock, clock_timestamp(), d.at,
+            CASE WHEN d.at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
+            CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND d.at <= clock THEN 'limit' END,
+            coalesce(w.queue, j.queue), w.job, d.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
+            coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, coalesce(w.run_tags, nullif(j.tags, '{}')),
+            coalesce(j.metadata || w.run_metadata, nullif(j.metadata, '{}')),
             jsonb_build_object('type', CASE w.decision WHEN 'caught_up' THEN 'catch_up' ELSE 'scheduler' END,
                 'schedule', w.name,
                                'since', w.last_success_for),
-            w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped)
+            w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped),
+            d.at + make_interval(secs => j.expires_in_seconds)
         FROM noted n JOIN wanted w ON w.new_run_id = n.run_id JOIN rota.jobs j ON j.name = w.job
+        CROSS JOIN LATERAL (SELECT w.start_at + make_interval(secs => coalesce(j.delay_seconds, 0)) AS at,
+            coalesce(nullif(w.tenant, ''), j.tenant, '') AS tenant) d
         CROSS JOIN LATERAL (SELECT CASE WHEN limited
-            THEN rota.limit_keys_of(w.job, coalesce(w.queue, j.queue), w.tenant, w.name,
+            THEN rota.limit_keys_of(w.job, coalesce(w.queue, j.queue), d.tenant, w.name,
             coalesce(w.payload, j.default_payload, '{}')) END AS keys) k
         ORDER BY n.run_id
         RETURNING queue, state, run_at, held_by

@@ -217,10 +217,11 @@ BEGIN
     ON CONFLICT (job, application) DO UPDATE SET hash = excluded.hash WHERE a.hash <> excluded.hash;
     INSERT INTO rota.jobs (name, application, definition_hash, code, source, executor, payload_schema,
         description, queue, priority, max_attempts, timeout_seconds, backoff, tags, metadata, default_payload,
-        is_enabled, events)
+        is_enabled, events, delay_seconds, expires_in_seconds, key, tenant)
     SELECT w.name, of_application, w.hash, w.code, w.source, w.executor, w.payload_schema,
         r.description, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.backoff, r.tags, r.metadata,
-        r.default_payload, r.is_enabled, coalesce(r.events, '{}')
+        r.default_payload, r.is_enabled, coalesce(r.events, '{}'), r.delay_seconds, r.expires_in_seconds, r.key,
+        r.tenant
     FROM rota.read_definitions(definitions) w CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.jobs, w.code) r
     WHERE w.name = ANY (changed) ORDER BY w.name COLLATE "C"
     ON CONFLICT (name) DO NOTHING;
@@ -229,9 +230,9 @@ BEGIN
         payload_schema = w.payload_schema, deleted_from_code_at = NULL,
         edited = CASE WHEN w.name = ANY (forced) THEN '{}' ELSE rota.still_edited(to_jsonb(j), j.edited, w.code) END,
         (description, queue, priority, max_attempts, timeout_seconds, backoff, tags, metadata, default_payload,
-            is_enabled, events) = (
+            is_enabled, events, delay_seconds, expires_in_seconds, key, tenant) = (
         SELECT r.description, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.backoff, r.tags, r.metadata,
-            r.default_payload, r.is_enabled, r.events
+            r.default_payload, r.is_enabled, r.events, r.delay_seconds, r.expires_in_seconds, r.key, r.tenant
         FROM jsonb_populate_record(j, w.code - CASE WHEN w.name = ANY (forced) THEN '{}'::text[]
             ELSE rota.kept_fields(j.edited) END) r)
     FROM rota.read_definitions(definitions) w
@@ -321,6 +322,25 @@ CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules FOR EACH ROW
     WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
 EXECUTE FUNCTION rota.drop_schedule();
 
+-- Trigger: a job with a key has no schedules: see check_run_defaults. One that code declares for a job that a person
+-- has given a key is left out, with a warning.
+CREATE FUNCTION rota.refuse_keyed_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found text := (SELECT j.key FROM rota.jobs j WHERE j.name = NEW.job);
+BEGIN
+    IF found IS NOT NULL AND rota.is_syncing() THEN
+        RAISE WARNING 'schedule "%" is left out: job "%" has the key "%"', NEW.name, NEW.job, found;
+        RETURN NULL;
+    ELSIF found IS NOT NULL THEN
+        RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so that it cannot have a schedule', NEW.name, NEW.job,
+            found USING ERRCODE = 'RO002',
+            HINT = 'The overlap of a schedule says what happens while its last run has not ended: declare a job without a key for it.';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER schedules_keyed_job BEFORE INSERT OR UPDATE OF job ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.refuse_keyed_job();
+
 -- Runs what an init schedule owes to this start; whoever writes the marker first enqueues. once: again until it
 -- succeeded. One that somebody holds is answered without a run: it is still owed. Runs under limits wait for their
 -- admission.
@@ -342,7 +362,11 @@ BEGIN
     RETURN QUERY
     WITH due AS MATERIALIZED (
         SELECT s.*, j.queue AS job_queue, j.priority AS job_priority, j.max_attempts AS job_attempts, j.default_payload,
-            m.marker
+            m.marker, coalesce(nullif(s.tenant, ''), j.tenant, '') AS run_tenant,
+            coalesce(s.run_tags, nullif(j.tags, '{}')) AS tags_of_run,
+            coalesce(j.metadata || s.run_metadata, nullif(j.metadata, '{}')) AS metadata_of_run,
+            clock + make_interval(secs => coalesce(j.delay_seconds, 0)) AS at,
+            make_interval(secs => j.expires_in_seconds) AS expires_in
         FROM rota.schedules s JOIN rota.jobs j ON j.name = s.job
         CROSS JOIN LATERAL (SELECT CASE s.init WHEN 'once' THEN 'once' WHEN 'release' THEN 'release ' || of_release
             ELSE 'start ' || (SELECT f.number FROM rota.fleets f WHERE f.application = j.application) END AS marker) m
@@ -374,16 +398,17 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id,
-            limit_keys, limit_key, held_by, is_capped)
-        SELECT t.run_id, t.run_id, clock, clock_timestamp(), clock, 'queued', coalesce(d.queue, d.job_queue), d.job,
-            d.tenant, coalesce(d.payload, d.default_payload, '{}'), coalesce(d.priority, d.job_priority),
-            coalesce(d.max_attempts, d.job_attempts), d.timeout_seconds, d.run_tags, d.run_metadata,
+            limit_keys, limit_key, held_by, is_capped, expires_at)
+        SELECT t.run_id, t.run_id, clock, clock_timestamp(), d.at, CASE WHEN d.at > clock THEN 'scheduled'
+            ELSE 'queued' END, coalesce(d.queue, d.job_queue), d.job,
+            d.run_tenant, coalesce(d.payload, d.default_payload, '{}'), coalesce(d.priority, d.job_priority),
+            coalesce(d.max_attempts, d.job_attempts), d.timeout_seconds, d.tags_of_run, d.metadata_of_run,
             jsonb_build_object('type', 'scheduler', 'schedule', d.name, 'init', t.marker, 'since', d.last_success_for),
-            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END,
-            coalesce(d.queue, d.job_queue) = ANY (capped)
+            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL AND d.at <= clock THEN 'limit' END,
+            coalesce(d.queue, d.job_queue) = ANY (capped), d.at + d.expires_in
         FROM taken t JOIN due d ON d.id = t.schedule_id
         CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT s.has_limits FROM rota.settings s)
-            THEN rota.limit_keys_of(d.job, coalesce(d.queue, d.job_queue), d.tenant, d.name,
+            THEN rota.limit_keys_of(d.job, coalesce(d.queue, d.job_queue), d.run_tenant, d.name,
             coalesce(d.payload, d.default_payload, '{}')) END AS keys) k
         ORDER BY d.id
         RETURNING schedule, id, queue

@@ -244,11 +244,11 @@ BEGIN
     ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION 'the payload of event "%" must be a JSON object, not %', event,
             coalesce(jsonb_typeof(payload), 'NULL')
-            USING ERRCODE = 'RO002', HINT = 'Write for example {"order_id": 7}.';
+            USING ERRCODE = 'RO018', HINT = 'Write for example {"order_id": 7}.';
     ELSIF pg_column_size(payload) > most_bytes THEN
         RAISE EXCEPTION 'the payload of event "%" has % bytes; at most % are allowed', event, pg_column_size(payload),
             most_bytes
-            USING ERRCODE = 'RO002', HINT = 'Store it elsewhere, and send where.';
+            USING ERRCODE = 'RO018', HINT = 'Store it elsewhere, and send where.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
         RAISE EXCEPTION 'the tenant of event "%" has at most 200 characters', event USING ERRCODE = 'RO002';
     ELSIF key = '' OR length(key) > 400 THEN
@@ -287,6 +287,12 @@ LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', event, 'event_id', event_id, 'actor', actor,
         'role', role))
         || coalesce(source, '{}')
+$$;
+
+-- What the runs of an event get as their payload: one without any leaves it to each job's default payload.
+-- Called by: deliver, deliver_bursts, emit_many, replay_events.
+CREATE FUNCTION rota.event_payload(payload jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(nullif(payload, '{}'), 'null')
 $$;
 
 -- Keeps an event, and starts one run, in the caller's transaction, of each enabled job that is bound to it and whose
@@ -394,6 +400,7 @@ DECLARE
     fit    record;
     ids    bigint[];
     runs   bigint[];
+    twins  boolean[];
     got    jsonb[];
     places bigint[] := '{}';        -- of what each job got, with the place of the event
     told   jsonb[] := '{}';
@@ -438,13 +445,17 @@ BEGIN
                 ARRAY(SELECT rota.event_trigger(emit_many.event, i, made.actor, made.role, emit_many.source)
                       FROM unnest(fit.ids) WITH ORDINALITY AS u (i, n) ORDER BY u.n)) b ORDER BY b.place);
         ELSE
-            runs := ARRAY(SELECT r.run_id FROM rota.enqueue_many(jobs => ARRAY[bound.job], payloads => fit.payloads,
+            SELECT array_agg(r.run_id ORDER BY r.n), array_agg(r.is_duplicate ORDER BY r.n) INTO runs, twins
+            FROM rota.enqueue_many(jobs => ARRAY[bound.job],
+                payloads => ARRAY(SELECT rota.event_payload(p.payload)
+                    FROM unnest(fit.payloads) WITH ORDINALITY AS p (payload, n) ORDER BY p.n),
                 tenants => fit.tenants, triggered_by => rota.event_trigger(emit_many.event, NULL, made.actor, made.role,
-                    emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n)
-                ORDER BY r.n);
-            PERFORM rota.name_events(runs, fit.ids);
-            got := ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id)
-                FROM unnest(runs) WITH ORDINALITY AS r (run_id, n) ORDER BY r.n);
+                    emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n);
+            PERFORM rota.name_events(array_agg(r.run_id), array_agg(r.id))
+            FROM unnest(runs, fit.ids, twins) AS r (run_id, id, is_twin) WHERE NOT r.is_twin HAVING count(*) > 0;
+            got := ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id) || CASE WHEN r.is_twin
+                THEN jsonb '{"is_duplicate": true}' ELSE '{}' END
+                FROM unnest(runs, twins) WITH ORDINALITY AS r (run_id, is_twin, n) ORDER BY r.n);
         END IF;
         places := places || fit.places;
         told := told || CASE WHEN bound.is_enabled THEN got
@@ -484,7 +495,7 @@ BEGIN
                 ARRAY[deliver.triggered_by]) b);
         ELSE
             SELECT r.run_id, r.is_duplicate INTO run
-            FROM rota.enqueue_run(job => one.job, payload => deliver.payload, key => deliver.key,
+            FROM rota.enqueue_run(job => one.job, payload => rota.event_payload(deliver.payload), key => deliver.key,
                 key_seconds => deliver.key_seconds, tenant => deliver.tenant, metadata => deliver.metadata,
                 triggered_by => deliver.triggered_by) r;
             IF NOT run.is_duplicate THEN
@@ -584,7 +595,7 @@ BEGIN
         JOIN given g ON g.n = b.chosen ORDER BY b.tenant, b.key
     LOOP
         SELECT r.run_id, r.is_duplicate INTO run
-        FROM rota.enqueue_run(job => deliver_bursts.job, payload => burst.payload, key => burst.key,
+        FROM rota.enqueue_run(job => deliver_bursts.job, payload => rota.event_payload(burst.payload), key => burst.key,
             on_conflict => CASE WHEN is_debounced THEN 'debounce' ELSE 'throttle' END,
             delay => make_interval(secs => (deliver_bursts.rule ->> 'debounce_seconds')::double precision),
             key_seconds => coalesce(deliver_bursts.rule ->> 'longest_seconds',
@@ -696,11 +707,17 @@ BEGIN
         ELSE
             started := started + 1;
             CONTINUE WHEN replay_events.dry_run;
-            SELECT r.run_id INTO run FROM rota.enqueue_run(job => replay_events.job, payload => one.payload,
+            SELECT r.run_id, r.is_duplicate INTO run
+            FROM rota.enqueue_run(job => replay_events.job, payload => rota.event_payload(one.payload),
                 tenant => one.tenant, metadata => one.metadata,
                 triggered_by => rota.event_trigger(one.name, one.id, one.actor, one.role,
                 one.source) || jsonb_build_object('replayed_by', who)) r;
-            PERFORM nextval('rota.event_starts');
+            IF run.is_duplicate THEN
+                started := started - 1;
+                joined := joined + 1;
+            ELSE
+                PERFORM nextval('rota.event_starts');
+            END IF;
             UPDATE rota.events e
             SET deliveries = CASE WHEN jsonb_typeof(e.deliveries) = 'array' THEN e.deliveries ELSE '[]' END
                 || jsonb_build_object('job', replay_events.job, 'run', run.run_id, 'replayed_by', who, 'replayed_at',

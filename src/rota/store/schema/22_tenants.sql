@@ -4,7 +4,7 @@
 
 -- What is wrong with the name of a tenant; NULL: nothing. No slash, because tenant/name is one schedule in lists and
 -- commands.
--- Called by: check_options, check_tenant, tenants.
+-- Called by: check_options, check_run_defaults, check_tenant, tenants.
 CREATE FUNCTION rota.tenant_fault(name text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN length(name) NOT BETWEEN 1 AND 200 THEN 'has 1 to 200 characters'
                 WHEN name ~ '[\x01-\x1f\x7f]' THEN 'holds no control characters'

@@ -38,10 +38,10 @@ def say_polling(worker: int) -> Query[None]:
     return Query("workers/say_polling", {"worker": worker}, nothing)
 
 
-def start_worker(declared: Mapping[str, Any], *, is_new: bool) -> Query[None]:
+def start_worker(declared: Mapping[str, Any], *, is_new: bool, release: str | None) -> Query[None]:
     """Whose code it runs: `declared` is what `definitions.declare` takes."""
     params = {name: declared[name] for name in ("worker", "application", "build")}
-    return Query("workers/start", params | {"is_new": is_new}, nothing)
+    return Query("workers/start", params | {"is_new": is_new, "release": release}, nothing)
 
 
 def set_jobs(worker: int, jobs: Sequence[str]) -> Query[None]:

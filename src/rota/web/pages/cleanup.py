@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, TemplateNotFound, TimingError, WrongState
+from rota.errors import InputError, TemplateNotFound, TimingError, WrongState
 from rota.model.cleanup import CleanupCount, CleanupInfo, CleanupTable, RecipeInfo
 from rota.web.cleanup_form import UNITS, CleanupDraft, age_of, read_cleanup
 from rota.web.context import Page
@@ -121,7 +121,7 @@ async def show_cleanup(request: Request) -> Response:
     if "count" in request.query_params:
         try:
             counts = await scope.cleanup.plan(found.name)
-        except PayloadError as refused:
+        except InputError as refused:
             error = str(refused)
     page = CleanupPage(found, path_of(found.name), schedule_path(found.name, ""), counts, error)
     return await scope.show(page)
@@ -147,7 +147,7 @@ async def create(request: Request) -> Response:
             draft.table, column=draft.column, older_than=age_of(draft), where=draft.where,
             name=draft.name or None, cron=draft.cron, timezone=draft.timezone, reason=draft.reason,
         )  # fmt: skip
-    except (PayloadError, TimingError, WrongState) as refused:
+    except (InputError, TimingError, WrongState) as refused:
         return await _edit(scope, draft, said(refused))
     return scope.go(path_of(made.name), f"Cleanup {made.name} is added")
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.schemas.values import read_cursor, write_cursor
-from rota.errors import PayloadError, TimingError, UnknownJob
+from rota.errors import InputError, TimingError, UnknownJob
 from rota.model.event import BindingInfo, EventInfo, where_from
 from rota.model.watch import Replayed, WatchInfo
 from rota.model.words import plural
@@ -164,7 +164,7 @@ def _given(fields: Any) -> dict[str, str]:
     if not found["id"].isascii() or not found["id"].isdigit() or len(found["id"]) > 18:
         found["id"] = ""
     if not found["id"] and not found["name"]:
-        raise PayloadError("select events by id or by name")
+        raise InputError("select events by id or by name")
     return found
 
 
@@ -187,7 +187,7 @@ async def _ask(scope: PageScope, given: dict[str, str], error: str | None = None
     if given["job"] and error is None:
         try:
             plan = await _replay(scope, given, dry_run=True)
-        except (UnknownJob, TimingError, PayloadError) as wrong:
+        except (UnknownJob, TimingError, InputError) as wrong:
             error = str(wrong)
     status = 200 if error is None else 422
     return await scope.show(ReplayQuestion(given, jobs, plan, error), status=status)
@@ -205,7 +205,7 @@ async def replay(request: Request) -> Response:
         return await _ask(scope, given, "Select the job that gets them.")
     try:
         done = await _replay(scope, given, dry_run=False)
-    except (UnknownJob, TimingError, PayloadError) as error:
+    except (UnknownJob, TimingError, InputError) as error:
         return await _ask(scope, given, str(error))
     named = f"/events?{urlencode({'name': given['name']})}"
     back = f"/events/{given['id']}" if given["id"] else named

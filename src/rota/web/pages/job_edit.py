@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import JobError, PayloadError, VersionConflict
+from rota.errors import InputError, JobError, VersionConflict
 from rota.model.audit import AuditEntry
 from rota.model.job import JobInfo
 from rota.model.log import LEVELS
@@ -69,7 +69,7 @@ async def save(request: Request) -> Response:
         )
     except VersionConflict:
         return await _late(scope, form)
-    except (JobError, PayloadError) as error:
+    except (JobError, InputError) as error:
         return await _again(scope, job, form, {field_of(str(error)) or "all": str(error)})
     return scope.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")
 

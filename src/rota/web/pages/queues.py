@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, TimingError
+from rota.errors import InputError, TimingError
 from rota.model.queue import QueueDetails
 from rota.model.trend import Trend
 from rota.web import words
@@ -238,7 +238,7 @@ async def set_cap(request: Request) -> Response:
             most = found.max_waiting
             told = "Any number of runs" if most is None else words.plural(most, "run")
             return scope.go(path_of(name), f"{told} may wait in queue {name}")
-        except PayloadError as refused:
+        except InputError as refused:
             error = str(refused)
     details = await scope.queues.get(name)
     again = CapQuestion(
@@ -254,7 +254,7 @@ def _whole(text: str) -> int | None:
     try:
         return int(text.replace(",", "").replace("_", ""))
     except ValueError:
-        raise PayloadError(f"the cap must be a whole number, not {text!r}") from None
+        raise InputError(f"the cap must be a whole number, not {text!r}") from None
 
 
 routes = [

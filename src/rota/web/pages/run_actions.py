@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError
+from rota.errors import InputError
 from rota.model.run import RunInfo
 from rota.web.context import Page
 from rota.web.forms import read_form, read_payload
@@ -76,7 +76,7 @@ async def retry(request: Request) -> Response:
     try:
         edited = await _edited(scope, run, given)
         await scope.runs.retry(run_id, form.text("reason"), payload=edited)
-    except PayloadError as error:
+    except InputError as error:
         question = RunQuestion(run, f"/runs/{run_id}", "retry", given, str(error))
         return await scope.show(question, status=422)
     said = f"Run {run_id} was requeued"

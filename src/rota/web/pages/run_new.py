@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, UnknownJob
+from rota.errors import InputError, PayloadError, UnknownJob
 from rota.model.job import JobInfo
 from rota.model.run import RunInfo
 from rota.web.context import Page
-from rota.web.forms import Form, read_form, read_payload
+from rota.web.forms import Form, read_form, read_payload, read_span
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.payload_form import (
     PREFIX,
@@ -26,7 +26,10 @@ from rota.web.payload_form import (
     read_fields,
 )
 
-OPTIONS = ("queue", "priority", "run_at", "key", "tenant", "tags", "max_attempts")
+OPTIONS = (
+    "queue", "priority", "run_at", "expires_in", "key", "tenant", "tags", "max_attempts", "timeout",
+    "metadata",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ async def _try(
         return errors, [], None
     try:
         run = await scope.runs.enqueue(job.name, payload, **options)
-    except PayloadError as error:
+    except InputError as error:
         names = {one.name for one in fields} if "payload" not in form else set()
         by_field, rest = blamed(str(error), names)
         return by_field, rest, None
@@ -189,6 +192,21 @@ def _read_options(form: Form, zone: Any, errors: dict[str, str]) -> Any:
             errors["run_at"] = "A date and time, such as 2026-01-31T14:30."
     if (text := form.text("tags")) is not None:
         found["tags"] = [tag.strip() for tag in text.split(",") if tag.strip()]
+    return found | _read_more(form, errors)
+
+
+def _read_more(form: Form, errors: dict[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("expires_in", "timeout"):
+        if (text := form.text(name)) is not None:
+            found[name] = read_span(text)
+            if found[name] is None:
+                errors[name] = "A duration, such as 90s, 15min or 2h."
+    if (text := form.text("metadata")) is not None:
+        try:
+            found["metadata"] = read_payload(text)
+        except PayloadError as error:
+            errors["metadata"] = str(error)
     return found
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from rota.errors import (
     AuditEntryNotFound,
-    PayloadError,
+    InputError,
     TimingError,
     VersionConflict,
     WrongState,
@@ -90,7 +90,7 @@ def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]
         name, tenant = scope.name(), tenant_of(request)
         try:
             said = await act(scope, name, tenant, form)
-        except (PayloadError, TimingError) as error:
+        except (InputError, TimingError) as error:
             return await _question(scope, verb, form.get("payload", ""), str(error))
         return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
 
@@ -210,7 +210,7 @@ async def revert(request: Request) -> Response:
             "Not reverted: this schedule was changed in the meantime. These are its current values."
         )
         return await _ask_revert(scope, text, 409)
-    except (PayloadError, TimingError, WrongState) as error:
+    except (InputError, TimingError, WrongState) as error:
         return await _ask_revert(scope, str(error), 422)
     return scope.go(path_of(name, tenant), f"The edit of {name} is reverted")
 

@@ -11,7 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, TimingError, UnknownJob, VersionConflict, WrongState
+from rota.errors import (
+    InputError,
+    PayloadError,
+    TimingError,
+    UnknownJob,
+    VersionConflict,
+    WrongState,
+)
 from rota.model.schedule_info import ScheduleInfo, TemplateInfo
 from rota.web.context import Page
 from rota.web.cron_builder import Builder, build, read_builder
@@ -179,7 +186,7 @@ async def save(request: Request) -> Response:
     return scope.go(path_of(schedule.name, schedule.tenant), f"{count} of {schedule.name} saved")
 
 
-_REFUSALS = (TimingError, PayloadError, UnknownJob, WrongState)
+_REFUSALS = (TimingError, InputError, UnknownJob, WrongState)
 
 
 def _is_look(request: Request, form: Form) -> bool:

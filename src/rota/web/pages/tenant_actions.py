@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import PayloadError, TimingError, WrongState
+from rota.errors import InputError, TimingError, WrongState
 from rota.model.tenant import TenantAmount, TenantInfo
 from rota.model.words import plural
 from rota.web.context import Page
@@ -95,7 +95,7 @@ async def edit(request: Request) -> Response:
     try:
         settings: Any = _settings(form)
         await scope.tenants.set(scope.name(), form.text("reason"), **settings)
-    except PayloadError as error:
+    except InputError as error:
         return await _ask(scope, "edit", status=422, given=dict(form), error=str(error))
     return scope.go(path_of(scope.name()), f"Tenant {scope.name()} is changed")
 
@@ -110,7 +110,7 @@ def _settings(form: Form) -> dict[str, Any]:
     try:
         settings["metadata"] = None if text is None else json.loads(text)
     except ValueError:
-        raise PayloadError("metadata must be a JSON object") from None
+        raise InputError("metadata must be a JSON object") from None
     return settings
 
 
@@ -119,7 +119,7 @@ def _number(key: str, text: str) -> float:
     try:
         return float(plain) if key == "weight" else int(plain)
     except ValueError:
-        raise PayloadError(f"{key} must be a number, not {text!r}") from None
+        raise InputError(f"{key} must be a number, not {text!r}") from None
 
 
 async def delete(request: Request) -> Response:

@@ -3,7 +3,8 @@
 WITH timed AS (
     SELECT s.job, bool_or(s.cron IS NOT NULL) AS has_cron, bool_or(s.cron IS NULL AND s.interval_seconds IS NOT NULL) AS has_interval,
            bool_or(s.cron IS NULL AND s.interval_seconds IS NULL AND s.run_at IS NOT NULL) AS has_once,
-           bool_or(s.cron IS NULL AND s.interval_seconds IS NULL AND s.run_at IS NULL) AS has_init
+           bool_or(s.cron IS NULL AND s.interval_seconds IS NULL AND s.run_at IS NULL) AS has_init,
+           min(s.next_run_at) FILTER (WHERE s.is_ticking AND s.paused_at IS NULL AND isfinite(s.next_run_at)) AS next_run_at
     FROM rota.schedules s WHERE %(name)s::text IS NULL OR s.job = %(name)s::text GROUP BY s.job
 ), knowing AS (
     SELECT k.job, count(DISTINCT w.id) AS workers
@@ -13,7 +14,8 @@ WITH timed AS (
 SELECT j.name, j.description, j.queue, j.priority, j.max_attempts, j.timeout_seconds, j.backoff, j.executor, j.payload_schema,
        j.tags, j.metadata, j.source, j.created_at, j.updated_at,
        j.default_payload, j.is_enabled, j.application, j.code, j.edited, j.deleted_from_code_at, j.log_level, j.version, j.events, j.event_filters, j.event_delivery, j.retention,
-       j.kind, j.function_name, j.run_as, j.transaction_mode, j.is_system,
+       j.kind, j.function_name, j.run_as, j.transaction_mode, j.is_system, j.delay_seconds, j.expires_in_seconds, j.key, j.tenant, j.definition_hash,
+       (SELECT e.finished_at FROM rota.ended_runs e WHERE e.job = j.name ORDER BY e.finished_at DESC LIMIT 1) AS last_run_at, t.next_run_at,
        array_remove(ARRAY['on_demand', CASE WHEN t.has_cron THEN 'cron' END, CASE WHEN t.has_interval THEN 'interval' END,
                           CASE WHEN t.has_once THEN 'once' END, CASE WHEN t.has_init THEN 'init' END,
                           CASE WHEN j.events <> '{}' THEN 'event' END], NULL) AS strategies,

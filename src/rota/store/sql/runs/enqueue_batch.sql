@@ -1,5 +1,5 @@
 -- Payloads come as one JSON array: as text[] each would be quoted once more.
-SELECT run_id, false AS is_duplicate FROM unnest(rota.enqueue_batch(
+SELECT run_id, is_duplicate FROM rota.enqueue_uniform(
     job => %(job)s::text,
     payloads => %(payloads)s::text::jsonb,
     queue => %(queue)s::text,
@@ -14,4 +14,5 @@ SELECT run_id, false AS is_duplicate FROM unnest(rota.enqueue_batch(
     tags => %(tags)s::text[],
     metadata => %(metadata)s::text::jsonb,
     triggered_by => %(triggered_by)s::text::jsonb,
-    validated_by => %(validated_by)s::integer)) AS run_id
+    validated_by => %(validated_by)s::integer,
+    expires_in => make_interval(secs => %(expires_in)s::double precision))

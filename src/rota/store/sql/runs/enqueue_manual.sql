@@ -17,4 +17,5 @@ SELECT run_id, is_duplicate FROM rota.enqueue_run(
     tags => %(tags)s::text[],
     metadata => %(metadata)s::text::jsonb,
     triggered_by => jsonb_strip_nulls(jsonb_build_object('type', 'manual', 'actor', %(actor)s::text)),
-    validated_by => %(validated_by)s::integer)
+    validated_by => %(validated_by)s::integer,
+    expires_in => make_interval(secs => %(expires_in)s::double precision))

@@ -22,4 +22,7 @@ SELECT run_id, is_duplicate FROM rota.enqueue_many(
     tags => %(tags)s::text[]::jsonb[],
     metadatas => %(metadata)s::text[]::jsonb[],
     triggered_by => %(triggered_by)s::text::jsonb,
-    validated_by => %(validated_by)s::integer[])
+    validated_by => %(validated_by)s::integer[],
+    expires_ins => CASE WHEN %(expires_in)s::double precision[] IS NOT NULL THEN ARRAY(
+        SELECT make_interval(secs => d.seconds)
+        FROM unnest(%(expires_in)s::double precision[]) WITH ORDINALITY AS d (seconds, n) ORDER BY d.n) END)

@@ -5,7 +5,7 @@
 SELECT w.id, w.name, w.host, w.pid, w.version, w.application, w.state, ARRAY(SELECT q FROM unnest(w.queues) q WHERE q <> 'rota' || '.system') AS queues, w.jobs,
        w.concurrency, w.is_stuck, w.is_polling, w.lease_seconds,
        w.started_at, w.heartbeat_at, w.claimed_at, w.finished_at, w.errors, w.trouble, w.ended_at,
-       CASE WHEN rota.is_asleep(w) THEN w.asleep_until END AS asleep_until,
+       CASE WHEN rota.is_asleep(w) THEN w.asleep_until END AS asleep_until, w.release,
        w.state = 'live' AND w.drain_requested_at IS NOT NULL AS is_draining, w.drain_requested_at, w.drain_requested_by,
        w.drain_reason, w.drain_seen_at, w.is_to_stop, w.is_to_hurry, w.memory_bytes, w.cpu_seconds, w.cpu_cores,
        x.is_silent, x.status,

@@ -1,0 +1,144 @@
+"""From the arguments of `app.jobs.update` to the columns of `rota.jobs`, checked on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from rota.config import Config
+from rota.errors import InputError, JobError
+from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
+from rota.jobs.encoding import encode_value
+from rota.jobs.values import (
+    check_backoff,
+    check_duration,
+    check_event_filters,
+    check_events,
+    check_level,
+    check_number,
+    check_tags,
+    check_tenant,
+    check_text,
+    with_short_names,
+)
+from rota.model.backoff import Backoff
+from rota.model.instants import LONGEST_SECONDS
+from rota.model.retention import Retention
+
+
+class JobChanges(TypedDict, total=False):
+    """What `app.jobs.update` takes, for type checkers."""
+
+    description: str
+    queue: str
+    priority: int
+    max_attempts: int
+    timeout: float | timedelta | None
+    backoff: Backoff | Mapping[str, Any] | str
+    tags: Iterable[str]
+    metadata: Mapping[str, Any]
+    default_payload: Mapping[str, Any] | None
+    payload: Mapping[str, Any] | None  # the same, in a shorter word
+    events: Iterable[str]
+    event_filters: Mapping[str, Mapping[str, Any]]
+    event_delivery: DeclaredDelivery | Mapping[str, Any] | None
+    log_level: str | None
+    retention: Retention | Mapping[str, Any] | None
+    delay: float | timedelta | None
+    expires_in: float | timedelta | None
+    key: str | None
+    tenant: str | None
+
+
+def columns_of(name: str, changes: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """JobError for what a job does not have, or cannot have."""
+    try:
+        named = with_short_names(changes, OTHER_NAMES)
+        return {COLUMNS[key]: _check(key, value, config) for key, value in named.items()}
+    except KeyError as error:
+        raise JobError(
+            f"unknown job setting {error.args[0]!r}; choose from {', '.join(COLUMNS)}"
+        ) from None
+    except (ValueError, InputError) as error:
+        raise JobError(f'job "{name}": {error}') from None
+
+
+def columns_to_reset(names: Sequence[str]) -> list[str]:
+    given = [COLUMNS.get(OTHER_NAMES.get(one, one), one) for one in names]
+    unknown = sorted(set(given) - set(COLUMNS.values()))
+    if unknown:
+        raise JobError(f"unknown job setting {unknown[0]!r}; choose from {', '.join(COLUMNS)}")
+    return given
+
+
+COLUMNS = {
+    "description": "description",
+    "queue": "queue",
+    "priority": "priority",
+    "max_attempts": "max_attempts",
+    "timeout": "timeout_seconds",
+    "backoff": "backoff",
+    "tags": "tags",
+    "metadata": "metadata",
+    "default_payload": "default_payload",
+    "events": "events",
+    "event_filters": "event_filters",
+    "event_delivery": "event_delivery",
+    "log_level": "log_level",
+    "retention": "retention",
+    "delay": "delay_seconds",
+    "expires_in": "expires_in_seconds",
+    "key": "key",
+    "tenant": "tenant",
+}
+# What the columns, the API and JobInfo call them.
+OTHER_NAMES = {
+    "payload": "default_payload",
+    **{column: name for name, column in COLUMNS.items() if column != name},
+}
+# None takes them away.
+_CLEARABLE = frozenset(
+    {"timeout", "log_level", "retention", "delay", "expires_in", "key", "tenant"}
+    | {"default_payload"}
+)
+
+
+def _check(key: str, value: Any, config: Config) -> Any:
+    if value is None and key in _CLEARABLE:
+        return None
+    if key == "backoff":
+        return check_backoff(value, config.runs.default_backoff()).to_json()
+    return _CHECKS[key](key, value)
+
+
+def _object(key: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{key} must be a mapping, not {value!r}")
+    return json.loads(encode_value(value, key))
+
+
+def _retention(key: str, value: Any) -> Any:
+    return Retention.parse(value).to_json() or None if value else None
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "description": lambda key, value: check_text(key, value, 10_000, 0),
+    "queue": lambda key, value: check_text(key, value, 100),
+    "priority": lambda key, value: check_number(key, value, 0, 9),
+    "max_attempts": lambda key, value: check_number(key, value, 1, 100),
+    "timeout": check_duration,
+    "tags": lambda key, value: list(check_tags(key, value)),
+    "metadata": _object,
+    "default_payload": _object,
+    "events": lambda key, value: list(check_events(key, value)),
+    "event_filters": check_event_filters,
+    "event_delivery": check_event_delivery,
+    "log_level": check_level,
+    "retention": _retention,
+    "delay": lambda key, value: check_duration(key, value, 0, LONGEST_SECONDS),
+    "expires_in": lambda key, value: check_duration(key, value, most=LONGEST_SECONDS),
+    "key": lambda key, value: check_text(key, value, 200),
+    "tenant": check_tenant,
+}

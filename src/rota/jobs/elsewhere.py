@@ -1,0 +1,57 @@
+"""Names that people bring from other programs: who calls them is told Rota's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+# Of a job.
+OF_JOB = {
+    "delay": "await job.enqueue(…), or job.enqueue_sync(…) without await; to let it wait:"
+    " job.options(delay=60).enqueue(…)",
+    "apply_async": "job.options(…).enqueue(…), with options such as delay, queue, priority and key",
+    "apply": "job(…) calls the function here and now, job.enqueue(…) asks for a run",
+    "send": "job.enqueue(…), or job.enqueue_sync(…) without await",
+    "send_with_options": "job.options(…).enqueue(…)",
+    "defer": "job.enqueue(…), or job.enqueue_sync(…) without await",
+    "defer_async": "await job.enqueue(…)",
+    "configure": "job.options(…)",
+    "s": "job.call(…), for app.enqueue_many",
+    "signature": "job.call(…), for app.enqueue_many",
+    "schedule": "app.schedule(name, job, cron=…), or job.options(delay=60).enqueue(…)",
+    "trigger": "job.enqueue(…)",
+    "run": "job(…) calls the function here and now, job.enqueue(…) asks for a run",
+}
+# Of an application.
+OF_APP = {
+    "task": "@app.job",
+    "actor": "@app.job",
+    "send_task": "await app.runs.enqueue(name, payload)",
+    "enqueue": "await job.enqueue(…), or by the job's name: await app.runs.enqueue(name, payload)",
+    "defer": "await job.enqueue(…), or by the job's name: await app.runs.enqueue(name, payload)",
+    "send": "await job.enqueue(…), or an event: await app.emit(name, payload)",
+    "trigger": "await app.schedules.trigger(name), or await app.runs.enqueue(job, payload)",
+    "cron": "app.schedule(name, job, cron=…)",
+    "periodic_task": "@app.job(schedules=[rota.every(60)])",
+    "add_periodic_task": "app.schedule(name, job, every=60)",
+    "run_worker": "async with app.worker(): …, or the command `rota worker`",
+    "worker_main": "the command `rota worker`",
+    "start": "async with app.worker(): …, or the command `rota worker`",
+}
+# Of `app.jobs`.
+OF_JOBS = {
+    "trigger": "await app.runs.enqueue(job, payload), or await app.schedules.trigger(name)",
+    "enqueue": "await app.runs.enqueue(job, payload)",
+    "run": "await app.runs.enqueue(job, payload)",
+    "cancel": "await app.runs.cancel(run_id)",
+    "retry": "await app.runs.retry(run_id)",
+    "pause": "await app.jobs.disable(name)",
+    "resume": "await app.jobs.enable(name)",
+    "register": "await app.jobs.sync_definitions()",
+}
+
+
+def refuse(owner: Any, name: str, words: Mapping[str, str], called: str) -> NoReturn:
+    """An AttributeError that answers with the right name, where there is one."""
+    told = f"; write {words[name]}" if name in words else ""
+    raise AttributeError(f"{called} has no attribute {name!r}{told}", name=name, obj=owner)

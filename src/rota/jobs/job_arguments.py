@@ -1,0 +1,181 @@
+"""What `@app.job()` takes: its arguments, and how each of them is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Literal, TypedDict, get_args
+
+from rota.config import Config
+from rota.config.sections.shown import Level
+from rota.errors import InputError, JobError
+from rota.jobs.deliveries import DeclaredDelivery, check_event_delivery
+from rota.jobs.encoding import encode_value
+from rota.jobs.limits import DeclaredLimit
+from rota.jobs.on import On, bindings
+from rota.jobs.timings import DeclaredSchedule
+from rota.jobs.values import (
+    check_duration,
+    check_level,
+    check_number,
+    check_tags,
+    check_tenant,
+    check_text,
+    with_short_names,
+)
+from rota.model.backoff import Backoff
+from rota.model.instants import LONGEST_SECONDS
+from rota.model.retention import Retention
+
+ExecutorName = Literal["async", "thread", "process"]
+EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
+ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
+BackoffFunction = Callable[[int], "float | timedelta"]
+
+
+class JobArguments(TypedDict, total=False):
+    """What `@app.job()` takes, for type checkers."""
+
+    name: str | None
+    queue: str | None
+    priority: int | None
+    max_attempts: int | None
+    timeout: float | timedelta | None
+    backoff: Backoff | Mapping[str, Any] | str | BackoffFunction | None
+    retry_on: ErrorTypes | None
+    give_up_on: ErrorTypes | None
+    tags: list[str] | tuple[str, ...] | None
+    metadata: Mapping[str, Any] | None
+    executor: ExecutorName | None
+    description: str | None
+    enabled: bool | None
+    default_payload: Mapping[str, Any] | None
+    payload: Mapping[str, Any] | None  # the same, in a shorter word
+    schedules: list[DeclaredSchedule] | tuple[DeclaredSchedule, ...] | None
+    log_level: Level | None
+    capture_logs: bool | None
+    events: str | On | list[str | On] | tuple[str | On, ...] | None
+    event_delivery: DeclaredDelivery | Mapping[str, Any] | None
+    retention: Retention | Mapping[str, Any] | None
+    limits: DeclaredLimit | list[DeclaredLimit] | tuple[DeclaredLimit, ...] | None
+    delay: float | timedelta | None
+    expires_in: float | timedelta | None
+    key: str | None
+    tenant: str | None
+
+
+def check_arguments(arguments: Mapping[str, Any], place: str, config: Config) -> dict[str, Any]:
+    """Those that are given, by their short names; a JobError names the function at `place`."""
+    try:
+        named = with_short_names(arguments, OTHER_NAMES)
+    except ValueError as error:
+        raise JobError(f"{place}: {error}") from None
+    return {
+        name: _check_argument(name, value, place, config)
+        for name, value in named.items()
+        if value is not None
+    }
+
+
+def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
+    check = CHECKS.get(name)
+    if check is None:
+        raise JobError(f"{place}: unknown job option {name}; choose from {', '.join(CHECKS)}")
+    try:
+        return check(name, value, config)
+    except (ValueError, InputError) as error:
+        raise JobError(f"{place}: {error}") from None
+
+
+def _check_backoff(name: str, value: Any, config: Config) -> Backoff | BackoffFunction:
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    return Backoff.parse(value, config.runs.default_backoff())
+
+
+def _check_errors(name: str, value: Any, config: Config) -> tuple[type[BaseException], ...]:
+    types = tuple(value) if isinstance(value, tuple | list) else (value,)
+    for kind in types:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise ValueError(f"{name} must be exception types, not {kind!r}")
+    return types
+
+
+def _check_executor_name(name: str, value: Any, config: Config) -> Any:
+    if value not in EXECUTORS:
+        raise ValueError(f"{name} must be one of {', '.join(EXECUTORS)}, not {value!r}")
+    return value
+
+
+def _check_metadata(name: str, value: Any, config: Config) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping, not {value!r}")
+    encode_value(value, name)
+    return dict(value)
+
+
+def _check_enabled(name: str, value: Any, config: Config) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def _check_level(name: str, value: Any, config: Config) -> str:
+    return check_level(name, value)
+
+
+def _check_schedules(name: str, value: Any, config: Config) -> tuple[DeclaredSchedule, ...]:
+    given = (value,) if isinstance(value, DeclaredSchedule) else tuple(value)
+    for one in given:
+        if not isinstance(one, DeclaredSchedule):
+            raise ValueError(
+                f"{name} must be made with rota.cron, every, once or on_start, not {one!r}"
+            )
+    return given
+
+
+def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit, ...]:
+    given = (value,) if isinstance(value, DeclaredLimit) else tuple(value)
+    for one in given:
+        if not isinstance(one, DeclaredLimit):
+            raise ValueError(
+                f"{name} must be made with rota.concurrency, rate or sequence: {one!r}"
+            )
+    return given
+
+
+CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
+    "name": lambda name, value, config: check_text(name, value, most=200),
+    "queue": lambda name, value, config: check_text(name, value, most=100),
+    "priority": lambda name, value, config: check_number(name, value, 0, 9),
+    "max_attempts": lambda name, value, config: check_number(name, value, 1, 100),
+    "timeout": lambda name, value, config: check_duration(name, value),
+    "backoff": _check_backoff,
+    "retry_on": _check_errors,
+    "give_up_on": _check_errors,
+    "tags": lambda name, value, config: check_tags(name, value),
+    "metadata": _check_metadata,
+    "executor": _check_executor_name,
+    "description": lambda name, value, config: check_text(name, value, most=10_000, least=0),
+    "enabled": _check_enabled,
+    "default_payload": _check_metadata,
+    "schedules": _check_schedules,
+    "log_level": _check_level,
+    "capture_logs": _check_enabled,
+    "events": lambda name, value, config: bindings(name, value),
+    "event_delivery": lambda name, value, config: check_event_delivery(name, value),
+    "retention": lambda name, value, config: Retention.parse(value),
+    "limits": _check_limits,
+    "delay": lambda name, value, config: check_duration(name, value, 0, LONGEST_SECONDS),
+    "expires_in": lambda name, value, config: check_duration(name, value, most=LONGEST_SECONDS),
+    "key": lambda name, value, config: check_text(name, value, most=200),
+    "tenant": lambda name, value, config: check_tenant(name, value),
+}
+# What the database, the API and JobInfo call them.
+OTHER_NAMES = {
+    "payload": "default_payload",
+    "is_enabled": "enabled",
+    "timeout_seconds": "timeout",
+    "delay_seconds": "delay",
+    "expires_in_seconds": "expires_in",
+}
