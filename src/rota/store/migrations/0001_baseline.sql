@@ -35,7 +35,7 @@ $$;
 
 -- Moves business time, for tests; NULL sets it back to the real clock. A clock that stands at no instant would stop
 -- everything, so that is refused. Ids are marked before and after, because ids of both times lie side by side.
--- Called by: admin/checks/server.py, sql/testing/advance_clock.sql, sql/testing/reset.sql,
+-- Called by: admin/reports/checks/server.py, sql/testing/advance_clock.sql, sql/testing/reset.sql,
 -- sql/testing/set_clock.sql, users.
 CREATE FUNCTION rota.set_clock(at timestamptz) RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -369,10 +369,18 @@ CREATE TABLE rota.jobs (
     -- a key of its own. The rule is the job's, and not that of one of its bindings: what `order.created` begins
     -- `order.updated` goes on with.
     event_delivery       jsonb,                                 -- NULL: each event, as it comes
+    -- What its runs have that are enqueued without: a delay, a time after which they are cancelled if they have not
+    -- started (counted from when they may), a key made of the payload (invoice:{invoice_id}), a tenant.
+    delay_seconds        double precision,
+    expires_in_seconds   double precision,
+    key                  text COLLATE "C",
+    tenant               text COLLATE "C",
     CONSTRAINT jobs_function CHECK ((kind = 'sql') = (function_name IS NOT NULL)),
     CONSTRAINT jobs_sql_only CHECK (kind = 'sql' OR (run_as IS NULL AND transaction_mode = 'whole')),
     -- A function that runs as another role cannot commit.
-    CONSTRAINT jobs_run_as CHECK (run_as IS NULL OR transaction_mode = 'whole')
+    CONSTRAINT jobs_run_as CHECK (run_as IS NULL OR transaction_mode = 'whole'),
+    CONSTRAINT jobs_delay CHECK (delay_seconds >= 0),
+    CONSTRAINT jobs_expires_in CHECK (expires_in_seconds > 0)
 );
 CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
 CREATE INDEX jobs_sql ON rota.jobs (name) WHERE kind = 'sql';
@@ -382,8 +390,7 @@ CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
 
 -- Refuses a job (RO002), in words that name it.
--- Called by: check_event_delivery, check_event_filters, check_job, check_retention, check_sql_job,
--- find_job_function, sql_job_call, write_definitions.
+-- Called by: many.
 CREATE FUNCTION rota.bad_job(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -434,6 +441,60 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.check_job();
+
+-- What is wrong with the template of a key, in words; NULL: nothing.
+-- Called by: check_run_defaults.
+CREATE FUNCTION rota.key_fault(template text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
+    SELECT CASE
+        WHEN template !~ '^[^[:cntrl:]]{1,200}$' THEN 'needs 1 to 200 characters'
+        WHEN regexp_replace(template, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
+            THEN 'has a brace that is not round the name of an argument' END
+$$;
+
+-- Trigger: says what is wrong with what a job's runs have that are enqueued without. Every nominal time of a schedule
+-- has a run of its own, so that its job cannot say that two of them are one; bursts of events have keys of their own.
+-- Code that meets what a person has set, or the other way round, does without the key and warns: a worker has to start.
+CREATE FUNCTION rota.check_run_defaults() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found   text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
+    unknown text := (SELECT min(m[1]) FROM regexp_matches(NEW.key, '\{([A-Za-z_][A-Za-z0-9_]*)', 'g') m
+        WHERE jsonb_typeof(NEW.payload_schema -> 'properties') = 'object'
+          AND NOT NEW.payload_schema -> 'properties' ? m[1]);
+BEGIN
+    IF rota.is_syncing() AND NEW.key IS NOT NULL AND num_nonnulls(NEW.event_delivery, found, unknown) > 0 THEN
+        RAISE WARNING 'job "%" does without its key "%": %', NEW.name, NEW.key, CASE
+            WHEN NEW.event_delivery IS NOT NULL THEN 'it has an event_delivery'
+            WHEN found IS NOT NULL THEN format('it has a schedule, "%s"', found)
+            ELSE format('%s is no argument', unknown) END;
+        NEW.key := NULL;
+    END IF;
+    NEW.tenant := nullif(NEW.tenant, '');
+    IF NEW.delay_seconds NOT BETWEEN 0 AND 3153600000 OR NEW.delay_seconds = 'NaN' THEN
+        PERFORM rota.bad_job(NEW.name, format('delay_seconds %s is not between 0 and 3153600000 (100 years)',
+            NEW.delay_seconds));
+    ELSIF NEW.expires_in_seconds NOT BETWEEN 0.001 AND 3153600000 OR NEW.expires_in_seconds = 'NaN' THEN
+        PERFORM rota.bad_job(NEW.name, format('expires_in_seconds %s is not between 0.001 and 3153600000 (100 years)',
+            NEW.expires_in_seconds));
+    ELSIF rota.key_fault(NEW.key) IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" %s', left(NEW.key, 60), rota.key_fault(NEW.key)),
+            'Write for example invoice:{invoice_id}.');
+    ELSIF unknown IS NOT NULL AND NEW.key IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is no argument', NEW.key, unknown));
+    ELSIF NEW.key IS NOT NULL AND NEW.event_delivery IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, 'key and event_delivery exclude each other',
+            'event_delivery has a key of its own.');
+    ELSIF NEW.key IS NOT NULL AND found IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so that it cannot have a key', found),
+            'The overlap of a schedule says what happens while its last run has not ended.');
+    ELSIF rota.tenant_fault(NEW.tenant) IS NOT NULL THEN
+        PERFORM rota.bad_job(NEW.name, format('its tenant %s', rota.tenant_fault(NEW.tenant)));
+    END IF;
+    RETURN NEW;
+END $$;
+-- Its name comes after jobs_event_delivery: that one has taken the rule from the code.
+CREATE TRIGGER jobs_run_defaults BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW
+    WHEN (num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0)
+    EXECUTE FUNCTION rota.check_run_defaults();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
 -- Called by: many.
@@ -534,18 +595,22 @@ CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (O
     EXECUTE FUNCTION rota.keep_system();
 
 -- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
--- writes the audit.
+-- writes the audit. Answers whether it wrote: false if it was so already.
 -- Called by: sql/jobs/set_enabled.sql, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    is_new boolean;
 BEGIN
     PERFORM rota.act_as(set_job_enabled.actor);
     PERFORM set_config('rota' || '.reason', coalesce(set_job_enabled.reason, ''), true);
     UPDATE rota.jobs j SET is_enabled = enabled WHERE j.name = set_job_enabled.job AND j.is_enabled <> enabled;
-    IF NOT FOUND AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
+    is_new := FOUND;
+    IF NOT is_new AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
         PERFORM rota.unknown_job(set_job_enabled.job);
     END IF;
     PERFORM set_config('rota' || '.reason', '', true);
+    RETURN is_new;
 END $$;
 
 -- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
@@ -635,12 +700,13 @@ COMMENT ON COLUMN rota.queues.paused_until IS 'it goes on by itself then; NULL: 
 CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version}');
 
--- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on.
+-- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on. Of a paused queue,
+-- another end or another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
 -- Called by: sql/queues/pause.sql, users.
 -- Locks: rows.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     who   text := coalesce(pause_queue.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
@@ -658,15 +724,17 @@ BEGIN
         paused_at = CASE WHEN rota.queue_is_paused(q) THEN q.paused_at ELSE excluded.paused_at END,
         pause_reason = CASE WHEN rota.queue_is_paused(q) THEN coalesce(excluded.pause_reason, q.pause_reason)
             ELSE excluded.pause_reason END
-    WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until;
+    WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until
+       OR q.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, q.pause_reason);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'queue "%" is already paused', pause_queue.queue USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     PERFORM rota.write_audit(who, 'queue.paused', 'queue', pause_queue.queue,
         CASE WHEN rota.queue_is_paused(was) THEN jsonb_build_object('is_paused', true, 'paused_until',
         was.paused_until) END, jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until',
             pause_queue.until)), pause_queue.reason);
     PERFORM rota.wake_later(pause_queue.until - clock) WHERE pause_queue.until IS NOT NULL;
+    RETURN true;
 END $$;
 
 -- A pause whose time is over counts as none, before anybody has ended it.
@@ -675,20 +743,21 @@ CREATE FUNCTION rota.queue_is_paused(q rota.queues) RETURNS boolean LANGUAGE sql
     SELECT q.is_paused AND (q.paused_until IS NULL OR q.paused_until > rota.now())
 $$;
 
--- The queue goes on, and whoever waits for work is called.
+-- The queue goes on, and whoever waits for work is called. Answers whether it wrote: false if it was not paused.
 -- Called by: sql/queues/resume.sql, users.
-CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE q.name = resume_queue.queue AND rota.queue_is_paused(q);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'queue "%" is not paused', resume_queue.queue USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     PERFORM rota.write_audit(resume_queue.actor, 'queue.resumed', 'queue', resume_queue.queue, '{"is_paused": true}',
         '{"is_paused": false}', resume_queue.reason);
     PERFORM rota.wake(ARRAY[resume_queue.queue]);
+    RETURN true;
 END $$;
 
 -- Ends pauses of queues whose time is over, and calls those who wait. Answers the seconds until the next one ends.
@@ -1088,6 +1157,7 @@ CREATE TABLE rota.workers (
     -- Sleep, for databases that are paid by activity: a worker that has nothing to do signs off, lets go of its
     -- connections, and comes back under a new number. Its row says until when it sleeps at most.
     asleep_until        timestamptz,
+    release             text,
     CHECK ((state IN ('gone', 'lost')) = (ended_at IS NOT NULL)),
     CHECK (NOT (is_waiting AND state IN ('gone', 'lost'))),
     -- A worker that does not wait does not look either.
@@ -1107,6 +1177,7 @@ COMMENT ON COLUMN rota.workers.is_polling
     IS 'hears no calls, as it has no session of its own: it finds work within worker.poll_seconds';
 COMMENT ON COLUMN rota.workers.asleep_until
     IS 'it signed off to sleep, and comes back at this time at the latest; NULL: it does not sleep';
+COMMENT ON COLUMN rota.workers.release IS 'the release of its application, as the application says; NULL: it says none';
 
 -- A batch that was claimed ahead counts as started from the moment its row is here:
 -- append-only, because a counter updated in place grows a chain of dead versions that
@@ -1134,7 +1205,8 @@ $$;
 -- comes back after it lost its lease starts nothing.
 -- Called by: sql/workers/start.sql.
 -- Locks: "fleet".
-CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean) RETURNS void
+CREATE FUNCTION rota.start_worker(for_worker bigint, of_application text, of_build text, is_new boolean,
+    of_release text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '1s' AS $$
 BEGIN
     PERFORM rota.take_lock('fleet');
@@ -1145,7 +1217,8 @@ BEGIN
                       AND w.id <> for_worker)
     ORDER BY a
     ON CONFLICT (application) DO UPDATE SET number = f.number + 1, started_at = rota.now() WHERE is_new;
-    UPDATE rota.workers SET application = of_application, build = of_build, is_start = is_start OR is_new
+    UPDATE rota.workers SET application = of_application, build = of_build, is_start = is_start OR is_new,
+        release = of_release
     WHERE id = for_worker;
 END $$;
 
@@ -1339,7 +1412,7 @@ END $$;
 
 -- Whether a worker sleeps. One that was killed in its sleep does not come back: it counts as asleep for no longer
 -- than a minute after its time.
--- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/figures/health.sql,
+-- Called by: kept_jobs, lock_live_worker, park_unknown_runs, sql/attention/unserved.sql, sql/metrics/health.sql,
 -- sql/workers/list.sql, why_asleep.
 CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'
@@ -1651,7 +1724,7 @@ FROM rota.ended_runs WHERE attempt_state IS NOT NULL;
 COMMENT ON VIEW rota.attempts IS 'Every attempt of every run: running, past and last.';
 
 -- Whether a run that does not run is past its deadline: it counts as expired before anybody has ended it.
--- Called by: keep_job, settle_expired.
+-- Called by: keep_job, run_state, settle_expired.
 CREATE FUNCTION rota.is_over(state text, expires_at timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT expires_at IS NOT NULL AND state <> 'running' AND expires_at <= rota.now()
 $$;
@@ -1680,7 +1753,7 @@ END $$;
 
 -- Where an ended run lies. Its id tells when it was created, and most runs end within two days: the rest of the history
 -- is looked at only then.
--- Called by: cancel_run, delete_run, handle_run, reopen_run, retry_run, why_run.
+-- Called by: cancel_run, delete_run, handle_run, reopen_run, retry_run, run_state, why_run.
 CREATE FUNCTION rota.find_ended(run_id bigint, OUT keep_class text, OUT finished_at timestamptz, OUT state text)
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 #variable_conflict use_column
@@ -1714,7 +1787,7 @@ $$;
 CREATE SEQUENCE rota.duplicates;
 
 -- What triggered_by says of an enqueue by plain SQL: in the session that a worker lends to a SQL job or to
--- ctx.transaction(), its run.
+-- ctx.transaction(), its run. Who acts (SET rota.actor) is added by told_by.
 -- Called by: emit.
 CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN current_setting('application_name') LIKE 'rota run %'
@@ -1724,11 +1797,43 @@ CREATE FUNCTION rota.sql_trigger() RETURNS jsonb LANGUAGE sql STABLE AS $$
                 ELSE jsonb '{"type": "sql"}' END
 $$;
 
+-- triggered_by with the person for whom the session acts (SET rota.actor), where nobody else is named.
+-- Called by: enqueue_batch, enqueue_many, enqueue_plain, enqueue_run.
+CREATE FUNCTION rota.told_by(triggered_by jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN coalesce(current_setting('rota' || '.actor', true), '') = '' THEN triggered_by
+                ELSE jsonb_build_object('actor', current_setting('rota' || '.actor', true))
+                    || coalesce(triggered_by, '{"type": "code"}') END
+$$;
+
+-- The key of a run, by the template of its job. What the payload leaves out is what the handler's signature says;
+-- a value that neither has is refused: runs of different things would share one key.
+-- Called by: enqueue_many, enqueue_run.
+CREATE FUNCTION rota.run_key(job text, template text, payload jsonb, payload_schema jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+DECLARE
+    filled text := template;
+    field  text;
+    path   text[];
+    value  text;
+BEGIN
+    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(template, '\{([^}]+)\}', 'g') m LOOP
+        path := string_to_array(field, '.');
+        value := coalesce(payload #>> path, CASE WHEN NOT payload ? path[1]
+            THEN payload_schema #>> (ARRAY['properties', path[1], 'default'] || path[2:]) END);
+        IF value IS NULL THEN
+            RAISE EXCEPTION 'the key "%" of job "%" needs %, which the payload does not have', template, job, field
+                USING ERRCODE = 'RO002', HINT = 'Give the payload a value for it, or the run a key of its own.';
+        END IF;
+        filled := replace(filled, '{' || field || '}', value);
+    END LOOP;
+    RETURN filled;
+END $$;
+
 -- enqueue_run for people and triggers: the same options, and the id alone as the answer.
--- Called by: admin/runs/runs.py, users.
+-- Called by: users.
 CREATE FUNCTION rota.enqueue(
     job text,
-    payload jsonb DEFAULT '{}',
+    payload jsonb DEFAULT 'null',
     queue text DEFAULT NULL,
     priority integer DEFAULT NULL,
     run_at timestamptz DEFAULT NULL,
@@ -1742,23 +1847,27 @@ CREATE FUNCTION rota.enqueue(
     timeout_seconds double precision DEFAULT NULL,
     backoff jsonb DEFAULT NULL,
     tags text[] DEFAULT NULL,
-    metadata jsonb DEFAULT NULL
+    metadata jsonb DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS bigint LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT r.run_id FROM rota.enqueue_run(
         enqueue.job, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.delay,
         enqueue.expires_at, enqueue.key, enqueue.key_seconds, enqueue.on_conflict, enqueue.tenant,
-        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata) r
+        enqueue.max_attempts, enqueue.timeout_seconds, enqueue.backoff, enqueue.tags, enqueue.metadata,
+        expires_in => enqueue.expires_in) r
 $$;
 COMMENT ON FUNCTION rota.enqueue IS 'Enqueues one run in the caller''s transaction and returns its id.';
 
--- The one way in. on_conflict says what a taken key does: return (the first run), raise, replace (payload and
--- options of the waiting run; a running one is never touched), debounce or throttle. A run under a limit waits for
--- its admission. Takes the caller's transaction: rolled back, the run never was.
+-- The one way in. What is not given is the job's: queue, priority and the like, its delay, expiry, key, tenant, tags
+-- and, for a payload that is JSON's null, its default payload; metadata is added to the job's. on_conflict says what a
+-- taken key does: return (the first run), raise, replace (payload and options of the waiting run; a running one is
+-- never touched), debounce or throttle. A run under a limit waits for its admission. Takes the caller's transaction:
+-- rolled back, the run never was.
 -- Called by: many.
 -- Locks: rows that nobody else has locked, rows.
 CREATE FUNCTION rota.enqueue_run(
     job text,
-    payload jsonb DEFAULT '{}',
+    payload jsonb DEFAULT 'null',
     queue text DEFAULT NULL,
     priority integer DEFAULT NULL,
     run_at timestamptz DEFAULT NULL,
@@ -1775,6 +1884,7 @@ CREATE FUNCTION rota.enqueue_run(
     metadata jsonb DEFAULT NULL,
     triggered_by jsonb DEFAULT rota.sql_trigger(),
     validated_by integer DEFAULT NULL,
+    expires_in interval DEFAULT NULL,
     OUT run_id bigint,
     OUT is_duplicate boolean
 ) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -1791,30 +1901,55 @@ DECLARE
     capped boolean := false;
 BEGIN
     SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, statement_timestamp() + s.clock_offset AS clock,
-        s.has_limits, s.capped_queues INTO def
+        s.has_limits, s.capped_queues, j.delay_seconds, j.expires_in_seconds, j.key, j.tenant, j.payload_schema,
+        num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0 AS has_defaults,
+        coalesce(enqueue_run.tags, nullif(j.tags, '{}')) AS tags,
+        CASE jsonb_typeof(enqueue_run.metadata) WHEN 'object' THEN j.metadata || enqueue_run.metadata
+            ELSE nullif(j.metadata, '{}') END AS metadata,
+        CASE jsonb_typeof(enqueue_run.payload) WHEN 'null' THEN coalesce(j.default_payload, '{}')
+            ELSE enqueue_run.payload END AS payload,
+        CASE WHEN jsonb_typeof(enqueue_run.payload) <> 'null' THEN enqueue_run.validated_by END AS validated_by,
+        rota.told_by(enqueue_run.triggered_by) AS triggered_by INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_run.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(enqueue_run.job);
+    END IF;
+    IF def.has_defaults THEN
+        IF enqueue_run.run_at IS NULL THEN
+            enqueue_run.delay := coalesce(enqueue_run.delay, make_interval(secs => def.delay_seconds));
+        END IF;
+        IF enqueue_run.expires_at IS NULL THEN
+            enqueue_run.expires_in := coalesce(enqueue_run.expires_in, make_interval(secs => def.expires_in_seconds));
+        END IF;
+        enqueue_run.tenant := coalesce(nullif(enqueue_run.tenant, ''), def.tenant, '');
+        IF enqueue_run.key IS NULL AND jsonb_typeof(def.payload) = 'object' THEN
+            enqueue_run.key := rota.run_key(enqueue_run.job, def.key, def.payload, def.payload_schema);
+        END IF;
     END IF;
     -- Most enqueues have no options, and a small payload or one that was looked at. Each expression costs about a
     -- microsecond in each transaction, so that they are asked for in one.
     IF num_nonnulls(enqueue_run.queue, enqueue_run.priority, enqueue_run.run_at, enqueue_run.delay,
             enqueue_run.expires_at, enqueue_run.key_seconds, enqueue_run.max_attempts, enqueue_run.timeout_seconds,
-            enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata) > 0
+            enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata, enqueue_run.expires_in) > 0
        OR (enqueue_run.on_conflict = 'return' AND enqueue_run.tenant = ''
-           AND jsonb_typeof(enqueue_run.payload) = 'object'
-           AND pg_column_size(enqueue_run.payload) <= def.payload_bytes
-           AND (enqueue_run.validated_by IS NOT NULL OR octet_length(enqueue_run.payload::text) <= 200)) IS NOT TRUE
+           AND jsonb_typeof(def.payload) = 'object'
+           AND pg_column_size(def.payload) <= def.payload_bytes
+           AND (def.validated_by IS NOT NULL OR octet_length(def.payload::text) <= 200)) IS NOT TRUE
     THEN
-        PERFORM rota.check_options(enqueue_run.job, enqueue_run.payload, def.payload_bytes, enqueue_run.priority,
+        PERFORM rota.check_options(enqueue_run.job, def.payload, def.payload_bytes, enqueue_run.priority,
             enqueue_run.max_attempts, enqueue_run.timeout_seconds, enqueue_run.queue, enqueue_run.metadata,
             enqueue_run.backoff, enqueue_run.run_at, enqueue_run.delay, enqueue_run.expires_at, enqueue_run.key_seconds,
-            enqueue_run.tags, enqueue_run.tenant, enqueue_run.validated_by IS NOT NULL);
+            enqueue_run.tags, enqueue_run.tenant, def.validated_by IS NOT NULL, enqueue_run.expires_in);
         IF enqueue_run.run_at IS NOT NULL AND enqueue_run.delay IS NOT NULL THEN
             RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict NOT IN ('return', 'raise', 'replace', 'debounce', 'throttle') THEN
             RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace, debounce, throttle',
                 enqueue_run.on_conflict USING ERRCODE = 'RO002';
+        ELSIF enqueue_run.key IS NULL AND enqueue_run.on_conflict IN ('raise', 'replace')
+            OR enqueue_run.key IS NULL AND enqueue_run.key_seconds IS NOT NULL THEN
+            RAISE EXCEPTION '% says what becomes of a key, but the run of job "%" has none',
+                CASE WHEN enqueue_run.key_seconds IS NULL THEN 'on_conflict' ELSE 'key_seconds' END, enqueue_run.job
+                USING ERRCODE = 'RO002', HINT = 'Give it a key => ''…'', or the job a key for all of its runs.';
         ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN
             RAISE EXCEPTION 'debounce needs a key, and a delay: the quiet time' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict = 'throttle' AND (enqueue_run.key IS NULL OR enqueue_run.key_seconds IS NULL) THEN
@@ -1825,7 +1960,7 @@ BEGIN
     at := coalesce(enqueue_run.run_at, def.clock + enqueue_run.delay, def.clock);
     enqueue_run.queue := coalesce(enqueue_run.queue, def.queue);
     IF def.has_limits THEN
-        keys := rota.limit_keys_of(enqueue_run.job, enqueue_run.queue, enqueue_run.tenant, NULL, enqueue_run.payload);
+        keys := rota.limit_keys_of(enqueue_run.job, enqueue_run.queue, enqueue_run.tenant, NULL, def.payload);
     END IF;
     run_id := nextval('rota.run_ids');
     is_duplicate := false;
@@ -1848,16 +1983,17 @@ BEGIN
             ELSIF enqueue_run.on_conflict IN ('replace', 'debounce') THEN
                 -- SKIP LOCKED: a row that a worker is taking right now counts as running.
                 UPDATE rota.open_runs o
-                SET payload = enqueue_run.payload, validated_by = enqueue_run.validated_by, queue = enqueue_run.queue,
+                SET payload = def.payload, validated_by = def.validated_by, queue = enqueue_run.queue,
                     priority = coalesce(enqueue_run.priority, def.priority), run_at = at,
                     state = CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
                     held_by = CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END,
                     is_capped = (enqueue_run.queue = ANY (def.capped_queues)), limit_keys = keys, limit_key = keys[1],
                     slots = NULL,
-                    seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(), expires_at = enqueue_run.expires_at,
+                    seq = nextval('rota.run_ids'), enqueued_at = clock_timestamp(),
+                    expires_at = coalesce(enqueue_run.expires_at, at + enqueue_run.expires_in),
                     max_attempts = greatest(coalesce(enqueue_run.max_attempts, def.max_attempts), o.attempts_used + 1),
                     timeout_seconds = enqueue_run.timeout_seconds, backoff = enqueue_run.backoff,
-                    tags = enqueue_run.tags, metadata = enqueue_run.metadata, key_seconds = CASE WHEN NOT is_burst
+                    tags = def.tags, metadata = def.metadata, key_seconds = CASE WHEN NOT is_burst
                         THEN enqueue_run.key_seconds END
                 FROM (SELECT w.id, w.slots FROM rota.open_runs w
                       WHERE w.id = holder AND (w.state = 'scheduled' AND (w.attempt = 0 OR NOT is_burst)
@@ -1901,18 +2037,18 @@ BEGIN
         capped := rota.check_cap(enqueue_run.queue);
     END IF;
     IF enqueue_run.tenant <> '' THEN
-        PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(enqueue_run.payload::text));
+        PERFORM rota.check_quota(enqueue_run.tenant, 1, octet_length(def.payload::text));
     END IF;
     -- clock_timestamp(): the caller's transaction may be minutes old.
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload, priority,
         max_attempts, expires_at, timeout_seconds, key, key_seconds, backoff, tags, metadata, triggered_by,
         validated_by, limit_keys, limit_key, held_by, is_capped)
     VALUES (run_id, run_id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled'
-        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, enqueue_run.payload,
+        ELSE 'queued' END, enqueue_run.queue, enqueue_run.job, enqueue_run.tenant, def.payload,
         coalesce(enqueue_run.priority, def.priority), coalesce(enqueue_run.max_attempts, def.max_attempts),
-        enqueue_run.expires_at, enqueue_run.timeout_seconds, enqueue_run.key, enqueue_run.key_seconds,
-        enqueue_run.backoff, enqueue_run.tags, enqueue_run.metadata,
-        enqueue_run.triggered_by, enqueue_run.validated_by, keys, keys[1],
+        coalesce(enqueue_run.expires_at, at + enqueue_run.expires_in), enqueue_run.timeout_seconds, enqueue_run.key,
+        enqueue_run.key_seconds, enqueue_run.backoff, def.tags, def.metadata, def.triggered_by, def.validated_by, keys,
+        keys[1],
         CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped);
 
     IF at > def.clock THEN
@@ -1955,8 +2091,8 @@ BEGIN
 END $$;
 
 -- One enqueue without options, or with a queue or a priority only: what enqueue_run does for it, in fewer
--- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits among it,
--- is left to enqueue_run.
+-- expressions, because PL/pgSQL prepares each of them anew in each transaction. Anything unusual, limits and defaults
+-- of the job among it, is left to enqueue_run. The id is not the last of the session where a run has the key already.
 -- Called by: sql/runs/enqueue_plain.sql.
 CREATE FUNCTION rota.enqueue_plain(
     job text, payload jsonb, queue text DEFAULT NULL, priority integer DEFAULT NULL, triggered_by jsonb DEFAULT NULL,
@@ -1968,9 +2104,11 @@ DECLARE
 BEGIN
     SELECT nextval('rota.run_ids') AS id, statement_timestamp() + s.clock_offset AS clock,
         coalesce(enqueue_plain.queue, j.queue) AS queue, coalesce(enqueue_plain.priority, j.priority) AS priority,
-        j.max_attempts INTO made
+        j.max_attempts, nullif(j.tags, '{}') AS tags, nullif(j.metadata, '{}') AS metadata,
+        rota.told_by(enqueue_plain.triggered_by) AS triggered_by INTO made
     FROM rota.jobs j, rota.settings s
     WHERE j.name = enqueue_plain.job AND jsonb_typeof(enqueue_plain.payload) = 'object'
+      AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) = 0
       AND pg_column_size(enqueue_plain.payload) <= s.payload_bytes
       AND (enqueue_plain.validated_by IS NOT NULL OR octet_length(enqueue_plain.payload::text) <= 200)
       AND coalesce(enqueue_plain.queue, j.queue) <> ALL (s.capped_queues)
@@ -1985,9 +2123,9 @@ BEGIN
     END IF;
     -- clock_timestamp(): the caller's transaction may be minutes old.
     INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, payload, priority,
-        max_attempts, triggered_by, validated_by)
+        max_attempts, tags, metadata, triggered_by, validated_by)
     VALUES (made.id, made.id, made.clock, clock_timestamp(), made.clock, 'queued', made.queue, enqueue_plain.job,
-        enqueue_plain.payload, made.priority, made.max_attempts, enqueue_plain.triggered_by,
+        enqueue_plain.payload, made.priority, made.max_attempts, made.tags, made.metadata, made.triggered_by,
         enqueue_plain.validated_by);
     -- Where nobody waits there is nobody to choose from.
     IF EXISTS (SELECT FROM rota.workers w WHERE w.is_waiting)
@@ -2000,7 +2138,7 @@ END $$;
 -- Many runs of one job with one set of options: what bulk callers nearly always want. One look at the job and one
 -- check of the options serve all of them, so that a row costs little more than its insert. Runs under limits wait
 -- for their admission. Keys are enqueue_many's: each of them is a get-or-create of its own.
--- Called by: sql/runs/enqueue_batch.sql, users.
+-- Called by: enqueue_uniform, users.
 CREATE FUNCTION rota.enqueue_batch(
     job text,
     payloads jsonb,
@@ -2016,7 +2154,8 @@ CREATE FUNCTION rota.enqueue_batch(
     tags text[] DEFAULT NULL,
     metadata jsonb DEFAULT NULL,
     triggered_by jsonb DEFAULT rota.sql_trigger(),
-    validated_by integer DEFAULT NULL
+    validated_by integer DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -2026,8 +2165,14 @@ DECLARE
     lane  text;
     capped boolean := false;
 BEGIN
-    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues,
-        statement_timestamp() + s.clock_offset AS clock, s.has_limits AND EXISTS (SELECT FROM rota.limits l
+    SELECT j.queue, j.priority, j.max_attempts, s.payload_bytes, s.capped_queues, j.key, j.default_payload,
+        make_interval(secs => j.delay_seconds) AS delay, make_interval(secs => j.expires_in_seconds) AS expires_in,
+        coalesce(nullif(enqueue_batch.tenant, ''), j.tenant, '') AS tenant,
+        coalesce(enqueue_batch.tags, nullif(j.tags, '{}')) AS tags,
+        CASE jsonb_typeof(enqueue_batch.metadata) WHEN 'object' THEN j.metadata || enqueue_batch.metadata
+            ELSE nullif(j.metadata, '{}') END AS metadata,
+        rota.told_by(enqueue_batch.triggered_by) AS triggered_by, statement_timestamp() + s.clock_offset AS clock,
+        s.has_limits AND EXISTS (SELECT FROM rota.limits l
             WHERE l.jobs IS NULL OR enqueue_batch.job = ANY (l.jobs)) AS has_limits INTO def
     FROM rota.jobs j, rota.settings s WHERE j.name = enqueue_batch.job;
     IF NOT FOUND THEN
@@ -2036,18 +2181,26 @@ BEGIN
         RAISE EXCEPTION 'the payloads of job "%" must be a JSON array of objects', job USING ERRCODE = 'RO002';
     ELSIF enqueue_batch.run_at IS NOT NULL AND enqueue_batch.delay IS NOT NULL THEN
         RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+    ELSIF def.key IS NOT NULL THEN
+        RETURN (SELECT array_agg(r.run_id ORDER BY r.n) FROM rota.enqueue_uniform(enqueue_batch.job, payloads,
+            enqueue_batch.queue, enqueue_batch.priority, enqueue_batch.run_at, enqueue_batch.delay,
+            enqueue_batch.expires_at, enqueue_batch.tenant, enqueue_batch.max_attempts, enqueue_batch.timeout_seconds,
+            enqueue_batch.backoff, enqueue_batch.tags, enqueue_batch.metadata, enqueue_batch.triggered_by,
+            enqueue_batch.validated_by, enqueue_batch.expires_in) WITH ORDINALITY AS r (run_id, is_duplicate, n));
     END IF;
     PERFORM rota.check_options(enqueue_batch.job, '{}', def.payload_bytes, enqueue_batch.priority,
         enqueue_batch.max_attempts, enqueue_batch.timeout_seconds, enqueue_batch.queue, enqueue_batch.metadata,
         enqueue_batch.backoff, enqueue_batch.run_at, enqueue_batch.delay, enqueue_batch.expires_at, NULL,
-        enqueue_batch.tags, enqueue_batch.tenant);
-    at := coalesce(enqueue_batch.run_at, def.clock + enqueue_batch.delay, def.clock);
+        enqueue_batch.tags, enqueue_batch.tenant, expires_in => enqueue_batch.expires_in);
+    at := coalesce(enqueue_batch.run_at, def.clock + coalesce(enqueue_batch.delay, def.delay), def.clock);
+    enqueue_batch.expires_at := coalesce(enqueue_batch.expires_at, at + coalesce(enqueue_batch.expires_in,
+        def.expires_in));
     lane := coalesce(enqueue_batch.queue, def.queue);
     IF lane = ANY (def.capped_queues) THEN
         capped := rota.check_cap(lane, jsonb_array_length(payloads));
     END IF;
-    IF enqueue_batch.tenant <> '' THEN
-        PERFORM rota.check_quota(enqueue_batch.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
+    IF def.tenant <> '' THEN
+        PERFORM rota.check_quota(def.tenant, jsonb_array_length(payloads), octet_length(payloads::text));
     END IF;
 
     WITH inserted AS (
@@ -2055,16 +2208,16 @@ BEGIN
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
             limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, def.clock, clock_timestamp(), at, CASE WHEN at > def.clock THEN 'scheduled' ELSE 'queued' END,
-            lane, enqueue_batch.job, coalesce(enqueue_batch.tenant, ''), payload,
+            lane, enqueue_batch.job, def.tenant, payload,
             coalesce(enqueue_batch.priority, def.priority), coalesce(enqueue_batch.max_attempts, def.max_attempts),
-            enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, enqueue_batch.tags,
-            enqueue_batch.metadata, enqueue_batch.triggered_by, enqueue_batch.validated_by,
+            enqueue_batch.expires_at, enqueue_batch.timeout_seconds, enqueue_batch.backoff, def.tags,
+            def.metadata, def.triggered_by, CASE WHEN NOT is_default THEN enqueue_batch.validated_by END,
             keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= def.clock THEN 'limit' END, capped
         FROM (SELECT w.*, CASE WHEN def.has_limits
-            THEN rota.limit_keys_of(enqueue_batch.job, lane, coalesce(enqueue_batch.tenant, ''), NULL,
-            w.payload) END AS keys FROM (
-            SELECT nextval('rota.run_ids') AS id,
-                   CASE WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
+            THEN rota.limit_keys_of(enqueue_batch.job, lane, def.tenant, NULL, w.payload) END AS keys FROM (
+            SELECT nextval('rota.run_ids') AS id, jsonb_typeof(p.value) = 'null' AS is_default,
+                   CASE WHEN jsonb_typeof(p.value) = 'null' THEN coalesce(def.default_payload, '{}')
+                        WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
                              AND (enqueue_batch.validated_by IS NOT NULL OR rota.is_plain_json(p.value)) THEN p.value
                         ELSE rota.refuse_payload(enqueue_batch.job, p.value, def.payload_bytes) END AS payload
             FROM jsonb_array_elements(payloads) AS p (value)
@@ -2088,10 +2241,50 @@ END $$;
 COMMENT ON FUNCTION rota.enqueue_batch
     IS 'Enqueues many runs of one job, one for each payload, and returns their ids in that order.';
 
+-- enqueue_batch for programs: says also which of the runs were there already, as runs of a job with a key may be. Each
+-- of those keys is a get-or-create of its own, which enqueue_many does.
+-- Called by: enqueue_batch, sql/runs/enqueue_batch.sql.
+CREATE FUNCTION rota.enqueue_uniform(
+    job text, payloads jsonb, queue text, priority integer, run_at timestamptz, delay interval, expires_at timestamptz,
+    tenant text, max_attempts integer, timeout_seconds double precision, backoff jsonb, tags text[], metadata jsonb,
+    triggered_by jsonb, validated_by integer, expires_in interval
+) RETURNS TABLE (run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    places integer[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = enqueue_uniform.job AND j.key IS NOT NULL)
+        OR jsonb_typeof(enqueue_uniform.payloads) IS DISTINCT FROM 'array' THEN
+        RETURN QUERY
+        SELECT id, false FROM unnest(rota.enqueue_batch(enqueue_uniform.job, enqueue_uniform.payloads,
+            enqueue_uniform.queue, enqueue_uniform.priority, enqueue_uniform.run_at, enqueue_uniform.delay,
+            enqueue_uniform.expires_at, enqueue_uniform.tenant, enqueue_uniform.max_attempts,
+            enqueue_uniform.timeout_seconds, enqueue_uniform.backoff, enqueue_uniform.tags, enqueue_uniform.metadata,
+            enqueue_uniform.triggered_by, enqueue_uniform.validated_by, enqueue_uniform.expires_in)) id;
+        RETURN;
+    END IF;
+    places := ARRAY[jsonb_array_length(enqueue_uniform.payloads)];
+    RETURN QUERY
+    SELECT r.run_id, r.is_duplicate FROM rota.enqueue_many(jobs => ARRAY[enqueue_uniform.job],
+        payloads => ARRAY(SELECT v.value FROM jsonb_array_elements(enqueue_uniform.payloads)
+            WITH ORDINALITY AS v (value, n) ORDER BY v.n),
+        queues => array_fill(enqueue_uniform.queue, places), priorities => array_fill(enqueue_uniform.priority, places),
+        run_ats => array_fill(enqueue_uniform.run_at, places), delays => array_fill(enqueue_uniform.delay, places),
+        expires_ats => array_fill(enqueue_uniform.expires_at, places),
+        tenants => array_fill(enqueue_uniform.tenant, places),
+        max_attempts => array_fill(enqueue_uniform.max_attempts, places),
+        timeouts => array_fill(enqueue_uniform.timeout_seconds, places),
+        backoffs => array_fill(enqueue_uniform.backoff, places),
+        tags => array_fill(to_jsonb(enqueue_uniform.tags), places),
+        metadatas => array_fill(enqueue_uniform.metadata, places), triggered_by => enqueue_uniform.triggered_by,
+        validated_by => array_fill(enqueue_uniform.validated_by, places),
+        expires_ins => array_fill(enqueue_uniform.expires_in, places)) r;
+END $$;
+
 -- Many runs at once: one statement for those without a key; those with one take the long way in the order of their
 -- keys, as the finish does, so that two bulk callers cannot deadlock. Runs under limits wait for their admission. An
 -- array that is NULL or too short means the default. jobs of length 1 holds for all.
--- Called by: emit_many, sql/runs/enqueue_many.sql, users.
+-- Called by: emit_many, enqueue_uniform, sql/runs/enqueue_many.sql, users.
 CREATE FUNCTION rota.enqueue_many(
     jobs text[],
     payloads jsonb[],
@@ -2110,7 +2303,8 @@ CREATE FUNCTION rota.enqueue_many(
     tags jsonb[] DEFAULT NULL,
     metadatas jsonb[] DEFAULT NULL,
     triggered_by jsonb DEFAULT rota.sql_trigger(),
-    validated_by integer[] DEFAULT NULL
+    validated_by integer[] DEFAULT NULL,
+    expires_ins interval[] DEFAULT NULL
 ) RETURNS TABLE (run_id bigint, is_duplicate boolean) LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -2128,6 +2322,31 @@ BEGIN
         WHERE w.run_at IS NOT NULL AND w.delay IS NOT NULL) THEN
         RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
     END IF;
+    IF EXISTS (SELECT FROM rota.jobs j WHERE j.name = ANY (jobs)
+        AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0) THEN
+        -- As enqueue_run takes them from the job.
+        SELECT array_agg(coalesce(w.key, CASE WHEN j.key IS NOT NULL AND p.kind = 'object'
+                   THEN rota.run_key(j.name, j.key, p.doc, j.payload_schema) END) ORDER BY w.n),
+               array_agg(coalesce(nullif(w.tenant, ''), j.tenant, '') ORDER BY w.n),
+               array_agg(CASE WHEN w.run_at IS NULL THEN coalesce(w.delay, make_interval(secs => j.delay_seconds))
+                   ELSE w.delay END ORDER BY w.n),
+               array_agg(CASE WHEN w.expires_at IS NULL
+                   THEN coalesce(w.expires_in, make_interval(secs => j.expires_in_seconds))
+                   ELSE w.expires_in END ORDER BY w.n)
+        INTO keys, tenants, delays, expires_ins
+        FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, run_ats, delays, expires_ats, keys,
+            tenants, expires_ins) WITH ORDINALITY AS w (payload, job, run_at, delay, expires_at, key, tenant,
+            expires_in, n)
+        LEFT JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1])
+        CROSS JOIN LATERAL (SELECT d.doc, jsonb_typeof(d.doc) AS kind FROM (SELECT CASE jsonb_typeof(w.payload)
+            WHEN 'null' THEN coalesce(j.default_payload, '{}') ELSE w.payload END AS doc) d) p
+        WHERE w.n <= cardinality(payloads);
+    END IF;
+    IF EXISTS (SELECT FROM unnest(keys, on_conflicts, enqueue_many.key_seconds) AS w (key, on_conflict, seconds)
+        WHERE w.key IS NULL AND (w.on_conflict <> 'return' OR w.seconds IS NOT NULL)) THEN
+        RAISE EXCEPTION 'on_conflict and key_seconds say what becomes of a key, but one of the runs has none'
+            USING ERRCODE = 'RO002', HINT = 'Give it one in keys, or the job a key for all of its runs.';
+    END IF;
     FOR wanted IN
         SELECT w.* FROM unnest(keys, tenants, payloads) WITH ORDINALITY AS w (key, tenant, payload, n)
         WHERE w.key IS NOT NULL ORDER BY coalesce(w.tenant, ''), jobs[least(w.n, cardinality(jobs))], w.key COLLATE "C",
@@ -2141,7 +2360,8 @@ BEGIN
             max_attempts => max_attempts[wanted.n], timeout_seconds => timeouts[wanted.n],
             backoff => backoffs[wanted.n], tags => CASE WHEN tags[wanted.n] IS NOT NULL
                 THEN ARRAY(SELECT jsonb_array_elements_text(tags[wanted.n])) END, metadata => metadatas[wanted.n],
-            triggered_by => enqueue_many.triggered_by, validated_by => validated_by[wanted.n]);
+            triggered_by => enqueue_many.triggered_by, validated_by => validated_by[wanted.n],
+            expires_in => expires_ins[wanted.n]);
         ids[wanted.n] := made.run_id;
         twins[wanted.n] := made.is_duplicate;
     END LOOP;
@@ -2161,37 +2381,43 @@ BEGIN
               WHERE w.tenant <> '' AND w.key IS NULL AND w.payload IS NOT NULL GROUP BY w.tenant ORDER BY w.tenant) q;
     END IF;
     WITH wanted AS MATERIALIZED (
-        SELECT w.*, t.tag_list, coalesce(w.job, jobs[1]) AS job_name, nextval('rota.run_ids') AS id,
+        SELECT w.*, d.doc, coalesce(t.tag_list, nullif(j.tags, '{}')) AS all_tags,
+               CASE jsonb_typeof(w.metadata) WHEN 'object' THEN j.metadata || w.metadata
+                   ELSE nullif(j.metadata, '{}') END AS all_metadata,
+               coalesce(w.job, jobs[1]) AS job_name, nextval('rota.run_ids') AS id,
                j.queue AS job_queue, j.priority AS job_priority, j.max_attempts AS job_max_attempts,
                CASE WHEN j.name IS NULL THEN rota.unknown_job(coalesce(w.job, jobs[1], '(NULL)')) END,
-               rota.check_options(j.name, w.payload, s.payload_bytes, w.priority, w.max_attempts, w.timeout, w.queue,
+               rota.check_options(j.name, d.doc, s.payload_bytes, w.priority, w.max_attempts, w.timeout, w.queue,
                    w.metadata, w.backoff,
                                   w.run_at, w.delay, w.expires_at, NULL, t.tag_list, w.tenant,
-                                  w.validated_by IS NOT NULL),
+                                  w.validated_by IS NOT NULL, w.expires_in),
                coalesce(w.run_at, clock + w.delay, clock) AS at
         FROM unnest(payloads, CASE WHEN cardinality(jobs) > 1 THEN jobs END, queues, priorities, run_ats, delays,
             expires_ats,
                     keys, tenants, enqueue_many.max_attempts, timeouts, backoffs, enqueue_many.tags, metadatas,
-                    enqueue_many.validated_by)
+                    enqueue_many.validated_by, expires_ins)
              WITH ORDINALITY AS w (payload, job, queue, priority, run_at, delay, expires_at, key, tenant, max_attempts,
-                                   timeout, backoff, tags, metadata, validated_by, n)
+                                   timeout, backoff, tags, metadata, validated_by, expires_in, n)
         CROSS JOIN rota.settings s
         CROSS JOIN LATERAL (SELECT CASE WHEN w.tags IS NOT NULL
             THEN ARRAY(SELECT jsonb_array_elements_text(w.tags)) END AS tag_list) t
         LEFT JOIN rota.jobs j ON j.name = coalesce(w.job, jobs[1])
+        CROSS JOIN LATERAL (SELECT CASE jsonb_typeof(w.payload) WHEN 'null' THEN coalesce(j.default_payload, '{}')
+            ELSE w.payload END AS doc) d
         WHERE w.key IS NULL ORDER BY w.n
     ), inserted AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, expires_at, timeout_seconds, backoff, tags, metadata, triggered_by, validated_by,
             limit_keys, limit_key, held_by, is_capped)
         SELECT id, id, clock, clock_timestamp(), at, CASE WHEN at > clock THEN 'scheduled' ELSE 'queued' END,
-            coalesce(queue, job_queue), job_name, coalesce(tenant, ''), payload, coalesce(priority, job_priority),
-            coalesce(max_attempts, job_max_attempts), expires_at, timeout, backoff,
-            tag_list, metadata,
-            enqueue_many.triggered_by, validated_by, keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
+            coalesce(queue, job_queue), job_name, coalesce(tenant, ''), doc, coalesce(priority, job_priority),
+            coalesce(max_attempts, job_max_attempts), coalesce(expires_at, at + expires_in), timeout, backoff,
+            all_tags, all_metadata,
+            rota.told_by(enqueue_many.triggered_by), CASE WHEN jsonb_typeof(payload) <> 'null' THEN validated_by END,
+            keys, keys[1], CASE WHEN keys IS NOT NULL AND at <= clock
             THEN 'limit' END, coalesce(queue, job_queue) = ANY (capped)
         FROM (SELECT w.*, CASE WHEN limited THEN rota.limit_keys_of(w.job_name, coalesce(w.queue, w.job_queue),
-            coalesce(w.tenant, ''), NULL, w.payload) END AS keys
+            coalesce(w.tenant, ''), NULL, w.doc) END AS keys
               FROM wanted w) w ORDER BY n
         RETURNING queue, state, run_at
     )
@@ -2214,29 +2440,32 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(ids, twins);
 END $$;
 
--- Refuses options that no run can have (RO002), in words. Every way in asks it: enqueue_run, enqueue_batch,
--- enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter than a
--- millisecond: it would only ever time out.
+-- Refuses a payload (RO018) and options (RO002) that no run can have, in words. Every way in asks it: enqueue_run,
+-- enqueue_batch, enqueue_many. is_checked: the payload was looked at already. No attempt can keep a timeout shorter
+-- than a millisecond: it would only ever time out.
 -- Called by: enqueue_batch, enqueue_many, enqueue_run, refuse_payload, retry_run.
 CREATE FUNCTION rota.check_options(
     job text, payload jsonb, payload_bytes integer, priority integer, max_attempts integer,
     timeout_seconds double precision, queue text, metadata jsonb, backoff jsonb,
     run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, expires_at timestamptz DEFAULT NULL,
     key_seconds double precision DEFAULT NULL, tags text[] DEFAULT NULL, tenant text DEFAULT NULL,
-    is_checked boolean DEFAULT false
+    is_checked boolean DEFAULT false, expires_in interval DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
     fault text;
     hint  text := '';
+    code  text := 'RO002';
 BEGIN
     IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         fault := format('the payload of job "%s" must be a JSON object of its arguments, not %s', job,
             coalesce(jsonb_typeof(payload), 'NULL'));
         hint := 'Write for example {"user_id": 7}.';
+        code := 'RO018';
     ELSIF pg_column_size(payload) > payload_bytes THEN
         fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
             payload_bytes);
         hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+        code := 'RO018';
     ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
         OR NOT rota.is_plain_json(backoff) THEN
         fault := format(
@@ -2244,6 +2473,7 @@ BEGIN
             CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
                 WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
         hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+        code := CASE WHEN is_checked OR rota.is_plain_json(payload) THEN code ELSE 'RO018' END;
     ELSIF priority NOT BETWEEN 0 AND 9 THEN
         fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
     ELSIF max_attempts NOT BETWEEN 1 AND 100 THEN
@@ -2266,6 +2496,11 @@ BEGIN
         fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
             expires_at, job);
         hint := 'Leave it out for a run that never expires.';
+    ELSIF expires_at IS NOT NULL AND expires_in IS NOT NULL THEN
+        fault := format('expires_at and expires_in of job "%s" exclude each other', job);
+    ELSIF (expires_in > interval '0' AND expires_in <= interval '100 years') IS FALSE THEN
+        fault := format('expires_in %s of job "%s" is not between 0 and 100 years', expires_in, job);
+        hint := 'Leave it out for a run that never expires.';
     ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
         fault := format('delay %s of job "%s" is more than 100 years', delay, job);
     ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
@@ -2280,7 +2515,7 @@ BEGIN
     ELSE
         RETURN;
     END IF;
-    RAISE EXCEPTION '%', fault USING ERRCODE = 'RO002', HINT = hint;
+    RAISE EXCEPTION '%', fault USING ERRCODE = code, HINT = hint;
 END $$;
 
 -- What is wrong with a backoff; NULL: nothing.
@@ -2515,36 +2750,39 @@ END $$;
 -- back what was claimed and not started.
 
 -- Claims up to max_runs for a worker, and starts its batch of before. Strict priority, then age, inside a queue;
--- queues in the given order, none gets more than its quota. Runs with a tenant share the queue by pick_shared; the
--- others are taken here. hints holds for each queue ten places (priorities 0 to 9) up to which this worker has
--- already looked: it is for speed only, and steps over the dead index entries of what was claimed before. batch
--- NULL: the runs start with their claim; else they count as started when start_batch names it in a later call. One
--- look at worker, jobs and clock serves all. Locks rows with SKIP LOCKED, so that claims never wait for one another.
+-- queues in the given order, none gets more than its quota. Where tenants share these queues, pick_shared takes from
+-- each; runs of one tenant alone, `lane` ('' is nobody's), are taken here. hints holds for each queue ten places
+-- (priorities 0 to 9) up to which this worker has looked at the lane: it is for speed only, and steps over the dead
+-- index entries of what was claimed before. batch NULL: the runs start with their claim; else they count as started
+-- when start_batch names it in a later call. One look at worker, jobs and clock serves all. Locks rows with SKIP
+-- LOCKED, so that claims never wait for one another.
 -- RO006: the worker is not live.
 -- Called by: sql/runs/claim.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_runs(
     for_worker bigint, max_runs integer, from_queues text[], quota integer, known_jobs text[],
-    hints bigint[], batch bigint DEFAULT NULL, start_batch bigint DEFAULT NULL
+    hints bigint[], batch bigint DEFAULT NULL, start_batch bigint DEFAULT NULL, lane text DEFAULT ''
 ) RETURNS TABLE (
     id bigint, seq bigint, attempt integer, attempts_used smallint, max_attempts smallint, priority smallint,
     queue text, job text, payload jsonb, validated_by integer, timeout_seconds real, is_expired boolean,
-    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb
+    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb, tenant text
 ) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
 SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    -- A parameter: a constant would let the planner walk over the runs of all tenants, by an index of those.
-    nobody text := '';
-    seen   record;
+    seen record;
 BEGIN
     SELECT statement_timestamp() + s.clock_offset AS clock,
            EXISTS (SELECT FROM rota.workers w
                    WHERE w.id = for_worker AND w.state = 'live' AND w.lease_expires_at > clock_timestamp()) AS is_live,
            EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) AS has_disabled,
-           EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
-               AND o.tenant > nobody) AS is_shared
+           -- Others than this one: two ranges of the index, the first of which nobody's lane does without.
+           lane > '' AND (EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
+                   AND o.tenant < lane)
+               OR EXISTS (SELECT FROM rota.tenants p WHERE p.name = lane AND rota.tenant_is_paused(p)))
+           OR EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
+               AND o.tenant > lane) AS is_shared
     INTO seen FROM rota.settings s;
     IF NOT seen.is_live THEN
         PERFORM rota.check_worker(for_worker);
@@ -2566,7 +2804,7 @@ BEGIN
              FROM generate_series(0, 9) AS p (priority)
              CROSS JOIN LATERAL (
                  SELECT o.ctid AS tid FROM rota.open_runs o
-                 WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = nobody
+                 WHERE o.is_ready AND o.worker IS NULL AND o.queue = q.name AND o.tenant = lane
                    AND o.priority = p.priority::smallint
                    AND o.seq > coalesce(hints[(q.n - 1) * 10 + p.priority + 1], 0) AND o.job = ANY (known_jobs)
                  ORDER BY o.seq LIMIT quota FOR UPDATE SKIP LOCKED
@@ -2593,11 +2831,11 @@ BEGIN
     RETURNING o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload,
         o.validated_by, o.timeout_seconds, o.expires_at <= seen.clock, o.is_suspect, o.enqueued_at, seen.clock,
         -- What only some runs carry is one value, NULL for the others.
-        CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0
-            THEN
-            jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff',
-                o.backoff, 'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
-                'run_at', o.run_at) END;
+        CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
+            jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
+                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
+                'run_at', o.run_at) END,
+        o.tenant;
 END $$;
 
 -- These jobs without those that are disabled: one probe while there are none.
@@ -2766,7 +3004,7 @@ CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_
 RETURNS TABLE (
     id bigint, seq bigint, attempt integer, attempts_used smallint, max_attempts smallint, priority smallint,
     queue text, job text, payload jsonb, validated_by integer, timeout_seconds real, is_expired boolean,
-    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb
+    is_suspect boolean, enqueued_at timestamptz, claimed_at timestamptz, rest jsonb, tenant text
 ) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -2802,11 +3040,11 @@ BEGIN
     SELECT o.id, o.seq, o.attempt, o.attempts_used, o.max_attempts, o.priority, o.queue, o.job, o.payload,
         o.validated_by, o.timeout_seconds, o.expires_at <= clock, o.is_suspect, o.enqueued_at, o.started_at,
         -- What only some runs carry is one value, NULL for the others.
-        CASE WHEN o.tenant <> '' OR num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0
-            THEN
-            jsonb_build_object('tenant', o.tenant, 'key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff',
-                o.backoff, 'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
-                'run_at', o.run_at) END
+        CASE WHEN num_nonnulls(o.key, o.tags, o.metadata, o.backoff, o.triggered_by, o.schedule) > 0 THEN
+            jsonb_build_object('key', o.key, 'tags', o.tags, 'metadata', o.metadata, 'backoff', o.backoff,
+                'triggered_by', o.triggered_by, 'schedule', o.schedule, 'scheduled_for', o.scheduled_for,
+                'run_at', o.run_at) END,
+        o.tenant
     FROM rota.open_runs o WHERE o.id = chosen;
 END $$;
 
@@ -4330,6 +4568,9 @@ CREATE TABLE rota.schedules (
     -- Schedules that are due at one instant are spread over a few seconds, unless they say burst_allowed. The start of
     -- the run moves (run_at), the nominal time does not.
     burst_allowed        boolean NOT NULL DEFAULT false,
+    -- Whose code says it at its start (app.schedule), so that a line that was removed is seen; NULL: nobody's, or said
+    -- at run time.
+    application          text COLLATE "C",
     CONSTRAINT schedules_name UNIQUE (tenant, name),
     CONSTRAINT schedules_timing CHECK (num_nonnulls(cron, interval_seconds, run_at, init) = 1),
     CONSTRAINT schedules_pause CHECK (paused_at IS NOT NULL OR (paused_until IS NULL AND pause_reason IS NULL)),
@@ -4351,7 +4592,8 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
+-- Called by: check_schedule_payload, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule,
+-- reschedule, trigger_schedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -4488,6 +4730,80 @@ BEGIN
 END $$;
 CREATE TRIGGER schedules_least_timeout BEFORE INSERT OR UPDATE OF timeout_seconds ON rota.schedules
 FOR EACH ROW WHEN (NEW.timeout_seconds < real '0.001') EXECUTE FUNCTION rota.check_schedule_timeout();
+
+-- Whether a JSON value may be of a type of a JSON schema. Says yes wherever the handler's types might take it: a number
+-- may come as text, an instant as a number, and what is behind a reference is not looked at.
+-- Called by: payload_problem.
+CREATE FUNCTION rota.fits_type(schema jsonb, given jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE
+SET jit = off AS $$
+DECLARE
+    kind text := jsonb_typeof(given);
+    said text := given #>> '{}';
+BEGIN
+    IF jsonb_typeof(schema -> 'anyOf') = 'array' THEN
+        RETURN EXISTS (SELECT FROM jsonb_array_elements(schema -> 'anyOf') a WHERE rota.fits_type(a, given));
+    END IF;
+    RETURN CASE schema ->> 'type'
+        WHEN 'string' THEN kind = 'string' OR (kind = 'number' AND schema ? 'format')
+        WHEN 'integer' THEN kind = 'boolean' OR (kind = 'number' AND said::numeric % 1 = 0)
+            OR (kind = 'string' AND said ~ '[0-9]')
+        WHEN 'number' THEN kind IN ('boolean', 'number') OR (kind = 'string' AND said ~ '[0-9]')
+        WHEN 'boolean' THEN kind = 'boolean' OR (kind IN ('number', 'string') AND
+            said ~* '^(0|1|0\.0|1\.0|t|f|y|n|true|false|yes|no|on|off)$')
+        WHEN 'array' THEN kind = 'array'
+        WHEN 'object' THEN kind = 'object'
+        WHEN 'null' THEN kind = 'null'
+        ELSE true END;
+END $$;
+
+-- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
+-- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
+-- (a SQL function) takes all.
+-- Called by: check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
+SET jit = off AS $$
+DECLARE
+    known constant jsonb := CASE WHEN jsonb_typeof(schema -> 'properties') = 'object' THEN schema -> 'properties'
+        ELSE '{}' END;
+    names constant text := coalesce((SELECT string_agg(k, ', ') FROM jsonb_object_keys(known) k), 'none');
+    given record;
+BEGIN
+    FOR given IN SELECT r.name FROM jsonb_array_elements_text(CASE WHEN jsonb_typeof(schema -> 'required') = 'array'
+        THEN schema -> 'required' ELSE '[]' END) r (name) LOOP
+        IF NOT payload ? given.name THEN
+            RETURN format('argument %s is missing', given.name);
+        END IF;
+    END LOOP;
+    FOR given IN SELECT e.key, e.value FROM jsonb_each(payload) e LOOP
+        IF known ? given.key AND NOT rota.fits_type(known -> given.key, given.value) THEN
+            RETURN format('argument %s cannot be %s', given.key, left(given.value::text, 60));
+        ELSIF NOT known ? given.key AND schema -> 'additionalProperties' = 'false' THEN
+            RETURN format('there is no argument %s; it takes %s', given.key, names);
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Trigger: refuses a payload that the schedule's job would not take, where it is written. What code declares is checked
+-- by the process that declares it, which knows the types: a build that is older than what the job says now must start.
+CREATE FUNCTION rota.check_schedule_payload() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    problem text;
+BEGIN
+    IF rota.is_syncing() OR (TG_OP = 'INSERT' AND NEW.code IS NOT NULL)
+        OR (TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload)) THEN
+        RETURN NEW;
+    END IF;
+    SELECT rota.payload_problem(j.payload_schema, coalesce(NEW.payload, j.default_payload, '{}')) INTO problem
+    FROM rota.jobs j WHERE j.name = NEW.job;
+    IF problem IS NOT NULL THEN
+        PERFORM rota.bad_schedule(NEW.name, format('its payload does not fit job "%s": %s', NEW.job, problem),
+            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.');
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER schedules_payload BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.check_schedule_payload();
 
 -- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
 CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4681,12 +4997,22 @@ CREATE TABLE rota.backfill_times (
 );
 CREATE INDEX backfill_times_schedule ON rota.backfill_times (schedule_id, nominal_at);
 
+-- The state of a run, wherever it is; NULL once retention has deleted it.
+-- Called by: occurrences, sql/schedules/history_only.sql.
+CREATE FUNCTION rota.run_state(run_id bigint) RETURNS text LANGUAGE sql STABLE STRICT SET jit = off AS $$
+    SELECT coalesce((SELECT CASE WHEN rota.is_over(o.state, o.expires_at) THEN 'cancelled' ELSE o.state END
+                     FROM rota.open_runs o WHERE o.id = run_state.run_id),
+                    (SELECT e.state FROM rota.find_ended(run_state.run_id) e))
+$$;
+
 CREATE VIEW rota.occurrences AS
 SELECT l.schedule, l.tenant, l.nominal_at, l.through_at, l.count, l.decision, l.reason, l.claimed_at, l.decided_at,
        l.decided_by, l.enqueued_at, l.run_id,
        (SELECT max(b.run_id) FROM rota.backfill_times b
         WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_run_id,
-       l.state, l.success, l.duration_ms, l.lateness_ms, l.error, l.is_moved, l.details, l.schedule_id
+       l.state, l.success, l.duration_ms, l.lateness_ms, l.error, l.is_moved, l.details, l.schedule_id,
+       (SELECT rota.run_state(max(b.run_id)) FROM rota.backfill_times b
+        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_state
 FROM rota.ledger l;
 COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with the decision taken about it.';
 
@@ -4978,19 +5304,23 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, held_by, queue, job, tenant,
             payload, priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for,
-            schedule_id, limit_keys, limit_key, is_capped)
-        SELECT n.run_id, n.run_id, clock, clock_timestamp(), w.start_at,
-            CASE WHEN w.start_at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
-            CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND w.start_at <= clock THEN 'limit' END,
-            coalesce(w.queue, j.queue), w.job, w.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
-            coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, w.run_tags, w.run_metadata,
+            schedule_id, limit_keys, limit_key, is_capped, expires_at)
+        SELECT n.run_id, n.run_id, clock, clock_timestamp(), d.at,
+            CASE WHEN d.at > clock AND w.is_held IS NOT TRUE THEN 'scheduled' ELSE 'queued' END,
+            CASE WHEN w.is_held THEN 'overlap' WHEN k.keys IS NOT NULL AND d.at <= clock THEN 'limit' END,
+            coalesce(w.queue, j.queue), w.job, d.tenant, coalesce(w.payload, j.default_payload, '{}'), w.priority,
+            coalesce(w.max_attempts, j.max_attempts), w.timeout_seconds, coalesce(w.run_tags, nullif(j.tags, '{}')),
+            coalesce(j.metadata || w.run_metadata, nullif(j.metadata, '{}')),
             jsonb_build_object('type', CASE w.decision WHEN 'caught_up' THEN 'catch_up' ELSE 'scheduler' END,
                 'schedule', w.name,
                                'since', w.last_success_for),
-            w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped)
+            w.name, w.nominal_at, w.id, k.keys, k.keys[1], coalesce(w.queue, j.queue) = ANY (capped),
+            d.at + make_interval(secs => j.expires_in_seconds)
         FROM noted n JOIN wanted w ON w.new_run_id = n.run_id JOIN rota.jobs j ON j.name = w.job
+        CROSS JOIN LATERAL (SELECT w.start_at + make_interval(secs => coalesce(j.delay_seconds, 0)) AS at,
+            coalesce(nullif(w.tenant, ''), j.tenant, '') AS tenant) d
         CROSS JOIN LATERAL (SELECT CASE WHEN limited
-            THEN rota.limit_keys_of(w.job, coalesce(w.queue, j.queue), w.tenant, w.name,
+            THEN rota.limit_keys_of(w.job, coalesce(w.queue, j.queue), d.tenant, w.name,
             coalesce(w.payload, j.default_payload, '{}')) END AS keys) k
         ORDER BY n.run_id
         RETURNING queue, state, run_at, held_by
@@ -5402,10 +5732,11 @@ END $$;
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
 -- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
+-- `application`: whose code says so at its start; what is said at run time names none.
 -- Called by: sql/schedules/put_many.sql.
 -- Locks: rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
-    actor text DEFAULT NULL)
+    actor text DEFAULT NULL, application text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     declared jsonb[] := ARRAY(SELECT d.doc::jsonb FROM unnest(documents) WITH ORDINALITY AS d (doc, n) ORDER BY d.n);
@@ -5467,6 +5798,11 @@ BEGIN
       AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
     GET DIAGNOSTICS changed = ROW_COUNT;
     PERFORM set_config('rota' || '.syncing', '', true);
+    -- By itself: no trigger of edits looks at this column.
+    UPDATE rota.schedules s SET application = put_schedules.application
+    FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
+    WHERE s.tenant = w.tenant AND s.name = w.name AND s.application IS DISTINCT FROM put_schedules.application
+      AND put_schedules.application IS NOT NULL;
     RETURN made + changed;
 END $$;
 
@@ -5509,61 +5845,71 @@ BEGIN
     RETURN s;
 END $$;
 
--- What enable_schedule and disable_schedule do. The trigger of edits writes the audit.
+-- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Answers whether it wrote: false
+-- if it was so already.
 -- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
 CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(set_schedule_enabled.name, set_schedule_enabled.tenant);
+    wrote bigint;
 BEGIN
     PERFORM rota.act_as(set_schedule_enabled.actor);
     UPDATE rota.schedules s SET is_enabled = enabled WHERE s.id = found.id AND s.is_enabled <> enabled;
+    GET DIAGNOSTICS wrote = ROW_COUNT;
+    RETURN wrote > 0;
 END $$;
 
--- It goes on with its next time.
+-- It goes on with its next time. False: it was enabled already.
 -- Called by: users.
-CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is enabled.
+-- Its times are skipped and recorded until it is enabled. False: it was disabled already.
 -- Called by: users.
-CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
     SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is resumed, or until that time.
+-- Its times are skipped and recorded until it is resumed, or until that time. Of a paused schedule, another end or
+-- another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
 -- Called by: sql/schedules/pause.sql, users.
 CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     tenant text DEFAULT '', actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(pause_schedule.name, pause_schedule.tenant);
+    wrote bigint;
 BEGIN
     IF pause_schedule.until <= rota.now() THEN
         PERFORM rota.bad_schedule(found.name, 'a pause ends in the future');
     END IF;
     PERFORM rota.act_as(pause_schedule.actor);
     UPDATE rota.schedules s
-    SET paused_at = coalesce(s.paused_at, rota.now()), pause_reason = pause_schedule.reason,
-        paused_until = pause_schedule.until,
+    SET paused_at = coalesce(s.paused_at, rota.now()), paused_until = pause_schedule.until,
+        pause_reason = coalesce(pause_schedule.reason, CASE WHEN s.paused_until <= rota.now() THEN NULL
+            ELSE s.pause_reason END),
         paused_by = coalesce(pause_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user)
-    WHERE s.id = found.id;
+    WHERE s.id = found.id AND (s.paused_at IS NULL OR s.paused_until IS DISTINCT FROM pause_schedule.until
+        OR s.pause_reason IS DISTINCT FROM coalesce(pause_schedule.reason, s.pause_reason));
+    GET DIAGNOSTICS wrote = ROW_COUNT;
+    RETURN wrote > 0;
 END $$;
 
 -- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
--- decides.
+-- decides. Answers whether it wrote: false if it was not paused.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     actor text DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(resume_schedule.name, resume_schedule.tenant);
 BEGIN
     IF found.paused_at IS NULL THEN
-        RAISE EXCEPTION 'schedule "%" is not paused', found.name USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     PERFORM rota.act_as(resume_schedule.actor);
     UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL,
@@ -5574,10 +5920,12 @@ BEGIN
         UPDATE rota.schedules s SET segments = s.segments - -1
         WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
     END IF;
+    RETURN true;
 END $$;
 
 -- Runs a schedule now, whatever its state; the cursor stays where it is. The run belongs to its schedule: lists,
--- status, requirements, overlap and limits count it. It takes no nominal time.
+-- status, requirements, overlap and limits count it. It takes no nominal time. RO002: the job would not take the
+-- payload.
 -- Called by: sql/schedules/trigger.sql, users.
 CREATE FUNCTION rota.trigger_schedule(
     name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL, metadata jsonb DEFAULT NULL
@@ -5585,12 +5933,17 @@ CREATE FUNCTION rota.trigger_schedule(
 DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
     who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
+    its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
+    given jsonb := coalesce(trigger_schedule.payload, found.payload, its.default_payload, '{}');
+    wrong text := CASE WHEN jsonb_typeof(given) = 'object' THEN rota.payload_problem(its.payload_schema, given) END;
     made  bigint;
 BEGIN
+    IF wrong IS NOT NULL THEN
+        PERFORM rota.bad_schedule(found.name, format('the payload does not fit job "%s": %s', found.job, wrong),
+            'rota.jobs.payload_schema says what the job takes.');
+    END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
-        job => found.job,
-        payload => coalesce(trigger_schedule.payload, found.payload, (SELECT j.default_payload FROM rota.jobs j
-        WHERE j.name = found.job), '{}'), queue => found.queue, priority => found.priority::integer,
+        job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,
             tenant => found.tenant, max_attempts => found.max_attempts::integer,
         timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
         metadata => coalesce(trigger_schedule.metadata || found.run_metadata, trigger_schedule.metadata,
@@ -5769,7 +6122,7 @@ CREATE TABLE rota.dropped_schedules (
 );
 
 -- The fields of a row that a declaration names, as the columns hold them (a real column rounds).
--- Called by: put_schedule, put_schedules, read_definitions, read_schedules.
+-- Called by: put_schedule, put_schedules, read_definitions, read_schedules, sql/jobs/plan.sql.
 CREATE FUNCTION rota.pick(stored jsonb, declared jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(jsonb_object_agg(k, stored -> k), '{}') FROM jsonb_object_keys(declared) k
 $$;
@@ -5952,10 +6305,11 @@ BEGIN
     ON CONFLICT (job, application) DO UPDATE SET hash = excluded.hash WHERE a.hash <> excluded.hash;
     INSERT INTO rota.jobs (name, application, definition_hash, code, source, executor, payload_schema,
         description, queue, priority, max_attempts, timeout_seconds, backoff, tags, metadata, default_payload,
-        is_enabled, events)
+        is_enabled, events, delay_seconds, expires_in_seconds, key, tenant)
     SELECT w.name, of_application, w.hash, w.code, w.source, w.executor, w.payload_schema,
         r.description, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.backoff, r.tags, r.metadata,
-        r.default_payload, r.is_enabled, coalesce(r.events, '{}')
+        r.default_payload, r.is_enabled, coalesce(r.events, '{}'), r.delay_seconds, r.expires_in_seconds, r.key,
+        r.tenant
     FROM rota.read_definitions(definitions) w CROSS JOIN LATERAL jsonb_populate_record(NULL::rota.jobs, w.code) r
     WHERE w.name = ANY (changed) ORDER BY w.name COLLATE "C"
     ON CONFLICT (name) DO NOTHING;
@@ -5964,9 +6318,9 @@ BEGIN
         payload_schema = w.payload_schema, deleted_from_code_at = NULL,
         edited = CASE WHEN w.name = ANY (forced) THEN '{}' ELSE rota.still_edited(to_jsonb(j), j.edited, w.code) END,
         (description, queue, priority, max_attempts, timeout_seconds, backoff, tags, metadata, default_payload,
-            is_enabled, events) = (
+            is_enabled, events, delay_seconds, expires_in_seconds, key, tenant) = (
         SELECT r.description, r.queue, r.priority, r.max_attempts, r.timeout_seconds, r.backoff, r.tags, r.metadata,
-            r.default_payload, r.is_enabled, r.events
+            r.default_payload, r.is_enabled, r.events, r.delay_seconds, r.expires_in_seconds, r.key, r.tenant
         FROM jsonb_populate_record(j, w.code - CASE WHEN w.name = ANY (forced) THEN '{}'::text[]
             ELSE rota.kept_fields(j.edited) END) r)
     FROM rota.read_definitions(definitions) w
@@ -6056,6 +6410,25 @@ CREATE TRIGGER schedules_drop AFTER DELETE ON rota.schedules FOR EACH ROW
     WHEN (OLD.origin = 'definition' AND OLD.finished_at IS NULL)
 EXECUTE FUNCTION rota.drop_schedule();
 
+-- Trigger: a job with a key has no schedules: see check_run_defaults. One that code declares for a job that a person
+-- has given a key is left out, with a warning.
+CREATE FUNCTION rota.refuse_keyed_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    found text := (SELECT j.key FROM rota.jobs j WHERE j.name = NEW.job);
+BEGIN
+    IF found IS NOT NULL AND rota.is_syncing() THEN
+        RAISE WARNING 'schedule "%" is left out: job "%" has the key "%"', NEW.name, NEW.job, found;
+        RETURN NULL;
+    ELSIF found IS NOT NULL THEN
+        RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so that it cannot have a schedule', NEW.name, NEW.job,
+            found USING ERRCODE = 'RO002',
+            HINT = 'The overlap of a schedule says what happens while its last run has not ended: declare a job without a key for it.';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER schedules_keyed_job BEFORE INSERT OR UPDATE OF job ON rota.schedules FOR EACH ROW
+    EXECUTE FUNCTION rota.refuse_keyed_job();
+
 -- Runs what an init schedule owes to this start; whoever writes the marker first enqueues. once: again until it
 -- succeeded. One that somebody holds is answered without a run: it is still owed. Runs under limits wait for their
 -- admission.
@@ -6077,7 +6450,11 @@ BEGIN
     RETURN QUERY
     WITH due AS MATERIALIZED (
         SELECT s.*, j.queue AS job_queue, j.priority AS job_priority, j.max_attempts AS job_attempts, j.default_payload,
-            m.marker
+            m.marker, coalesce(nullif(s.tenant, ''), j.tenant, '') AS run_tenant,
+            coalesce(s.run_tags, nullif(j.tags, '{}')) AS tags_of_run,
+            coalesce(j.metadata || s.run_metadata, nullif(j.metadata, '{}')) AS metadata_of_run,
+            clock + make_interval(secs => coalesce(j.delay_seconds, 0)) AS at,
+            make_interval(secs => j.expires_in_seconds) AS expires_in
         FROM rota.schedules s JOIN rota.jobs j ON j.name = s.job
         CROSS JOIN LATERAL (SELECT CASE s.init WHEN 'once' THEN 'once' WHEN 'release' THEN 'release ' || of_release
             ELSE 'start ' || (SELECT f.number FROM rota.fleets f WHERE f.application = j.application) END AS marker) m
@@ -6109,16 +6486,17 @@ BEGIN
     ), enqueued AS (
         INSERT INTO rota.open_runs (id, seq, created_at, enqueued_at, run_at, state, queue, job, tenant, payload,
             priority, max_attempts, timeout_seconds, tags, metadata, triggered_by, schedule, scheduled_for, schedule_id,
-            limit_keys, limit_key, held_by, is_capped)
-        SELECT t.run_id, t.run_id, clock, clock_timestamp(), clock, 'queued', coalesce(d.queue, d.job_queue), d.job,
-            d.tenant, coalesce(d.payload, d.default_payload, '{}'), coalesce(d.priority, d.job_priority),
-            coalesce(d.max_attempts, d.job_attempts), d.timeout_seconds, d.run_tags, d.run_metadata,
+            limit_keys, limit_key, held_by, is_capped, expires_at)
+        SELECT t.run_id, t.run_id, clock, clock_timestamp(), d.at, CASE WHEN d.at > clock THEN 'scheduled'
+            ELSE 'queued' END, coalesce(d.queue, d.job_queue), d.job,
+            d.run_tenant, coalesce(d.payload, d.default_payload, '{}'), coalesce(d.priority, d.job_priority),
+            coalesce(d.max_attempts, d.job_attempts), d.timeout_seconds, d.tags_of_run, d.metadata_of_run,
             jsonb_build_object('type', 'scheduler', 'schedule', d.name, 'init', t.marker, 'since', d.last_success_for),
-            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL THEN 'limit' END,
-            coalesce(d.queue, d.job_queue) = ANY (capped)
+            d.name, clock, d.id, k.keys, k.keys[1], CASE WHEN k.keys IS NOT NULL AND d.at <= clock THEN 'limit' END,
+            coalesce(d.queue, d.job_queue) = ANY (capped), d.at + d.expires_in
         FROM taken t JOIN due d ON d.id = t.schedule_id
         CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT s.has_limits FROM rota.settings s)
-            THEN rota.limit_keys_of(d.job, coalesce(d.queue, d.job_queue), d.tenant, d.name,
+            THEN rota.limit_keys_of(d.job, coalesce(d.queue, d.job_queue), d.run_tenant, d.name,
             coalesce(d.payload, d.default_payload, '{}')) END AS keys) k
         ORDER BY d.id
         RETURNING schedule, id, queue
@@ -6182,7 +6560,33 @@ $$;
 
 -- Jobs whose body is a function of the database. `find_job_function` says what can be one, `sql_job_call` what a
 -- worker executes; `allow_run_as` lets jobs run as another role. The second half is one such job, `cleanup`, which
--- removes expired rows of users' tables by rules.
+-- removes expired rows of users' tables by rules; `plan_cleanup` counts them.
+
+-- The function that a job means by a name: one with these types of arguments, if the name lists them, else the one of
+-- that name that can be called with a payload, or with nothing; else any of that name. Arguments with a default need
+-- not be given. NULL: there is none.
+-- Called by: find_job_function, sql/jobs/function.sql.
+CREATE FUNCTION rota.job_function(given text) RETURNS oid LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT CASE WHEN given ~ '\)$' THEN to_regprocedure(given)::oid ELSE (
+        SELECT p.oid FROM parse_ident(given) AS i (parts)
+        JOIN pg_proc p ON p.proname = i.parts[cardinality(i.parts)]
+        JOIN pg_namespace n ON n.oid = p.pronamespace
+        WHERE CASE cardinality(i.parts) WHEN 1 THEN pg_function_is_visible(p.oid) ELSE n.nspname = i.parts[1] END
+        ORDER BY p.pronargs - p.pronargdefaults <= 1 AND coalesce(p.proargtypes[0] = 'jsonb'::regtype, false) DESC,
+            p.pronargs = p.pronargdefaults DESC, p.pronargs, p.oid LIMIT 1) END
+$$;
+
+-- What a function asks for that a job does not give, which is one jsonb or nothing; NULL: nothing.
+-- Called by: find_job_function.
+CREATE FUNCTION rota.unmet_arguments(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT string_agg(trim(format('%s %s', coalesce(p.proargnames[coalesce(a.place, i.n)], 'number ' || i.n),
+        format_type(i.type, NULL))), ', ' ORDER BY i.n)
+    FROM pg_proc p CROSS JOIN LATERAL unnest(p.proargtypes::oid[]) WITH ORDINALITY AS i (type, n)
+    -- With arguments that only come out, names are counted over all.
+    LEFT JOIN LATERAL (SELECT m.place, row_number() OVER (ORDER BY m.place) AS n
+        FROM unnest(p.proargmodes) WITH ORDINALITY AS m (mode, place) WHERE m.mode IN ('i', 'b', 'v')) a ON a.n = i.n
+    WHERE p.oid = function AND i.n <= p.pronargs - p.pronargdefaults AND (i.n > 1 OR i.type <> 'jsonb'::regtype)
+$$;
 
 -- The function behind a job, looked up in the catalogue; the name itself never becomes SQL. full_name is qualified, so
 -- that a worker with another search_path finds the same one. is_answering: it returns what it did.
@@ -6196,10 +6600,10 @@ DECLARE
     wanted "char" := CASE transaction_mode WHEN 'none' THEN 'p' ELSE 'f' END;
     kind   text := CASE transaction_mode WHEN 'none' THEN 'procedure' ELSE 'function' END;
     found  record;
+    unmet  text;
 BEGIN
     BEGIN
-        id := CASE WHEN given ~ '\)$' THEN to_regprocedure(given)
-                   ELSE coalesce(to_regprocedure(given || '(jsonb)'), to_regprocedure(given || '()')) END;
+        id := rota.job_function(given);
     EXCEPTION WHEN OTHERS THEN
         PERFORM rota.bad_job(job, format('"%s" is not the name of a function: %s', given, SQLERRM));
     END;
@@ -6209,11 +6613,13 @@ BEGIN
     END IF;
     SELECT n.nspname, p.*, format_type(p.prorettype, NULL) AS returns INTO found
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = id;
+    unmet := rota.unmet_arguments(id);
     IF found.prokind <> wanted THEN
         PERFORM rota.bad_job(job, format('"%s" is not a %s', given, kind),
             'A function runs in one transaction with the end of the run; a procedure that commits by itself needs transaction_mode ''none''.');
-    ELSIF found.pronargs > 1 OR (found.pronargs = 1 AND found.proargtypes[0] <> 'jsonb'::regtype) THEN
-        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb', kind, given));
+    ELSIF unmet IS NOT NULL THEN
+        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb, but needs: %s', kind, given, unmet),
+            'A job gives one argument, its payload, as jsonb: give the others a default, or read them from the payload.');
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
         PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
             CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
@@ -6221,7 +6627,7 @@ BEGIN
     END IF;
     full_name := format('%I.%I', found.nspname, found.proname) || coalesce(substring(given FROM '\(.*\)$'), '');
     call := format('%s %I.%I(%s)', CASE wanted WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, found.nspname, found.proname,
-                   CASE found.pronargs WHEN 1 THEN '$1::jsonb' ELSE '' END);
+                   CASE WHEN found.proargtypes[0] = 'jsonb'::regtype THEN '$1::jsonb' ELSE '' END);
     is_answering := wanted = 'f' OR coalesce('b' = ANY (found.proargmodes), false);
 END $$;
 
@@ -6292,7 +6698,7 @@ BEGIN
                     USING ERRCODE = 'RO002', HINT = 'Drop it, ask who changed it, and call allow_run_as again.';
             END IF;
             IF function IS NOT NULL THEN
-                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.pronargs OPERATOR(pg_catalog.>) 0 THEN '$1' ELSE '' END)
+                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
                 INTO call FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
                 WHERE p.oid OPERATOR(pg_catalog.=) function::pg_catalog.oid;
                 EXECUTE call INTO answer USING payload;
@@ -6374,10 +6780,32 @@ END $$;
 
 -- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
 -- from a fixed grammar: a rule is data and cannot say anything else.
--- Called by: apply_rule, rule_age, rule_column, rule_condition, rule_filter.
-CREATE FUNCTION rota.bad_rule(rule integer, what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
+-- Called by: check_rule, rule_age, rule_column, rule_condition, rule_filter, rule_table.
+CREATE FUNCTION rota.bad_rule(rule integer, what text, hint text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
-    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+    IF hint IS NULL THEN
+        RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002';
+    END IF;
+    RAISE EXCEPTION 'cleanup rule %: %', rule, what USING ERRCODE = 'RO002', HINT = hint;
+END $$;
+
+-- The table that a rule of cleanup is about: an ordinary or a partitioned one, and none of Rota's.
+-- Called by: apply_rule, check_rule, plan_cleanup.
+CREATE FUNCTION rota.rule_table(rule integer, said jsonb) RETURNS regclass LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    relation regclass := rota.table_of(said ->> 'table');
+BEGIN
+    IF relation IS NULL THEN
+        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'),
+            'Name it with its schema, quoted as in SQL: public.sessions.');
+    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
+                  AND (c.relkind NOT IN ('r', 'p')
+                       OR c.relnamespace IN (own.relnamespace, 'pg_catalog'::regnamespace))) THEN
+        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation),
+            'Rows can be removed from tables and partitioned tables, and not from Rota''s own.');
+    END IF;
+    RETURN relation;
 END $$;
 
 -- The column that a rule of cleanup names; refuses one that the table has not.
@@ -6390,27 +6818,45 @@ BEGIN
     SELECT a.* INTO found FROM pg_attribute a
     WHERE a.attrelid = relation AND a.attname = rule_column.name AND a.attnum > 0 AND NOT a.attisdropped;
     IF found.attname IS NULL THEN
-        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name));
+        PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name),
+            (SELECT format('It has %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
+             WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped));
     END IF;
     RETURN found;
 END $$;
 
--- A condition of a rule, {"column", "op", "value"}, as SQL.
+-- A condition of a rule, {"column", "op", "value"}, as SQL. A value is tried as the column's type, so that a rule that
+-- cannot work is refused when it is written.
 -- Called by: rule_filter.
 CREATE FUNCTION rota.rule_condition(rule integer, relation regclass, condition jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     found pg_attribute := rota.rule_column(rule, relation, condition ->> 'column');
+    kind  text := format_type(found.atttypid, found.atttypmod);
     op    text := lower(condition ->> 'op');
+    value text;
 BEGIN
     IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
         RETURN format('%I %s', found.attname, upper(op));
-    ELSIF op IN ('=', '<>', '<', '>') AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
-        RETURN format('%I %s %L::%s', found.attname, op, condition ->> 'value',
-            format_type(found.atttypid, found.atttypmod));
+    ELSIF op IN ('=', '<>', '<', '<=', '>', '>=')
+        AND jsonb_typeof(condition -> 'value') IN ('string', 'number', 'boolean') THEN
+        value := format('%L::%s', condition ->> 'value', kind);
+    ELSIF op = 'in' AND jsonb_typeof(condition -> 'value') = 'array' AND NOT EXISTS (
+        SELECT FROM jsonb_array_elements(condition -> 'value') v
+        WHERE jsonb_typeof(v) NOT IN ('string', 'number', 'boolean')) THEN
+        op := '=';
+        value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), kind);
+    ELSE
+        PERFORM rota.bad_rule(rule, format('condition %s cannot be read', condition),
+            'op is one of =, <>, <, <=, >, >= with a value, in with a list of values, or is null, is not null without one.');
     END IF;
-    PERFORM rota.bad_rule(rule,
-        format('condition %s: op is one of =, <>, <, > with a value, or is null, is not null without', condition));
+    BEGIN
+        EXECUTE format('SELECT NULL::%s %s %s', kind, op, value);
+    EXCEPTION WHEN OTHERS THEN
+        PERFORM rota.bad_rule(rule, format('condition %s does not fit column "%s", which is %s', condition,
+            found.attname, kind), SQLERRM);
+    END;
+    RETURN format('%I %s %s', found.attname, op, value);
 END $$;
 
 -- The age that a rule of cleanup names, as an interval; refuses what is none.
@@ -6433,7 +6879,7 @@ EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
 END $$;
 
 -- The rows of the table that one rule is about, as SQL.
--- Called by: apply_rule.
+-- Called by: apply_rule, check_rule, plan_cleanup.
 CREATE FUNCTION rota.rule_filter(rule integer, relation regclass, said jsonb) RETURNS text
 LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
@@ -6459,28 +6905,41 @@ BEGIN
         FROM jsonb_array_elements(wheres) w), ' AND ');
 END $$;
 
+-- Refuses a rule that cannot be applied, without applying it.
+-- Called by: apply_rule, check_cleanup, plan_cleanup.
+CREATE FUNCTION rota.check_rule(rule integer, said jsonb) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one     text;
+BEGIN
+    IF jsonb_typeof(said) IS DISTINCT FROM 'object' THEN
+        PERFORM rota.bad_rule(rule, format('it must be an object with table, column and older_than, not %s', said));
+    END IF;
+    FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
+        IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
+            PERFORM rota.bad_rule(rule, format('%s must be a whole number, at least 1, not %s', one, said -> one));
+        END IF;
+    END LOOP;
+    PERFORM rota.rule_filter(rule, rota.rule_table(rule, said), said);
+END $$;
+
 -- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
 -- it removed, and whether it stopped at its limit.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.apply_rule(rule integer, said jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    relation regclass := to_regclass(said ->> 'table');
-    size     integer := coalesce((said ->> 'batch_size')::integer, 1000);
-    batches  integer := coalesce((said ->> 'max_batches')::integer, 100);
+    relation regclass;
+    size     integer;
+    batches  integer;
     filter   text;
     leaf     regclass;
     gone     integer;
     removed  bigint := 0;
 BEGIN
-    IF relation IS NULL THEN
-        PERFORM rota.bad_rule(rule, format('there is no table "%s"', said ->> 'table'));
-    ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
-                  AND (c.relkind NOT IN ('r', 'p') OR c.relnamespace = own.relnamespace)) THEN
-        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation));
-    ELSIF size < 1 OR batches < 1 THEN
-        PERFORM rota.bad_rule(rule, 'batch_size and max_batches are at least 1');
-    END IF;
+    PERFORM rota.check_rule(rule, said);
+    relation := rota.rule_table(rule, said);
+    size := coalesce((said ->> 'batch_size')::integer, 1000);
+    batches := coalesce((said ->> 'max_batches')::integer, 100);
     filter := rota.rule_filter(rule, relation, said);
     -- Leaf by leaf, because a place in a table is unique in that table only.
     FOR leaf IN SELECT relation WHERE NOT EXISTS (SELECT FROM pg_partition_tree(relation) t WHERE NOT t.isleaf)
@@ -6497,6 +6956,25 @@ BEGIN
         END LOOP;
     END LOOP;
     RETURN jsonb_build_object('table', relation::text, 'removed', removed, 'has_more', batches = 0);
+END $$;
+
+-- How many rows each rule of a payload would remove now. Changes nothing.
+-- Called by: sql/cleanup/plan.sql, users.
+CREATE FUNCTION rota.plan_cleanup(payload jsonb) RETURNS TABLE (rule integer, table_name text, matching bigint)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one record;
+    relation regclass;
+BEGIN
+    FOR one IN SELECT r.n, r.said FROM jsonb_array_elements(payload -> 'rules') WITH ORDINALITY AS r (said, n) LOOP
+        PERFORM rota.check_rule(one.n::integer, one.said);
+        relation := rota.rule_table(one.n::integer, one.said);
+        rule := one.n;
+        table_name := relation::text;
+        EXECUTE format('SELECT count(*) FROM %s WHERE %s', relation, rota.rule_filter(rule, relation, one.said))
+        INTO matching;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 
 -- The SQL job `rota.cleanup`: applies each rule of its payload once, and says how many rows went.
@@ -6517,6 +6995,22 @@ BEGIN
     RETURN jsonb_build_object('success', true, 'message', format('%s expired rows removed', total), 'details',
         jsonb_build_object('rules', done));
 END $$;
+
+-- Trigger: a schedule of the cleanup has rules that can be applied, when it is written and not when it first runs.
+CREATE FUNCTION rota.check_cleanup() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload) THEN
+        RETURN NEW;
+    ELSIF jsonb_typeof(NEW.payload -> 'rules') IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'schedule "%": cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', NEW.name,
+            left(NEW.payload::text, 200) USING ERRCODE = 'RO002', HINT = 'rota cleanup add writes the rules for you.';
+    END IF;
+    PERFORM rota.check_rule(r.n::integer, r.said)
+    FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER a_cleanup BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
+    WHEN (NEW.job = 'rota' || '.cleanup' AND NEW.payload IS NOT NULL) EXECUTE FUNCTION rota.check_cleanup();
 
 -- 20_events.sql
 
@@ -6766,11 +7260,11 @@ BEGIN
     ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION 'the payload of event "%" must be a JSON object, not %', event,
             coalesce(jsonb_typeof(payload), 'NULL')
-            USING ERRCODE = 'RO002', HINT = 'Write for example {"order_id": 7}.';
+            USING ERRCODE = 'RO018', HINT = 'Write for example {"order_id": 7}.';
     ELSIF pg_column_size(payload) > most_bytes THEN
         RAISE EXCEPTION 'the payload of event "%" has % bytes; at most % are allowed', event, pg_column_size(payload),
             most_bytes
-            USING ERRCODE = 'RO002', HINT = 'Store it elsewhere, and send where.';
+            USING ERRCODE = 'RO018', HINT = 'Store it elsewhere, and send where.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
         RAISE EXCEPTION 'the tenant of event "%" has at most 200 characters', event USING ERRCODE = 'RO002';
     ELSIF key = '' OR length(key) > 400 THEN
@@ -6809,6 +7303,12 @@ LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object('type', 'event', 'event', event, 'event_id', event_id, 'actor', actor,
         'role', role))
         || coalesce(source, '{}')
+$$;
+
+-- What the runs of an event get as their payload: one without any leaves it to each job's default payload.
+-- Called by: deliver, deliver_bursts, emit_many, replay_events.
+CREATE FUNCTION rota.event_payload(payload jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(nullif(payload, '{}'), 'null')
 $$;
 
 -- Keeps an event, and starts one run, in the caller's transaction, of each enabled job that is bound to it and whose
@@ -6916,6 +7416,7 @@ DECLARE
     fit    record;
     ids    bigint[];
     runs   bigint[];
+    twins  boolean[];
     got    jsonb[];
     places bigint[] := '{}';        -- of what each job got, with the place of the event
     told   jsonb[] := '{}';
@@ -6960,13 +7461,17 @@ BEGIN
                 ARRAY(SELECT rota.event_trigger(emit_many.event, i, made.actor, made.role, emit_many.source)
                       FROM unnest(fit.ids) WITH ORDINALITY AS u (i, n) ORDER BY u.n)) b ORDER BY b.place);
         ELSE
-            runs := ARRAY(SELECT r.run_id FROM rota.enqueue_many(jobs => ARRAY[bound.job], payloads => fit.payloads,
+            SELECT array_agg(r.run_id ORDER BY r.n), array_agg(r.is_duplicate ORDER BY r.n) INTO runs, twins
+            FROM rota.enqueue_many(jobs => ARRAY[bound.job],
+                payloads => ARRAY(SELECT rota.event_payload(p.payload)
+                    FROM unnest(fit.payloads) WITH ORDINALITY AS p (payload, n) ORDER BY p.n),
                 tenants => fit.tenants, triggered_by => rota.event_trigger(emit_many.event, NULL, made.actor, made.role,
-                    emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n)
-                ORDER BY r.n);
-            PERFORM rota.name_events(runs, fit.ids);
-            got := ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id)
-                FROM unnest(runs) WITH ORDINALITY AS r (run_id, n) ORDER BY r.n);
+                    emit_many.source)) WITH ORDINALITY AS r (run_id, is_duplicate, n);
+            PERFORM rota.name_events(array_agg(r.run_id), array_agg(r.id))
+            FROM unnest(runs, fit.ids, twins) AS r (run_id, id, is_twin) WHERE NOT r.is_twin HAVING count(*) > 0;
+            got := ARRAY(SELECT jsonb_build_object('job', bound.job, 'run', r.run_id) || CASE WHEN r.is_twin
+                THEN jsonb '{"is_duplicate": true}' ELSE '{}' END
+                FROM unnest(runs, twins) WITH ORDINALITY AS r (run_id, is_twin, n) ORDER BY r.n);
         END IF;
         places := places || fit.places;
         told := told || CASE WHEN bound.is_enabled THEN got
@@ -7006,7 +7511,7 @@ BEGIN
                 ARRAY[deliver.triggered_by]) b);
         ELSE
             SELECT r.run_id, r.is_duplicate INTO run
-            FROM rota.enqueue_run(job => one.job, payload => deliver.payload, key => deliver.key,
+            FROM rota.enqueue_run(job => one.job, payload => rota.event_payload(deliver.payload), key => deliver.key,
                 key_seconds => deliver.key_seconds, tenant => deliver.tenant, metadata => deliver.metadata,
                 triggered_by => deliver.triggered_by) r;
             IF NOT run.is_duplicate THEN
@@ -7106,7 +7611,7 @@ BEGIN
         JOIN given g ON g.n = b.chosen ORDER BY b.tenant, b.key
     LOOP
         SELECT r.run_id, r.is_duplicate INTO run
-        FROM rota.enqueue_run(job => deliver_bursts.job, payload => burst.payload, key => burst.key,
+        FROM rota.enqueue_run(job => deliver_bursts.job, payload => rota.event_payload(burst.payload), key => burst.key,
             on_conflict => CASE WHEN is_debounced THEN 'debounce' ELSE 'throttle' END,
             delay => make_interval(secs => (deliver_bursts.rule ->> 'debounce_seconds')::double precision),
             key_seconds => coalesce(deliver_bursts.rule ->> 'longest_seconds',
@@ -7218,11 +7723,17 @@ BEGIN
         ELSE
             started := started + 1;
             CONTINUE WHEN replay_events.dry_run;
-            SELECT r.run_id INTO run FROM rota.enqueue_run(job => replay_events.job, payload => one.payload,
+            SELECT r.run_id, r.is_duplicate INTO run
+            FROM rota.enqueue_run(job => replay_events.job, payload => rota.event_payload(one.payload),
                 tenant => one.tenant, metadata => one.metadata,
                 triggered_by => rota.event_trigger(one.name, one.id, one.actor, one.role,
                 one.source) || jsonb_build_object('replayed_by', who)) r;
-            PERFORM nextval('rota.event_starts');
+            IF run.is_duplicate THEN
+                started := started - 1;
+                joined := joined + 1;
+            ELSE
+                PERFORM nextval('rota.event_starts');
+            END IF;
             UPDATE rota.events e
             SET deliveries = CASE WHEN jsonb_typeof(e.deliveries) = 'array' THEN e.deliveries ELSE '[]' END
                 || jsonb_build_object('job', replay_events.job, 'run', run.run_id, 'replayed_by', who, 'replayed_at',
@@ -7383,7 +7894,7 @@ END $$;
 
 -- The table that a text names; NULL for a text that names none, or is no name. Rota's sessions have no search_path:
 -- a name alone is one of public.
--- Called by: find_table, unwatch_table.
+-- Called by: find_table, rule_table, sql/cleanup/table.sql, unwatch_table.
 CREATE FUNCTION rota.table_of(table_name text) RETURNS oid LANGUAGE plpgsql STABLE SET jit = off AS $$
 BEGIN
     RETURN coalesce(to_regclass(table_name), to_regclass('public.' || table_name));
@@ -7759,7 +8270,7 @@ $$;
 
 -- What is wrong with the name of a tenant; NULL: nothing. No slash, because tenant/name is one schedule in lists and
 -- commands.
--- Called by: check_options, check_tenant, tenants.
+-- Called by: check_options, check_run_defaults, check_tenant, tenants.
 CREATE FUNCTION rota.tenant_fault(name text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN length(name) NOT BETWEEN 1 AND 200 THEN 'has 1 to 200 characters'
                 WHEN name ~ '[\x01-\x1f\x7f]' THEN 'holds no control characters'
@@ -7951,8 +8462,9 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Holds a tenant's runs until it is resumed, or until that time; pausing a paused tenant again moves the end.
--- Answers how many runs it held at once; workers hold the rest, and what comes.
+-- Holds a tenant's runs until it is resumed, or until that time. Of a paused tenant, another end or another reason
+-- replaces what was said. Answers how many runs it held at once; workers hold the rest, and what comes. NULL: it was
+-- paused so already, and nothing was written.
 -- Called by: sql/tenants/pause.sql, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -7961,6 +8473,7 @@ DECLARE
     who   text := coalesce(pause_tenant.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
     was   text;
+    is_new boolean;
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
     IF pause_tenant.until <= clock THEN
@@ -7975,12 +8488,11 @@ BEGIN
         paused_at = CASE WHEN rota.tenant_is_paused(t) THEN t.paused_at ELSE excluded.paused_at END,
         pause_reason = CASE WHEN rota.tenant_is_paused(t) THEN coalesce(excluded.pause_reason, t.pause_reason)
             ELSE excluded.pause_reason END
-    WHERE NOT rota.tenant_is_paused(t) OR t.paused_until IS DISTINCT FROM excluded.paused_until;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'tenant "%" is already paused', pause_tenant.name USING ERRCODE = 'RO005';
-    END IF;
+    WHERE NOT rota.tenant_is_paused(t) OR t.paused_until IS DISTINCT FROM excluded.paused_until
+       OR t.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, t.pause_reason);
+    is_new := FOUND;
     PERFORM set_config('rota' || '.reason', was, true);
-    RETURN rota.hold_runs_of(pause_tenant.name, 1000);
+    RETURN CASE WHEN is_new THEN rota.hold_runs_of(pause_tenant.name, 1000) END;
 END $$;
 
 -- A pause whose time is over counts as none, before anybody has ended it.
@@ -7989,22 +8501,22 @@ CREATE FUNCTION rota.tenant_is_paused(t rota.tenants) RETURNS boolean LANGUAGE s
     SELECT t.is_paused AND (t.paused_until IS NULL OR t.paused_until > rota.now())
 $$;
 
--- Frees a tenant's runs; answers how many it freed at once. Workers free the rest.
+-- Frees a tenant's runs; answers how many it freed at once. Workers free the rest. NULL: it was not paused, and
+-- nothing was written.
 -- Called by: sql/tenants/resume.sql, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text;
+    is_new boolean;
 BEGIN
     was := rota.say_why(resume_tenant.actor, resume_tenant.reason);
     UPDATE rota.tenants t SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE t.name = resume_tenant.name AND rota.tenant_is_paused(t);
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'tenant "%" is not paused', resume_tenant.name USING ERRCODE = 'RO005';
-    END IF;
+    is_new := FOUND;
     PERFORM set_config('rota' || '.reason', was, true);
-    RETURN rota.free_runs_of(resume_tenant.name, 1000);
+    RETURN CASE WHEN is_new THEN rota.free_runs_of(resume_tenant.name, 1000) END;
 END $$;
 
 -- Holds the ready runs of a paused tenant, so many at most; limits get their slots back.
@@ -8721,32 +9233,35 @@ CREATE FUNCTION rota.limit_of(key text) RETURNS rota.limits LANGUAGE sql STABLE 
 $$;
 
 -- A key of a limit with its places filled in: fields of the payload ({customer_id}, {address.city}) and what every
--- run has ({tenant}, {queue}, {job}, {schedule}).
+-- run has ({tenant}, {queue}, {job}, {schedule}). A value is taken as it is, also one that looks like a place.
 -- Called by: event_burst, limit_keys_of.
 CREATE FUNCTION rota.fill_key(template text, payload jsonb, job text, queue text, tenant text, schedule text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 DECLARE
-    filled text := template;
+    fixed  text[] := regexp_split_to_array(template, '\{[^}]+\}');
+    filled text := fixed[1];
     field  text;
+    place  bigint;
 BEGIN
-    FOR field IN SELECT DISTINCT m[1] FROM regexp_matches(template, '\{([^}]+)\}', 'g') m LOOP
-        filled := replace(filled, '{' || field || '}', coalesce(CASE field
+    FOR field, place IN SELECT f.match[1], f.place
+        FROM regexp_matches(template, '\{([^}]+)\}', 'g') WITH ORDINALITY AS f(match, place) ORDER BY f.place LOOP
+        filled := filled || coalesce(CASE field
             WHEN 'tenant' THEN tenant WHEN 'queue' THEN queue WHEN 'job' THEN job WHEN 'schedule' THEN schedule
-            ELSE payload #>> string_to_array(field, '.') END, ''));
+            ELSE payload #>> string_to_array(field, '.') END, '') || fixed[place + 1];
     END LOOP;
     RETURN CASE WHEN length(filled) > 200 THEN left(filled, 160) || '…' || md5(filled) ELSE filled END;
 END $$;
 
 -- Where the keys of a limit begin, in the order of keys: they are `c7:value`, for the kind, the limit's id and what
 -- the key is made of.
--- Called by: sql/attention/limits.sql, sql/figures/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql,
--- sql/limits/list.sql, sql/limits/waiters.sql, unblock_limit.
+-- Called by: sql/attention/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql, sql/limits/list.sql,
+-- sql/limits/waiters.sql, sql/metrics/limits.sql, unblock_limit.
 CREATE FUNCTION rota.first_key(l rota.limits) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT left(l.kind, 1) || l.id || ':' $$;
 
 -- Where the keys of a limit end, in the order of keys: see first_key.
--- Called by: sql/attention/limits.sql, sql/figures/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql,
--- sql/limits/list.sql, sql/limits/waiters.sql, unblock_limit.
+-- Called by: sql/attention/limits.sql, sql/limits/holders.sql, sql/limits/keys.sql, sql/limits/list.sql,
+-- sql/limits/waiters.sql, sql/metrics/limits.sql, unblock_limit.
 CREATE FUNCTION rota.last_key(l rota.limits) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT left(l.kind, 1) || l.id || ';' $$;
 
@@ -10255,7 +10770,7 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 $$;
 
 -- The sum of histograms.
--- Called by: fold_counts, sql/figures/counts.sql, take_sample.
+-- Called by: fold_counts, sql/metrics/counters.sql, take_sample.
 CREATE AGGREGATE rota.sum_buckets(bigint[]) (SFUNC = rota.add_buckets, STYPE = bigint[]);
 
 -- A histogram as one number, sixteen digits a bucket, so that sums of numbers are sums of histograms
@@ -10312,7 +10827,7 @@ CREATE INDEX rollup_spans_job ON rota.rollup_spans (span, job, started_at);
 CREATE INDEX rollup_spans_queue ON rota.rollup_spans (span, job, queue, started_at);
 
 -- Adds what a worker has counted since it last wrote. Sorted, like every writer of many rows.
--- Called by: count_attempt, sql/runs/tally.sql.
+-- Called by: count_attempt, sql/metrics/add_rollups.sql.
 CREATE FUNCTION rota.add_tallies(
     for_worker bigint, jobs text[], queues text[], outcomes text[], attempts integer[],
     durations_ms double precision[], longests_ms real[], histograms numeric[]
@@ -10414,7 +10929,7 @@ CREATE TABLE rota.count_changes (
 );
 
 -- Appends what a worker has counted since it last wrote.
--- Called by: sql/counts/add.sql.
+-- Called by: sql/metrics/add_counters.sql.
 CREATE FUNCTION rota.add_counts(names text[], labels text[], amounts bigint[], totals double precision[],
     all_buckets text[])
 RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
@@ -10425,7 +10940,7 @@ $$;
 
 -- Moves what was appended to rota.count_changes into rota.counts. One folder at a time (lock "counts"); writers
 -- never wait for it.
--- Called by: sql/upkeep/fold_counts.sql.
+-- Called by: sql/upkeep/fold_counters.sql.
 -- Locks: "counts" if it is free.
 CREATE FUNCTION rota.fold_counts() RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 BEGIN
@@ -11056,7 +11571,7 @@ $$;
 
 -- Puts facts into a sentence in one pass: what stands in a fact is not looked at again. In a command every fact is a
 -- word of a shell, save {of} and {of_tenant}, which are options; a name that begins with a dash is none.
--- Called by: why.
+-- Called by: constraint_words, why.
 CREATE FUNCTION rota.fill_words(template text, facts jsonb, is_command boolean DEFAULT false) RETURNS text
 LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT string_agg(CASE
@@ -11952,9 +12467,9 @@ END $$;
 
 -- 29_values.sql
 
--- What plain INSERT and UPDATE may write, by the kinds of columns. `guard_values` makes a constraint for each column
--- and, where people write, a trigger that says in words what a constraint can only refuse. A migration that adds a
--- column to one of these tables calls it again. It stands here because its rules look at tables of all other files.
+-- What plain INSERT and UPDATE may write. `guard_values` makes a constraint for each column by its kind and, where
+-- people write, triggers that say in words what a constraint can only refuse. A migration that adds a column or a
+-- constraint to one of these tables calls it again. It stands here because its rules look at tables of all other files.
 
 -- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
 -- it is so in every time zone.
@@ -12037,8 +12552,152 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Makes the rules of a table's columns: a constraint for each, and, where people write (is_told), a trigger that
--- names the column. Called again after a column was added.
+-- What a row breaks, in words: the sentence and what to do about it. Some constraints have both in their comment, where
+-- {column} stands for its value; the usual shapes of the others speak for themselves.
+-- Called by: refuse_row.
+CREATE FUNCTION rota.constraint_words(rule oid, given jsonb) RETURNS text[] LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    said    text := obj_description(rule, 'pg_constraint');
+    expr    text;
+    short   text;
+    part    text[];
+BEGIN
+    SELECT pg_get_expr(c.conbin, c.conrelid), c.conname INTO expr, short FROM pg_constraint c WHERE c.oid = rule;
+    IF said IS NOT NULL THEN
+        RETURN string_to_array(rota.fill_words(said, given), E'\n');
+    END IF;
+    part := regexp_match(expr, '^\((\w+) = ANY \(ARRAY\[(.*)\]\)\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be one of %s, not %s', part[1], (SELECT string_agg(m[1], ', ')
+            FROM regexp_matches(part[2], '''([^'']*)''::text', 'g') m), given -> part[1])];
+    END IF;
+    part := regexp_match(expr, '^\(jsonb_typeof\((\w+)\) = ''(\w+)''::text\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be a JSON %s, not %s', part[1], part[2], left((given -> part[1])::text, 40))];
+    END IF;
+    part := regexp_match(expr, '^\(\((\w+) >= \W*([\d.]+)\W.* AND \(\w+ <= \W*([\d.]+)\W');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be from %s to %s, not %s', part[1], part[2], part[3], given ->> part[1])];
+    END IF;
+    part := regexp_match(expr, '^\((\w+) (>=|>) \(?([\d.]+)\)?(?:::double precision)?\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must be %s %s, not %s', part[1], CASE part[2] WHEN '>' THEN 'more than' ELSE 'at least' END,
+            part[3], given ->> part[1])];
+    END IF;
+    part := regexp_match(expr, '^\(+(\w+) <> ''''::text\)(?: AND \(length\(\w+\) <= (\d+)\)\))?$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must have %s characters, not %s', part[1], coalesce('1 to ' || part[2], 'some'),
+            length(given ->> part[1]))];
+    END IF;
+    part := regexp_match(expr, '^\(length\((\w+)\) <= (\d+)\)$');
+    IF part IS NOT NULL THEN
+        RETURN ARRAY[format('%s must have at most %s characters, not %s', part[1], part[2], length(given ->> part[1]))];
+    END IF;
+    RETURN ARRAY[format('it breaks the constraint %s: %s', short, expr)];
+END $$;
+
+-- The columns of a table that cannot be left empty, with their defaults as text.
+-- Called by: guard_values, refuse_row.
+CREATE FUNCTION rota.needed_columns(relation regclass) RETURNS TABLE (name text, default_text text)
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT a.attname::text, pg_get_expr(d.adbin, d.adrelid)
+    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND a.attnotnull AND a.attgenerated = ''
+    ORDER BY a.attnum
+$$;
+
+-- The constraints of a table that its rows are told about in words, each as text about the columns of NEW. Those that
+-- value_rules made have a trigger of their own.
+-- Called by: guard_values, refuse_row.
+CREATE FUNCTION rota.row_rules(relation regclass) RETURNS TABLE (id oid, name text, expr text, about_new text)
+LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    one text;
+BEGIN
+    FOR id, name, expr IN
+        SELECT c.oid, c.conname, pg_get_expr(c.conbin, c.conrelid) FROM pg_constraint c
+        WHERE c.conrelid = relation AND c.contype = 'c' AND c.conname NOT LIKE '%\_value' ORDER BY c.conname
+    LOOP
+        about_new := expr;
+        FOR one IN SELECT a.attname FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid
+            AND a.attnum = ANY (c.conkey) WHERE c.oid = id LOOP
+            -- A name between quotes is a value.
+            about_new := regexp_replace(about_new, format('(?<![''.])\m%s\M(?![''(])', one), 'NEW.' || one, 'g');
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Trigger: says in words which column of a row is missing, or which constraint the row would break. The constraint
+-- itself would name only itself, and print the whole row.
+CREATE FUNCTION rota.refuse_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    who   text := rtrim(TG_TABLE_NAME, 's') || coalesce(format(' "%s"', NEW.name), '');
+    one   record;
+    is_ok boolean;
+    words text[];
+BEGIN
+    FOR one IN SELECT * FROM rota.needed_columns(TG_RELID) LOOP
+        EXECUTE format('SELECT ($1).%I IS NOT NULL', one.name) INTO is_ok USING NEW;
+        IF NOT is_ok THEN
+            RAISE EXCEPTION '%: % is missing', who, one.name USING ERRCODE = 'RO002', COLUMN = one.name,
+                HINT = coalesce(format('Leave the column out of the statement for its default, %s.', one.default_text),
+                    format('Give a value for %s.', one.name));
+        END IF;
+    END LOOP;
+    FOR one IN SELECT * FROM rota.row_rules(TG_RELID) LOOP
+        EXECUTE format('SELECT %s FROM (SELECT ($1).*) r', one.expr) INTO is_ok USING NEW;
+        IF NOT is_ok THEN
+            words := rota.constraint_words(one.id, to_jsonb(NEW));
+            RAISE EXCEPTION '%: %', who, words[1] USING ERRCODE = 'RO002', CONSTRAINT = one.name,
+                HINT = coalesce(words[2], 'Correct the value, or leave the column out for its default.');
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END $$;
+
+-- The name of a time zone as the zone data spells it; NULL: there is none. Unlike AT TIME ZONE, the setting takes no
+-- abbreviations, and it tells the spelling; it is put back when the function ends.
+-- Called by: check_zone.
+CREATE FUNCTION rota.zone_spelling(zone text) RETURNS text LANGUAGE plpgsql VOLATILE SET timezone = 'UTC'
+SET jit = off AS $$
+BEGIN
+    PERFORM set_config('timezone', zone, true);
+    RETURN current_setting('timezone');
+EXCEPTION WHEN invalid_parameter_value THEN
+    RETURN NULL;
+END $$;
+
+-- Trigger: refuses the abbreviation of a zone (PST), and a zone in other letters (america/new_york). Postgres knows
+-- both and Python does not: the schedule would be parked at its first tick.
+CREATE FUNCTION rota.check_zone() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    given    jsonb := to_jsonb(NEW);
+    zone     text := coalesce(given ->> 'timezone', given -> 'definition' ->> 'timezone');
+    spelling text;
+BEGIN
+    -- What does not look like a zone at all, others refuse.
+    IF zone = 'UTC' OR zone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' OR (TG_OP = 'UPDATE'
+        AND zone = coalesce(to_jsonb(OLD) ->> 'timezone', to_jsonb(OLD) -> 'definition' ->> 'timezone')) THEN
+        RETURN NEW;
+    END IF;
+    spelling := rota.zone_spelling(zone);
+    IF spelling IS DISTINCT FROM zone THEN
+        RAISE EXCEPTION '% "%": unknown time zone "%"', rtrim(TG_TABLE_NAME, 's'), NEW.name, zone
+            USING ERRCODE = 'RO002', HINT = CASE WHEN spelling IS NOT NULL THEN format('Did you mean %s?', spelling)
+                WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris; abbreviations are none.'
+                ELSE 'Use an IANA name such as Europe/Paris.' END;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER a_zone BEFORE INSERT OR UPDATE OF timezone ON rota.schedules FOR EACH ROW
+    WHEN (NEW.timezone <> 'UTC') EXECUTE FUNCTION rota.check_zone();
+CREATE TRIGGER a_zone BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
+    WHEN (jsonb_typeof(NEW.definition -> 'timezone') = 'string') EXECUTE FUNCTION rota.check_zone();
+
+-- Makes the rules of a table's columns: a constraint for each, and, where people write (is_told), triggers that say
+-- in words what is missing (first) and what a constraint would refuse (last, as other triggers may say it better).
+-- Called again after a column or a constraint was added.
 CREATE FUNCTION rota.guard_values(relation regclass, is_told boolean) RETURNS void LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
@@ -12056,8 +12715,36 @@ BEGIN
             'CREATE TRIGGER a_values BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_values()',
             relation, (SELECT string_agg(format(r.rule, format('NEW.%I', r.name)), ' AND ')
                 FROM rota.value_rules(relation) r));
+        EXECUTE format('DROP TRIGGER IF EXISTS a_missing ON %s', relation);
+        EXECUTE format(
+            'CREATE TRIGGER a_missing BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION rota.refuse_row()',
+            relation, (SELECT string_agg(format('NEW.%I IS NULL', n.name), ' OR ') FROM rota.needed_columns(relation) n));
+        EXECUTE format('DROP TRIGGER IF EXISTS z_rules ON %s', relation);
+        EXECUTE format(
+            'CREATE TRIGGER z_rules BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_row()',
+            relation, (SELECT string_agg(format('%s', r.about_new), ' AND ') FROM rota.row_rules(relation) r));
     END IF;
 END $$;
+COMMENT ON CONSTRAINT jobs_function ON rota.jobs IS
+    E'only a job of kind sql has a function_name\nGive kind ''sql'' too, or leave function_name out.';
+COMMENT ON CONSTRAINT jobs_run_as ON rota.jobs IS
+    E'run_as and transaction_mode ''none'' exclude each other\nA function that runs as another role cannot commit: leave one of the two out.';
+COMMENT ON CONSTRAINT jobs_sql_only ON rota.jobs IS
+    E'only a job of kind sql has a run_as or another transaction_mode than ''whole''\nGive kind ''sql'' and a function_name, or leave both out.';
+COMMENT ON CONSTRAINT queues_check ON rota.queues IS
+    E'is_paused and paused_at are set together\nCall pause_queue() or resume_queue().';
+COMMENT ON CONSTRAINT schedules_bounds ON rota.schedules IS
+    E'end_at {end_at} is not after start_at {start_at}\nGive a later end_at, or none.';
+COMMENT ON CONSTRAINT schedules_every_from ON rota.schedules IS
+    E'every_from ''end'' needs interval_seconds\nOnly an interval can count from the end of the last run.';
+COMMENT ON CONSTRAINT schedules_pause ON rota.schedules IS
+    E'paused_until and pause_reason need paused_at\nCall pause_schedule() or resume_schedule().';
+COMMENT ON CONSTRAINT schedules_timing ON rota.schedules IS
+    E'it needs exactly one of cron, interval_seconds, run_at and init\nSet one of them, and leave the other three NULL.';
+COMMENT ON CONSTRAINT tenants_name ON rota.tenants IS
+    E'a name has 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
+COMMENT ON CONSTRAINT tenants_pause ON rota.tenants IS
+    E'paused_at, paused_by, pause_reason and paused_until need is_paused\nCall pause_tenant() or resume_tenant().';
 SELECT rota.guard_values('rota.settings', false);
 SELECT rota.guard_values('rota.jobs', true);
 SELECT rota.guard_values('rota.queues', true);
