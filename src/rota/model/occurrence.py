@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rota.model.states import Decision
+
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceInfo:
@@ -16,7 +18,7 @@ class OccurrenceInfo:
     nominal_at: datetime
     through_at: datetime
     count: int
-    decision: str
+    decision: Decision
     reason: str | None
     claimed_at: datetime
     decided_at: datetime

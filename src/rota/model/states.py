@@ -16,6 +16,7 @@ WorkerStatus = Literal[
     "live", "failing", "draining", "stopping", "silent", "stuck", "asleep", "lost", "gone"
 ]
 JobKind = Literal["python", "sql", "flow"]
+Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
 Strategy = Literal["on_demand", "cron", "interval", "once", "init", "event"]
 
 # Sets of states, each spelled out here only.
