@@ -195,7 +195,7 @@ async def pause(request: Request) -> Response:
         await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
     except TimingError as error:
         return await _ask_again(scope, reason=reason, until=until or "", time_error=str(error))
-    return scope.go(path_of(name), f"Queue {name} paused")
+    return scope.go(path_of(name), f"Queue {name} is paused")
 
 
 async def _ask_again(scope: PageScope, **given: str) -> Response:
@@ -209,7 +209,7 @@ async def resume(request: Request) -> Response:
     name = scope.name()
     scope.check("queues.resume")
     await scope.queues.resume(name, (await read_form(request)).text("reason"))
-    return scope.go(path_of(name), f"Queue {name} resumed")
+    return scope.go(path_of(name), f"Queue {name} is resumed")
 
 
 async def ask_cap(request: Request) -> Response:

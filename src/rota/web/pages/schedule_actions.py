@@ -118,7 +118,7 @@ async def pause(scope: PageScope, name: str, tenant: str, form: Form) -> str:
 async def resume(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     is_catching_up = form.get("catch_up") == "1"
     await scope.schedules.resume(name, form.text("reason"), catch_up=is_catching_up, tenant=tenant)
-    return f"Schedule {name} resumed"
+    return f"Schedule {name} is resumed"
 
 
 async def enable(scope: PageScope, name: str, tenant: str, form: Form) -> str:

@@ -82,7 +82,7 @@ async def resume(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("tenants.resume")
     await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
-    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} resumed")
+    return scope.go(path_of(scope.name()), f"Tenant {scope.name()} is resumed")
 
 
 async def edit(request: Request) -> Response:
