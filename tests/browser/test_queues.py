@@ -19,7 +19,7 @@ async def test_pause_and_resume(place: Place, open_tab: OpenTab, scripts: bool) 
     await do(tab, "pause", reason="provider down", until="2h", said="Queue mail is paused")
     assert audit(place) == ("queue.paused", "grace", "provider down")
     await expect(tab.page.locator("main")).to_contain_text("“provider down”")
-    await do(tab, "resume", reason="it is back", said="Queue mail resumed")
+    await do(tab, "resume", reason="it is back", said="Queue mail is resumed")
     assert audit(place) == ("queue.resumed", "grace", "it is back")
 
 

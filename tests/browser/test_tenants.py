@@ -28,7 +28,7 @@ async def test_settings_pause_resume_and_deletion(
     await do(tab, "pause", reason="unpaid", until="2h", said="Tenant blue is paused")
     assert audit(place) == ("tenant.paused", "grace", "unpaid")
     await expect(tab.page.locator("main")).to_contain_text("“unpaid”")
-    await do(tab, "resume", reason="paid", said="Tenant blue resumed")
+    await do(tab, "resume", reason="paid", said="Tenant blue is resumed")
     assert audit(place) == ("tenant.resumed", "grace", "paid")
     await do(tab, "delete", reason="left us", said="Tenant blue is deleted")
     assert audit(place) == ("tenant.deleted", "grace", "left us")

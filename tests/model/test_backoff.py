@@ -113,7 +113,7 @@ def test_users_write_a_backoff_a_kind_or_a_mapping() -> None:
         ({"cap": float("inf")}, "backoff cap must be a number"),
         ({"jitter": True}, "backoff jitter must be a number"),
         ({"base": "5"}, "backoff base must be a number"),
-        ({"bass": 5}, "unknown backoff option bass; choose from kind, base"),
+        ({"bass": 5}, "backoff: unknown option bass; choose from kind, base"),
         (7, "must be a Backoff, one of"),
     ],
 )
@@ -124,6 +124,6 @@ def test_bad_input_is_named(value: Any, message: str) -> None:
 
 def test_the_stored_form_refuses_names_it_does_not_have() -> None:
     with pytest.raises(
-        ValueError, match="unknown backoff option base; choose from kind, base_seconds"
+        ValueError, match="backoff: unknown option base; choose from kind, base_seconds"
     ):
         Backoff.from_json({"base": 5})

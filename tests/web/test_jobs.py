@@ -130,7 +130,7 @@ async def test_what_differs_from_the_code(web: Browser, known: rota.App, conn: A
     assert (found.priority, found.timeout_seconds, list(found.edited)) == (1, None, ["priority"])
     await web.get("/jobs/send/follow")
     await web.post("/jobs/send/follow")
-    assert "nothing has changed" in web.text
+    assert "nothing was changed" in web.text
 
 
 async def test_settings_are_edited(web: Browser, known: rota.App, conn: Any) -> None:
@@ -178,14 +178,14 @@ async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("priority", "soon", "soon is no whole number"),
+        ("priority", "soon", "&#39;soon&#39; is not a whole number"),
         ("priority", "12", "from 0 to 9"),
-        ("timeout", "later", "&#39;later&#39; is no duration"),
+        ("timeout", "later", "&#39;later&#39; is not a duration"),
         ("timeout", "0.0000001", "from 0.001"),
         ("default_payload", "{", "This is not JSON"),
-        ("metadata", "[1]", "The payload must be an object"),
+        ("metadata", "[1]", "This must be an object"),
         ("retention", "days", "&#39;days&#39; has no number"),
-        ("retention", "weeks=3", "unknown retention option weeks"),
+        ("retention", "weeks=3", "retention: unknown option weeks"),
         ("backoff", "sometimes", "backoff"),
         ("queue", "", "queue must have 1 to 100 characters"),
     ],
@@ -244,7 +244,7 @@ async def test_a_sql_job_shows_its_function(web: Browser, known: rota.App, conn:
     assert "<b>" not in web.page
     conn.execute("DROP FUNCTION public.tidy")
     await web.get("/jobs/tidy")
-    assert "no such function any more" in web.text
+    assert "This function no longer exists" in web.text
 
 
 async def test_hostile_text_is_text(web: Browser, known: rota.App, conn: Any) -> None:

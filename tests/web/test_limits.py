@@ -18,9 +18,9 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     assert "Enter a reason" in web.text
     assert 'value="send"' in web.page, "what was typed stays"
     await web.post("/limits/new", 422, **fields | {"cap": "many"}, reason="they asked")
-    assert "cap is a number" in web.text
+    assert "cap must be a number" in web.text
     await web.post("/limits/new", reason="they asked", **fields)
-    assert "Limit few holds now" in web.text
+    assert "Limit few is active" in web.text
     assert "1 at once, of job send" in web.text
 
     runs = [await shop.runs.enqueue("send", {"user_id": 1}) for _ in range(2)]
@@ -68,7 +68,7 @@ async def test_a_sequence_that_stands_still_goes_on(web: Browser, conn: Any) -> 
     assert str(run) in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", reason="by hand")
-    assert "Limit in line unblocked" in web.text
+    assert "Limit in line is unblocked" in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", 422, reason="by hand")
     assert "nothing of limit" in web.text

@@ -34,7 +34,7 @@ async def test_a_queue_is_paused_with_a_reason_and_resumed(
 
     await web.get("/queues/mail/resume")
     await web.post("/queues/mail/resume", reason="it is back")
-    assert "Queue mail resumed" in web.text
+    assert "Queue mail is resumed" in web.text
     deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
     assert deeds[-2:] == [
         ("queue.paused", "web:admin", "provider is down"),
@@ -49,7 +49,7 @@ async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
     assert "'soon' is not a time: write 2h" in web.text
     assert 'value="provider is down"' in web.page, "what was typed stays"
     await web.post("/queues/mail/pause", 422, reason="x", until="2020-01-01 08:00")
-    assert "a pause ends in the future" in web.text
+    assert "the end of a pause must be in the future" in web.text
     await web.post("/queues/mail/pause", reason="provider is down", until="90min")
     assert "Queue mail is paused by web:admin: “provider is down”." in web.text
     assert "until" in web.text

@@ -114,7 +114,7 @@ async def test_as_json_and_again(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("send", {"user_id": 7}, tags=["vip"], queue="slow")
     await web.get("/runs/new?job=send&as=json")
     await web.post("/runs/new", 422, job="send", payload="[1]")
-    assert "The payload must be an object" in web.text
+    assert "This must be an object" in web.text
     await web.post("/runs/new", 422, job="send", payload='{"user_id": "x"}')
     assert "user_id" in web.text
     await web.post("/runs/new", job="send", payload='{"user_id": 8}')

@@ -110,7 +110,7 @@ async def test_once_is_by_the_clocks_of_its_zone(web: Browser, shop: rota.App) -
         ("jitter", "soon", "write 90s"),
         ("priority", "11", "from 0 to 9"),
         ("max_attempts", "many", "whole number"),
-        ("payload", "[1]", "The payload must be an object"),
+        ("payload", "[1]", "This must be an object"),
         ("payload", '{"user_id": "x"}', "user_id"),
         ("run_metadata", "{", "This is not JSON"),
         ("end_at", "soon", "a date and a time"),

@@ -65,7 +65,7 @@ async def test_paused_and_resumed(web: Browser, digest: rota.App, conn: Any) -> 
     await web.post("/schedules/digest/pause", 422, reason="")
     assert "Enter a reason" in web.text
     await web.post("/schedules/digest/pause", 422, reason="x", until="soon")
-    assert "is no time" in web.text
+    assert "is not a time" in web.text
     await web.post("/schedules/digest/pause", reason="new templates", until="2h")
     assert "Schedule digest is paused" in web.text
     assert "“new templates”" in web.text

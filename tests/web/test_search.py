@@ -71,6 +71,6 @@ async def test_a_script_asks_for_the_hits_alone(web: Browser, shop: rota.App) ->
 
 async def test_the_keys_are_a_page(web: Browser) -> None:
     await web.get("/keys")
-    assert "hold what is live" in web.text
+    assert "pause or resume live updates" in web.text
     page = await web.get("/keys", **{"X-Rota-Part": "question"})
     assert "<html" not in page

@@ -54,7 +54,7 @@ async def test_a_tenant_is_paused_with_a_reason_and_resumed(
     assert "goes on in" in web.text
     await web.get("/tenants/acme/resume")
     await web.post("/tenants/acme/resume", reason="paid")
-    assert "Tenant acme resumed" in web.text
+    assert "Tenant acme is resumed" in web.text
     deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
     assert deeds[-2:] == [
         ("tenant.paused", "web:admin", "unpaid"), ("tenant.resumed", "web:admin", "paid"),
@@ -90,7 +90,7 @@ async def test_deletion(web: Browser, shop: rota.App, conn: Any) -> None:
         "UPDATE rota.open_runs SET state = 'running', worker = 1, started_at = now(), attempt = 1"
     )
     await web.post("/tenants/acme/delete", 409, reason="left us")
-    assert "runs that a worker has" in web.text
+    assert "runs that are running" in web.text
     conn.execute("UPDATE rota.open_runs SET state = 'queued', worker = NULL, started_at = NULL")
     await web.post("/tenants/acme/delete", reason="left us")
     assert "Tenant acme is deleted" in web.text

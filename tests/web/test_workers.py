@@ -48,7 +48,7 @@ async def test_a_list_of_one_state(web: Browser, worker: int) -> None:
 async def test_no_workers(web: Browser) -> None:
     await web.get("/workers")
 
-    assert "Nobody runs anything" in web.text
+    assert "No worker is running, so runs wait" in web.text
     assert "rota worker --app" in web.text
 
 
@@ -95,7 +95,7 @@ async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: 
 
     await web.get(f"/workers/{worker}/resume")
     await web.post(f"/workers/{worker}/resume", reason="not today")
-    assert "claims again" in web.text
+    assert "is resumed" in web.text
     deeds = conn.execute("SELECT action, actor, reason FROM rota.audit ORDER BY id").fetchall()
     assert deeds[-2:] == [
         ("worker.drained", "web:admin", "new kernel"),

@@ -110,5 +110,5 @@ def _refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any] | list[st
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise ValueError(
-            f"unknown backoff option {', '.join(unknown)}; choose from {', '.join(known)}"
+            f"backoff: unknown option {', '.join(unknown)}; choose from {', '.join(known)}"
         )

@@ -48,7 +48,9 @@ class Retention:
         known = [one.name for one in fields(cls)]
         for name in given:
             if name not in known:
-                raise ValueError(f"unknown retention option {name}; choose from {', '.join(known)}")
+                raise ValueError(
+                    f"retention: unknown option {name}; choose from {', '.join(known)}"
+                )
         return cls(**given)
 
     @classmethod

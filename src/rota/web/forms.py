@@ -92,7 +92,7 @@ def read_payload(text: str) -> dict[str, Any] | None:
     except ValueError as error:
         raise PayloadError(f"This is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise PayloadError("The payload must be an object: { … }")
+        raise PayloadError("This must be an object: { … }")
     return found
 
 

@@ -225,7 +225,7 @@ async def unblock(request: Request) -> Response:
         await scope.limits.unblock(name, tenant=tenant, reason=reason)
     except WrongState as refused:
         return await _ask(scope, "unblock", str(refused))
-    return scope.go(path_of(name) + query_of(tenant), f"Limit {name} unblocked")
+    return scope.go(path_of(name) + query_of(tenant), f"Limit {name} is unblocked")
 
 
 routes = [

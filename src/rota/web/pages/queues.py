@@ -195,7 +195,7 @@ async def pause(request: Request) -> Response:
         is_changed = await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
     except TimingError as error:
         return await _ask_again(scope, reason=reason, until=until or "", time_error=str(error))
-    return scope.go(path_of(name), f"Queue {name} {'' if is_changed else 'was already '}paused")
+    return scope.go(path_of(name), f"Queue {name} {'is' if is_changed else 'was already'} paused")
 
 
 async def _ask_again(scope: PageScope, **given: str) -> Response:
@@ -209,7 +209,9 @@ async def resume(request: Request) -> Response:
     name = scope.name()
     scope.check("queues.resume")
     is_changed = await scope.queues.resume(name, (await read_form(request)).text("reason"))
-    return scope.go(path_of(name), f"Queue {name} {'resumed' if is_changed else 'was not paused'}")
+    return scope.go(
+        path_of(name), f"Queue {name} {'is resumed' if is_changed else 'was not paused'}"
+    )
 
 
 async def ask_cap(request: Request) -> Response:

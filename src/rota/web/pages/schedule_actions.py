@@ -120,7 +120,7 @@ async def resume(scope: PageScope, name: str, tenant: str, form: Form) -> str:
     is_changed = await scope.schedules.resume(
         name, form.text("reason"), catch_up=is_catching_up, tenant=tenant
     )
-    return f"Schedule {name} {'resumed' if is_changed else 'was not paused'}"
+    return f"Schedule {name} {'is resumed' if is_changed else 'was not paused'}"
 
 
 async def enable(scope: PageScope, name: str, tenant: str, form: Form) -> str:

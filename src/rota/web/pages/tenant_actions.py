@@ -84,7 +84,7 @@ async def resume(request: Request) -> Response:
     scope = PageScope(request)
     scope.check("tenants.resume")
     freed = await scope.tenants.resume(scope.name(), (await read_form(request)).text("reason"))
-    said = f"Tenant {scope.name()} {'was not paused' if freed is None else 'resumed'}"
+    said = f"Tenant {scope.name()} {'was not paused' if freed is None else 'is resumed'}"
     return scope.go(path_of(scope.name()), said)
 
 

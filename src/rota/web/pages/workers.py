@@ -207,7 +207,7 @@ async def resume(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.resume")
     await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    return scope.go(path_of(worker_id), f"Worker {worker_id} resumed")
+    return scope.go(path_of(worker_id), f"Worker {worker_id} is resumed")
 
 
 routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]
