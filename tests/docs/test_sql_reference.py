@@ -27,7 +27,8 @@ FROM pg_proc p WHERE p.pronamespace = 'rota'::regnamespace AND p.prorettype <> '
 """
 _RELATIONS = """
 SELECT c.relname, CASE c.relkind WHEN 'v' THEN 'View' ELSE 'Table' END FROM pg_class c
-WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
+WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+  AND NOT c.relispartition
 """
 _COLUMNS = """
 SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
