@@ -24,6 +24,7 @@ WEEK = {"from_at": "2026-01-05T00:00:00Z", "until_at": "2026-01-10T00:00:00Z"}
 OFFICE = {"name": "office", "definition": {"weekends": True}, **WHY}
 DIGEST = {"name": "digest", "job": "clean", "cron": "0 8 * * 1-5", "calendar": "office", **WHY}
 RUN = {"job": "send", "payload": {"user_id": 7}}
+CLEANUP = {"table": "magic_links", "column": "expires_at", "older_than_seconds": 60, **WHY}
 STATUS = {"bad": (422,), "missing": (404,), "wrong": (409,), "stale": (412,), "ok": (200, 201)}
 
 
@@ -373,6 +374,32 @@ STORY = [
     step("plan_retention", "bad", "GET /retention/plan?days=1"),
     step("run_retention", "ok", "POST /retention/run"),
     step("run_retention", "bad", "POST /retention/run?days=1"),
+    step("list_cleanup_tables", "ok", "GET /cleanup-tables"),
+    step("list_cleanup_tables", "bad", "GET /cleanup-tables?days=1"),
+    step("list_cleanup_recipes", "ok", "GET /cleanup-recipes"),
+    step("list_cleanup_recipes", "bad", "GET /cleanup-recipes?days=1"),
+    step("use_cleanup_recipe", "ok", "POST /cleanup-recipes/expired_auth_cleanup", WHY),
+    step("use_cleanup_recipe", "wrong", "POST /cleanup-recipes/expired_auth_cleanup", WHY),
+    step("use_cleanup_recipe", "bad", "POST /cleanup-recipes/expired_auth_cleanup", {"days": 1}),
+    step("use_cleanup_recipe", "missing", "POST /cleanup-recipes/none", WHY),
+    step("add_cleanup", "ok", "POST /cleanups", CLEANUP),
+    step("add_cleanup", "wrong", "POST /cleanups", CLEANUP),
+    step("add_cleanup", "bad", "POST /cleanups", CLEANUP | {"where": "now() > 1"}),
+    step("list_cleanups", "ok", "GET /cleanups"),
+    step("list_cleanups", "bad", "GET /cleanups?days=1"),
+    step("get_cleanup", "ok", "GET /cleanups/cleanup_magic_links"),
+    step("get_cleanup", "bad", "GET /cleanups/cleanup_magic_links?days=1"),
+    step("get_cleanup", "missing", "GET /cleanups/digest"),
+    step("plan_cleanup", "ok", "GET /cleanups/cleanup_magic_links/plan"),
+    step("plan_cleanup", "bad", "GET /cleanups/cleanup_magic_links/plan?days=1"),
+    step("plan_cleanup", "missing", "GET /cleanups/none/plan"),
+    step("run_cleanup", "ok", "POST /cleanups/cleanup_magic_links/run", WHY),
+    step("run_cleanup", "bad", "POST /cleanups/cleanup_magic_links/run", {"days": 1}),
+    step("run_cleanup", "missing", "POST /cleanups/none/run", WHY),
+    step("remove_cleanup", "ok", "DELETE /cleanups/cleanup_magic_links?reason=why"),
+    step("remove_cleanup", "bad", "DELETE /cleanups/expired_auth_cleanup?days=1"),
+    step("remove_cleanup", "missing", "DELETE /cleanups/cleanup_magic_links"),
+    step("remove_cleanup", "wrong", "DELETE /cleanups/rota.cleanup"),
     step("get_config", "ok", "GET /config"),
     step("get_config", "bad", "GET /config?key=x"),
     step("get_clock", "ok", "GET /clock"),
@@ -399,6 +426,7 @@ ELSEWHERE = {("health", "bad"), ("ready", "bad"), ("metrics", "bad"), ("health",
              ("export_tenant", "ok")}  # fmt: skip
 # What always may be done, whatever the state; 409 is only for a key that is in use.
 NEVER_WRONG = {
+    "run_cleanup",
     "update_job", "sync_definitions", "cancel_runs", "retry_runs", "start_bulk_action",
     "preview_bulk_action",
     "delete_runs", "update_schedule", "pause_schedule", "trigger_schedule", "reschedule",
@@ -424,6 +452,7 @@ def world(shop: rota.App, conn: psycopg.Connection[Any]) -> dict[str, Any]:
     engine.fail(worker, engine.claim_one(worker, queues=["mail"], jobs=["send"]))
     (failure,) = shop.errors.sync.list()
     conn.execute("CREATE TABLE watched (id int)")
+    conn.execute("CREATE TABLE magic_links (expires_at timestamptz)")
     # A sequence that waits for the success of a run, and a limit that the code declares.
     conn.execute(
         "INSERT INTO rota.limit_slots (tenant, key, blocked_by) SELECT '', 's' || rota.set_limit("

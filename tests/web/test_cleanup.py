@@ -38,7 +38,7 @@ async def test_one_is_added_counted_run_and_removed(web: Browser, sessions: Any)
         ({"where": "note = now()"}, "cannot be read"),
         ({"table": "nowhere"}, "here is no table"),
         ({"column": "note"}, "not a time"),
-        ({"cron": "never"}, "has 1 field"),
+        ({"cron": "never"}, "as 1 field"),
     ):
         await web.post("/cleanup/new", 422, **FIELDS | change, reason="full")
         assert words in web.text

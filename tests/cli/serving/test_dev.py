@@ -174,7 +174,6 @@ def test_without_a_database_it_makes_one(bare_cli: Cli, dev: Callable[..., Dev])
 
 
 def test_wrong_use(bare_cli: Cli) -> None:
-    assert bare_cli("dev").code == 2
     for flags in ((), ("--no-reload",)):
         assert bare_cli("dev", "nothing_here.py", *flags).code == 2
 

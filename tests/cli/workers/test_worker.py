@@ -131,12 +131,6 @@ def test_wrong_use(cli: Cli, shop: Path, flags: tuple[str, ...], words: str) -> 
     assert words in result.err
 
 
-def test_no_application(cli: Cli) -> None:
-    result = cli("worker")
-    assert result.code == 2
-    assert "hint: pass --app" in result.err
-
-
 def test_a_database_that_was_not_migrated(
     start: Start, monkeypatch: pytest.MonkeyPatch, conn: Connection
 ) -> None:

@@ -449,5 +449,5 @@ BEGIN
     FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);
     RETURN NEW;
 END $$;
-CREATE TRIGGER a_cleanup BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
+CREATE TRIGGER b_cleanup BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
     WHEN (NEW.job = 'rota' || '.cleanup' AND NEW.payload IS NOT NULL) EXECUTE FUNCTION rota.check_cleanup();
