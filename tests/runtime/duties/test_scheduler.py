@@ -255,9 +255,12 @@ async def test_a_bad_one_is_parked_and_stops_no_other(
 ) -> None:
     schedules.add()
     schedules.add("good")
-    schedules.engine.conn.execute("ALTER TABLE rota.schedules DISABLE TRIGGER schedules_check")
-    schedules.update(**columns)
-    schedules.engine.conn.execute("ALTER TABLE rota.schedules ENABLE TRIGGER schedules_check")
+    for word in ("DISABLE", "ENABLE"):
+        if word == "ENABLE":
+            schedules.update(**columns)
+        for trigger in ("schedules_check", "a_zone"):
+            change = f"ALTER TABLE rota.schedules {word} TRIGGER {trigger}"
+            schedules.engine.conn.execute(change.encode())
     await schedules.tick(seconds=61)
     row = schedules.row()
     assert row["parked_at"] is not None
