@@ -30,6 +30,8 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "jobs_code_check": ({"code": "'3'"}, "code must be a JSON object, not 3"),
     "jobs_default_payload_check": (
         {"default_payload": "'7'"}, "default_payload must be a JSON object, not 7"),
+    "jobs_delay": ({"delay_seconds": "-1"}, "delay_seconds -1 is not between 0 and"),
+    "jobs_expires_in": ({"expires_in_seconds": "0"}, "expires_in_seconds"),
     "jobs_edited_check": ({"edited": "'[]'"}, "edited must be a JSON object"),
     "jobs_event_filters": ({"event_filters": "'[]'"}, "event_filters is not a JSON object"),
     "jobs_events_check": ({"events": "'{NULL}'"}, "events of job"),

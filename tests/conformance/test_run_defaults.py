@@ -11,6 +11,8 @@ import psycopg
 import pytest
 
 import rota
+from rota.jobs.sync import whole
+from rota.jobs.timings import DeclaredSchedule
 from tests.engine import Engine, Row
 from tests.scheduling import Schedules
 
@@ -184,6 +186,17 @@ def test_a_key_and_a_schedule_exclude_each_other(engine: Engine) -> None:
         engine.rows("UPDATE rota.jobs SET key = '{n}' WHERE name = 'timed'")
 
 
+def registered(schedule: DeclaredSchedule) -> dict[str, Any]:
+    """As the registration of a job tells it."""
+    app = rota.App(embedded=False)
+    app.job(name="met", schedules=[schedule])(_nothing)
+    (job,) = json.loads(whole(app.registry, app.config)["jobs"])
+    return dict(job["schedules"][0])
+
+
+async def _nothing() -> None: ...
+
+
 def test_code_that_meets_what_a_person_set_does_without(engine: Engine) -> None:
     """A worker that cannot register what it runs would not start."""
 
@@ -200,7 +213,7 @@ def test_code_that_meets_what_a_person_set_does_without(engine: Engine) -> None:
 
     register("1", "[]")
     engine.rows("UPDATE rota.jobs SET key = '{n}' WHERE name = 'met'")
-    every = {"name": "met", "interval_seconds": 60, "is_enabled": True}
+    every = registered(rota.every(60, name="met"))
     register("2", json.dumps([every]))
     assert key() == "{n}"
     assert engine.one("SELECT count(*) FROM rota.schedules WHERE job = 'met'") == 0

@@ -141,7 +141,7 @@ async def test_sql(stored: None, conn: Connection, payload: Any) -> None:
     ):
         with pytest.raises(psycopg.Error, match='does not fit job "send"') as caught:
             conn.execute(query, [text])
-        assert caught.value.sqlstate == "RO002"
+        assert caught.value.sqlstate == "RO018"
     conn.execute("UPDATE rota.schedules SET payload = '{\"user_id\": 8}' WHERE name = 'old'")
 
 

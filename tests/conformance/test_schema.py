@@ -223,7 +223,9 @@ def test_a_schema_of_before_the_first_release_is_refused(
         app.pending_migrations,
         lambda: app.database.url,
     ):
-        with pytest.raises(rota.SchemaError, match=r"created by a version before 0\.1\.0") as caught:
+        with pytest.raises(
+            rota.SchemaError, match=r"created by a version before 0\.1\.0"
+        ) as caught:
             use()
         assert 'DROP SCHEMA "rota" CASCADE' in str(caught.value.hint)
         assert "run `rota migrate`" in str(caught.value.hint)

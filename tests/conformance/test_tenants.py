@@ -74,14 +74,14 @@ def test_settings_are_partial_audited_and_told_when_wrong(engine: Engine) -> Non
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"weight": 0}, "weight must be a number from 0.01 to 1000, not 0"),
+        ({"weight": 0}, "weight must be from 0.01 to 1000, not 0"),
         ({"weight": "heavy"}, 'weight must be a number from 0.01 to 1000, not "heavy"'),
-        ({"max_waiting": -1}, "max_waiting must be a whole number from 0 to 1000000000, not -1"),
+        ({"max_waiting": -1}, "max_waiting must be from 0 to 1000000000, not -1"),
         ({"max_waiting": 1.5}, "max_waiting must be a whole number"),
         ({"max_bytes_per_day": 1e20}, "max_bytes_per_day must be a whole number"),
-        ({"retention_days": 0}, "retention_days must be a whole number from 1 to 36500, not 0"),
+        ({"retention_days": 0}, "retention_days must be from 1 to 36500, not 0"),
         ({"metadata": [1]}, "metadata must be a JSON object"),
-        ({"description": "x" * 10_001}, "description has at most 10000 characters"),
+        ({"description": "x" * 10_001}, "description must have at most 10000 characters"),
         ({"colour": "red"}, 'a tenant has no setting "colour"'),
         ([1], "are a JSON object"),
     ],
@@ -159,7 +159,6 @@ def test_a_pause_ends_by_itself(engine: Engine) -> None:
 
 def test_wrong_states(engine: Engine) -> None:
     for query, code in (
-        ("SELECT rota.resume_tenant('acme')", "RO005"),
         ("SELECT rota.remove_tenant('acme')", "RO030"),
         ("SELECT rota.pause_tenant('acme', until => rota.now())", "RO002"),
     ):
@@ -167,10 +166,9 @@ def test_wrong_states(engine: Engine) -> None:
             engine.rows(query)
         assert error.value.sqlstate == code
     engine.rows("SELECT rota.pause_tenant('acme', 'once')")
-    for query in ("SELECT rota.pause_tenant('acme')", "SELECT rota.remove_tenant('acme')"):
-        with pytest.raises(psycopg.Error) as error:
-            engine.rows(query)
-        assert error.value.sqlstate == "RO005"
+    with pytest.raises(psycopg.Error) as error:
+        engine.rows("SELECT rota.remove_tenant('acme')")
+    assert error.value.sqlstate == "RO005"
     engine.rows("SELECT rota.pause_tenant('acme', until => rota.now() + interval '1 hour')")
     (row,) = engine.rows("SELECT pause_reason, paused_until IS NOT NULL AS ends FROM rota.tenants")
     assert row == {"pause_reason": "once", "ends": True}

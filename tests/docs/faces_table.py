@@ -18,7 +18,7 @@ from rota.api.schemas import jobs as job_schemas
 from rota.api.schemas import runs as run_schemas
 from rota.api.schemas.events import NewEvent
 from rota.app import App
-from rota.cli.main import program
+from rota.cli.program import program
 from rota.jobs.job_arguments import JobArguments
 from rota.jobs.options import OTHER_NAMES, OptionArguments
 from rota.jobs.schedule_options import ScheduleArguments
@@ -54,7 +54,7 @@ def _among(names: Iterable[str], others: Mapping[str, str] | None = None) -> Cal
 
 
 def _command(path: str) -> Any:
-    found: Any = typer.main.get_command(program)
+    found: Any = typer.main.get_command(program())
     for name in path.split():
         found = found.commands[name]
     return found

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 import rota
 from rota.api.schemas.runs import NewRun
-from rota.cli.main import program
+from rota.cli.program import program
 from rota.jobs import schedule_options
 from tests.docs import faces_table
 from tests.docs.faces_table import RUN_FACES, RUN_OPTIONS
@@ -66,7 +66,7 @@ def test_so_do_the_api_and_the_command_line() -> None:
     for option in missing("`POST /runs`"):
         with pytest.raises(ValidationError, match="Extra inputs"):
             NewRun.model_validate({"job": "work", option: 1})
-    command: Any = typer.main.get_command(program)
+    command: Any = typer.main.get_command(program())
     for option in missing("`rota runs enqueue`"):
         arguments = ["runs", "enqueue", "work", f"--{option}", "1"]
         with pytest.raises(Exception, match="No such option"):

@@ -80,7 +80,7 @@ async def test_a_key_of_the_job_can_be_dealt_with(app: rota.App) -> None:
         await bill.options(on_conflict="raise").enqueue(1)
     await bill.options(on_conflict="replace").enqueue(1, kind="gift")
     assert (await app.runs.get(first.id)).payload == {"invoice_id": 1, "kind": "gift"}
-    with pytest.raises(rota.InputError, match="there is no key"):
+    with pytest.raises(rota.InputError, match="needs a key"):
         job(app, "plain").options(on_conflict="raise")
     with pytest.raises(rota.InputError, match="on_conflict says what becomes of a key"):
         await app.runs.enqueue("plain", on_conflict="raise")
@@ -190,7 +190,7 @@ async def test_a_whole_application_is_forced(app: rota.App) -> None:
     assert (await app.jobs.get("strict")).priority == 1
     assert set(await app.jobs.sync_definitions(force=True)) == {"bill", "plain", "strict"}
     assert (await app.jobs.get("strict")).priority == 5
-    with pytest.raises(rota.JobError, match="force must be True or a list of names"):
+    with pytest.raises(rota.JobError, match="force must be True or a list of job names"):
         await app.jobs.sync_definitions(force="plain")
     with pytest.raises(rota.UnknownJob):
         await app.jobs.sync_definitions(force=["nobody"])

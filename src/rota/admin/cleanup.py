@@ -18,7 +18,7 @@ from rota.model.cleanup import (
     RecipeInfo,
 )
 from rota.model.cleanup_condition import parse_condition
-from rota.model.cleanup_recipes import RECIPES, TABLES, Offer, offers
+from rota.model.cleanup_recipes import RECIPES, TABLES, RecipeOffer, offers
 from rota.model.instants import LONGEST_SECONDS
 from rota.model.schedule_info import Triggered
 from rota.store import cleanup
@@ -202,7 +202,7 @@ def _recipes() -> Plan[Recipes]:
     return [one.info(used) for one in offers((yield from cleanup.known_tables(TABLES)))]
 
 
-def _offer(recipe: str, prefix: str | None) -> Plan[Offer]:
+def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
     if recipe not in {one.name for one in RECIPES}:
         known = ", ".join(one.name for one in RECIPES)
         raise TemplateNotFound(f'no recipe is named "{recipe}"', hint=f"there are {known}")

@@ -79,7 +79,7 @@ TABLES = sorted({part.table for recipe in RECIPES for part in recipe.parts})
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RecipeOffer:
     """A recipe for the tables of one prefix, with its rules as they would be stored."""
 
     recipe: Recipe
@@ -94,7 +94,7 @@ class Offer:
         )  # fmt: skip
 
 
-def offers(tables: Iterable[Mapping[str, Any]]) -> list[Offer]:
+def offers(tables: Iterable[Mapping[str, Any]]) -> list[RecipeOffer]:
     """For each recipe and prefix, the rules whose tables and columns are there."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     known = list(tables)
@@ -106,7 +106,9 @@ def offers(tables: Iterable[Mapping[str, Any]]) -> list[Offer]:
                     rule = part.rule(table["full_name"])
                     found.setdefault((recipe.name, prefix), []).append(rule)
     by_name = {recipe.name: recipe for recipe in RECIPES}
-    return [Offer(by_name[name], prefix, tuple(rules)) for (name, prefix), rules in found.items()]
+    return [
+        RecipeOffer(by_name[name], prefix, tuple(rules)) for (name, prefix), rules in found.items()
+    ]
 
 
 def _fits(part: Part, table: Mapping[str, Any]) -> bool:

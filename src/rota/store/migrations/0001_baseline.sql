@@ -4592,8 +4592,7 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_payload, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule,
--- reschedule, trigger_schedule.
+-- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule, trigger_schedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -4794,11 +4793,14 @@ BEGIN
         OR (TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload)) THEN
         RETURN NEW;
     END IF;
-    SELECT rota.payload_problem(j.payload_schema, coalesce(NEW.payload, j.default_payload, '{}')) INTO problem
-    FROM rota.jobs j WHERE j.name = NEW.job;
+    -- One that is no object is refused by its constraint.
+    SELECT rota.payload_problem(j.payload_schema, p.given) INTO problem
+    FROM rota.jobs j, LATERAL (SELECT coalesce(NEW.payload, j.default_payload, '{}') AS given) p
+    WHERE j.name = NEW.job AND jsonb_typeof(p.given) = 'object';
     IF problem IS NOT NULL THEN
-        PERFORM rota.bad_schedule(NEW.name, format('its payload does not fit job "%s": %s', NEW.job, problem),
-            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.');
+        RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', NEW.name, NEW.job, problem
+            USING ERRCODE = 'RO018', HINT =
+            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.';
     END IF;
     RETURN NEW;
 END $$;
@@ -8272,10 +8274,10 @@ $$;
 -- commands.
 -- Called by: check_options, check_run_defaults, check_tenant, tenants.
 CREATE FUNCTION rota.tenant_fault(name text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN length(name) NOT BETWEEN 1 AND 200 THEN 'has 1 to 200 characters'
-                WHEN name ~ '[\x01-\x1f\x7f]' THEN 'holds no control characters'
-                WHEN name ~ '/' THEN 'holds no slash'
-                WHEN name ~ '^ | $' THEN 'neither begins nor ends with a space' END
+    SELECT CASE WHEN length(name) NOT BETWEEN 1 AND 200 THEN 'must have 1 to 200 characters'
+                WHEN name ~ '[\x01-\x1f\x7f]' THEN 'must not contain control characters'
+                WHEN name ~ '/' THEN 'must not contain a slash'
+                WHEN name ~ '^ | $' THEN 'must not start or end with a space' END
 $$;
 
 -- What somebody said about a tenant. Without a row it has the defaults.
@@ -8332,7 +8334,7 @@ $$;
 CREATE FUNCTION rota.check_tenant(name text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF name IS NULL OR rota.tenant_fault(name) IS NOT NULL THEN
-        RAISE EXCEPTION 'the name of a tenant %, not %', coalesce(rota.tenant_fault(name), 'has 1 to 200 characters'),
+        RAISE EXCEPTION 'the name of a tenant %, not %', coalesce(rota.tenant_fault(name), 'must have 1 to 200 characters'),
             coalesce(to_json(left(name, 60))::text, 'NULL')
             USING ERRCODE = 'RO002', HINT = 'An id or a short name of your customer will do: acme, customer-17.';
     END IF;
@@ -12610,7 +12612,7 @@ $$;
 -- value_rules made have a trigger of their own.
 -- Called by: guard_values, refuse_row.
 CREATE FUNCTION rota.row_rules(relation regclass) RETURNS TABLE (id oid, name text, expr text, about_new text)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET jit = off SET quote_all_identifiers = off AS $$
 DECLARE
     one text;
 BEGIN
@@ -12742,7 +12744,7 @@ COMMENT ON CONSTRAINT schedules_pause ON rota.schedules IS
 COMMENT ON CONSTRAINT schedules_timing ON rota.schedules IS
     E'it needs exactly one of cron, interval_seconds, run_at and init\nSet one of them, and leave the other three NULL.';
 COMMENT ON CONSTRAINT tenants_name ON rota.tenants IS
-    E'a name has 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
+    E'a name must have 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
 COMMENT ON CONSTRAINT tenants_pause ON rota.tenants IS
     E'paused_at, paused_by, pause_reason and paused_until need is_paused\nCall pause_tenant() or resume_tenant().';
 SELECT rota.guard_values('rota.settings', false);

@@ -181,8 +181,7 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_payload, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule,
--- reschedule, trigger_schedule.
+-- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule, trigger_schedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -383,11 +382,14 @@ BEGIN
         OR (TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload)) THEN
         RETURN NEW;
     END IF;
-    SELECT rota.payload_problem(j.payload_schema, coalesce(NEW.payload, j.default_payload, '{}')) INTO problem
-    FROM rota.jobs j WHERE j.name = NEW.job;
+    -- One that is no object is refused by its constraint.
+    SELECT rota.payload_problem(j.payload_schema, p.given) INTO problem
+    FROM rota.jobs j, LATERAL (SELECT coalesce(NEW.payload, j.default_payload, '{}') AS given) p
+    WHERE j.name = NEW.job AND jsonb_typeof(p.given) = 'object';
     IF problem IS NOT NULL THEN
-        PERFORM rota.bad_schedule(NEW.name, format('its payload does not fit job "%s": %s', NEW.job, problem),
-            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.');
+        RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', NEW.name, NEW.job, problem
+            USING ERRCODE = 'RO018', HINT =
+            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.';
     END IF;
     RETURN NEW;
 END $$;

@@ -6,10 +6,10 @@
 -- commands.
 -- Called by: check_options, check_run_defaults, check_tenant, tenants.
 CREATE FUNCTION rota.tenant_fault(name text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT CASE WHEN length(name) NOT BETWEEN 1 AND 200 THEN 'has 1 to 200 characters'
-                WHEN name ~ '[\x01-\x1f\x7f]' THEN 'holds no control characters'
-                WHEN name ~ '/' THEN 'holds no slash'
-                WHEN name ~ '^ | $' THEN 'neither begins nor ends with a space' END
+    SELECT CASE WHEN length(name) NOT BETWEEN 1 AND 200 THEN 'must have 1 to 200 characters'
+                WHEN name ~ '[\x01-\x1f\x7f]' THEN 'must not contain control characters'
+                WHEN name ~ '/' THEN 'must not contain a slash'
+                WHEN name ~ '^ | $' THEN 'must not start or end with a space' END
 $$;
 
 -- What somebody said about a tenant. Without a row it has the defaults.
@@ -66,7 +66,7 @@ $$;
 CREATE FUNCTION rota.check_tenant(name text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF name IS NULL OR rota.tenant_fault(name) IS NOT NULL THEN
-        RAISE EXCEPTION 'the name of a tenant %, not %', coalesce(rota.tenant_fault(name), 'has 1 to 200 characters'),
+        RAISE EXCEPTION 'the name of a tenant %, not %', coalesce(rota.tenant_fault(name), 'must have 1 to 200 characters'),
             coalesce(to_json(left(name, 60))::text, 'NULL')
             USING ERRCODE = 'RO002', HINT = 'An id or a short name of your customer will do: acme, customer-17.';
     END IF;

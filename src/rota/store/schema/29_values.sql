@@ -141,7 +141,7 @@ $$;
 -- value_rules made have a trigger of their own.
 -- Called by: guard_values, refuse_row.
 CREATE FUNCTION rota.row_rules(relation regclass) RETURNS TABLE (id oid, name text, expr text, about_new text)
-LANGUAGE plpgsql STABLE SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET jit = off SET quote_all_identifiers = off AS $$
 DECLARE
     one text;
 BEGIN
@@ -273,7 +273,7 @@ COMMENT ON CONSTRAINT schedules_pause ON rota.schedules IS
 COMMENT ON CONSTRAINT schedules_timing ON rota.schedules IS
     E'it needs exactly one of cron, interval_seconds, run_at and init\nSet one of them, and leave the other three NULL.';
 COMMENT ON CONSTRAINT tenants_name ON rota.tenants IS
-    E'a name has 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
+    E'a name must have 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
 COMMENT ON CONSTRAINT tenants_pause ON rota.tenants IS
     E'paused_at, paused_by, pause_reason and paused_until need is_paused\nCall pause_tenant() or resume_tenant().';
 SELECT rota.guard_values('rota.settings', false);
