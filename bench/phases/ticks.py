@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import uvloop
@@ -22,8 +22,11 @@ from bench.phases.base import Case, Phase, Sizes, only_rota
 from bench.server import Conn
 from bench.systems.base import System
 from rota.runtime.duties.scheduler import Scheduler
+from rota.store.queries import Query
+from rota.store.sessions import driving
 from rota.store.statements import Statements
 
+T = TypeVar("T")
 _TICKERS = 50
 _BATCH = 200
 # More than the driver and the server take to settle on prepared statements and on plans.
@@ -77,6 +80,9 @@ class Lane:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         yield self._conn
+
+    async def fetch_on(self, conn: psycopg.AsyncConnection[Any], query: Query[T]) -> T:
+        return await driving.fetch(conn, self.statements, query)
 
 
 def _ticker(system: System, conn: psycopg.AsyncConnection[Any]) -> Tick:

@@ -111,7 +111,7 @@ def register(conn: psycopg.Connection[Any]) -> int:
 
 def claim(me: int, hints: list[int]) -> dict[str, Any]:
     asked = {"worker": me, "limit": BATCH, "quota": BATCH, "queues": ["default"], "jobs": [JOB]}
-    return asked | {"hints": hints, "batch": None, "start_batch": None}
+    return asked | {"hints": hints, "batch": None, "start_batch": None, "lane": ""}
 
 
 def ends(me: int, rows: Sequence[Any]) -> dict[str, Any]:

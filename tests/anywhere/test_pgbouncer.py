@@ -112,7 +112,7 @@ async def test_a_direct_way_is_listened_on(pooled_url: str, database_url: str) -
     async def work() -> None: ...
 
     async with app, app.worker() as worker:
-        await eventually(lambda: worker._listener.is_listening)
+        await eventually(lambda: worker._parts.listener.is_listening)
         assert not (await app.workers.list())[0].is_polling
         # Its waiting is told by the call alone: nobody looks before a minute has passed.
         for _ in range(3):
@@ -124,7 +124,7 @@ async def test_in_session_mode_there_are_sessions(server: Server, database_url: 
         app = rota.App(config=load_config(pooler.url(database_url), {}))
         async with app, app.worker() as worker:
             assert app.database.has_sessions
-            await eventually(lambda: worker._listener.is_listening)
+            await eventually(lambda: worker._parts.listener.is_listening)
 
 
 async def test_a_pooler_that_swallows_settings_is_seen_through(
