@@ -4592,7 +4592,7 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule, trigger_schedule.
+-- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -5941,8 +5941,8 @@ DECLARE
     made  bigint;
 BEGIN
     IF wrong IS NOT NULL THEN
-        PERFORM rota.bad_schedule(found.name, format('the payload does not fit job "%s": %s', found.job, wrong),
-            'rota.jobs.payload_schema says what the job takes.');
+        RAISE EXCEPTION 'schedule "%": the payload does not fit job "%": %', found.name, found.job, wrong
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema says what the job takes.';
     END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
         job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,

@@ -181,7 +181,7 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule, trigger_schedule.
+-- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN

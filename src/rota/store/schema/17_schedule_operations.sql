@@ -335,8 +335,8 @@ DECLARE
     made  bigint;
 BEGIN
     IF wrong IS NOT NULL THEN
-        PERFORM rota.bad_schedule(found.name, format('the payload does not fit job "%s": %s', found.job, wrong),
-            'rota.jobs.payload_schema says what the job takes.');
+        RAISE EXCEPTION 'schedule "%": the payload does not fit job "%": %', found.name, found.job, wrong
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema says what the job takes.';
     END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
         job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,
