@@ -15,7 +15,7 @@ from rota.executors.child_pool import ChildPool
 from rota.executors.isolated import IsolatedExecutor
 from rota.executors.kinds import KINDS
 from rota.executors.remote import ChildDied
-from rota.jobs.definition import EXECUTORS
+from rota.jobs.job_arguments import EXECUTORS
 from rota.runtime.attempts.attempt import RunningAttempt, Stop
 from tests.executors import handlers
 from tests.runtime.attempts.parts import claim_of, make_means, make_services

@@ -13,7 +13,7 @@ from rota.runtime.claiming.claim_commit import ClaimCommit
 from rota.runtime.claiming.claimer import Claimer
 from rota.runtime.claiming.end_buffer import EndBuffer
 from rota.runtime.claiming.slots import Slots
-from rota.runtime.metrics.counts import Counts
+from rota.runtime.metrics.counters import Counters
 from rota.store.pipeline.claims import ClaimRequest, ConnectionTurn, ReadyClaim
 from rota.store.pipeline.feed import Feed
 from rota.store.pipeline.prepared import Early
@@ -205,7 +205,7 @@ class Desk:
         self._feed = Feed(app.database, self.worker, ["work"])
         self.slots = Slots(10, _never)
         self.claimer = Claimer(self._feed, self.slots)
-        self.ends = EndBuffer(Counts())
+        self.ends = EndBuffer(Counters())
 
     async def claim(
         self, limit: int, batch: int | None = None, start_batch: int | None = None

@@ -11,7 +11,7 @@ import rota
 from rota.model.outcome import CUT_OFF, Ended, Failure, Outcome, Requeue
 from rota.model.run import Claim
 from rota.runtime.claiming.end_buffer import EndBuffer
-from rota.runtime.metrics.counts import Counts
+from rota.runtime.metrics.counters import Counters
 from rota.store.pipeline.claims import ClaimRequest
 from rota.store.pipeline.feed import Feed
 from tests.engine import Engine
@@ -28,7 +28,7 @@ class Desk:
         self.worker = engine.worker()
         self.feed = Feed(app.database, self.worker, ["work"])
         self.written = 0
-        self.ends = EndBuffer(Counts(), self._note)
+        self.ends = EndBuffer(Counters(), self._note)
 
     def _note(self) -> None:
         self.written += 1

@@ -11,7 +11,7 @@ from rota.store.queues import busy_queues
 
 _SECONDS = 1.0
 # A call names its queue.
-_RESTING_SECONDS = 20.0
+_RESTING_SECONDS = 30.0
 
 
 class QueueSearch:

@@ -16,7 +16,7 @@ _BATCH = 1000
 _BEHIND_SECONDS = (0.01, 0.03)
 _MISSES = 2
 # A run that is due within a minute is called out while somebody waits.
-_RESTING_SECONDS = 10.0
+_RESTING_SECONDS = 12.0
 
 
 class Promoter(Loop):
