@@ -367,7 +367,7 @@ async def _broken(*_: Any) -> None:
 
 def _begun_anew(caplog: pytest.LogCaptureFixture) -> set[str]:
     found = [
-        re.search(r"beginning anew.* loop='?([a-z ]+?)'? \w+=", one) for one in caplog.messages
+        re.search(r"restarting it.* loop='?([a-z ]+?)'? \w+=", one) for one in caplog.messages
     ]
     return {one[1] for one in found if one}
 

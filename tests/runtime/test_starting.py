@@ -120,7 +120,7 @@ def test_what_somebody_has_to_mend_is_an_error_at_once(
     worker = start(make_conninfo(role(50), **wrong), **{"worker.processes": processes})
     assert worker.wait() == 1
     assert "error" in worker.output
-    assert "trying again" not in worker.output
+    assert "retrying" not in worker.output
 
 
 def test_a_schema_that_is_not_there_is_an_error_at_once(
