@@ -372,7 +372,7 @@ async def test_django_in_atomic_is_refused(app: rota.App, database_url: str) -> 
         async with app.worker():
             with pytest.raises(rota.RunFailed, match="already in a transaction"):
                 await (await write.enqueue()).wait(20)
-            with pytest.raises(rota.RunFailed, match="told Django to roll back"):
+            with pytest.raises(rota.RunFailed, match="made Django roll back"):
                 await (await undo.enqueue()).wait(20)
 
 

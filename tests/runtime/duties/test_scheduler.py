@@ -243,7 +243,7 @@ async def test_a_ticker_that_was_too_slow_writes_nothing(
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"cron": "61 * * * *", "interval_seconds": None}, "is not a minute"),
-    ({"cron": "0 0 30 2 *", "interval_seconds": None}, "never comes"),
+    ({"cron": "0 0 30 2 *", "interval_seconds": None}, "never matches"),
     ({"requires": "[7]"}, "object"),
     ({"timezone": "posixrules"}, "zone"),
 ]
