@@ -91,7 +91,7 @@ async def test_an_enqueue_does_not_wait_for_a_frozen_server(
 
     await work.enqueue()
     proxy.freeze()
-    with pytest.raises(rota.DatabaseError, match="did not answer") as caught:
+    with pytest.raises(rota.DatabaseError, match="did not respond") as caught:
         await work.enqueue()
     assert isinstance(caught.value.__cause__, NoAnswer)
     proxy.heal()

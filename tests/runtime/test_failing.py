@@ -91,7 +91,7 @@ def test_a_worker_that_cannot_do_its_own_work_ends_the_process(
     engine.enqueue("add", {"a": 1, "b": 2})
     assert worker.wait(120) == 70
     assert "the worker is failing: registering again" in worker.output
-    assert worker.output.count("a new identity did not help: stopping") == 1
+    assert worker.output.count("registering again did not help: stopping") == 1
     assert worker.id > first
     assert engine.one("SELECT state FROM rota.workers WHERE id = %s", first) == "lost"
 
@@ -121,7 +121,7 @@ async def test_in_somebodys_program_it_stops_and_says_so(
     await worker.start()
     take_away(conn, "claim_runs")
     await worker.wait_stopped()
-    assert "a new identity did not help: stopping" in caplog.text
+    assert "registering again did not help: stopping" in caplog.text
     assert engine.one("SELECT count(*) FROM rota.workers WHERE state = 'live'") == 0
 
 
@@ -366,9 +366,7 @@ async def _broken(*_: Any) -> None:
 
 
 def _begun_anew(caplog: pytest.LogCaptureFixture) -> set[str]:
-    found = [
-        re.search(r"beginning anew.* loop='?([a-z ]+?)'? \w+=", one) for one in caplog.messages
-    ]
+    found = [re.search(r"restarting it.* loop='?([a-z ]+?)'? \w+=", one) for one in caplog.messages]
     return {one[1] for one in found if one}
 
 

@@ -92,7 +92,7 @@ async def test_one_duty_that_fails_keeps_no_other_from_being_done(
     await upkeep.run_once()
     await upkeep.run_once()
     assert engine.one("SELECT amount FROM rota.counts WHERE name = 'x'") == 1
-    lines = [one for one in caplog.messages if "a duty failed" in one]
+    lines = [one for one in caplog.messages if "an upkeep task failed" in one]
     assert ["depths" in lines[0], "parking" in lines[1]] == [True, True]
     assert len(lines) == 2  # both need that row; each is told once
 
@@ -336,7 +336,7 @@ async def test_a_row_that_is_held_longer_than_its_lease(
         one for one in caplog.messages if "an open transaction has locked the worker's" in one
     ]
     assert f"pid={holder.info.backend_pid}" in line
-    assert len([one for one in caplog.messages if "going on under another number" in one]) == 1
+    assert len([one for one in caplog.messages if "registering under a new id" in one]) == 1
     assert not [one for one in caplog.messages if "the database is" in one]
 
 

@@ -116,7 +116,7 @@ async def test_the_lock_of_ticks_stops_nobody(
     await schedules.tick(seconds=61)
     await schedules.tick(seconds=121)
     assert len(schedules.ledger()) == 2
-    (line,) = [one for one in caplog.messages if "lock of ticks" in one]
+    (line,) = [one for one in caplog.messages if "the scheduler's lock" in one]
     assert f"pid={holder.info.backend_pid} " in line
 
 

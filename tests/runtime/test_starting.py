@@ -101,7 +101,7 @@ def test_it_waits_for_a_server_that_is_read_only(
         engine.conn.execute("DROP FUNCTION rota.register_worker")
         engine.conn.execute("ALTER FUNCTION rota.register_worker_later RENAME TO register_worker")
     worker.wait_ready()
-    eventually_sync(lambda: said(worker, "can be written again") == 1, 60)
+    eventually_sync(lambda: said(worker, "is writable again") == 1, 60)
 
 
 def test_a_signal_ends_it_while_it_waits(proxy: Proxy, start: Start) -> None:
@@ -120,7 +120,7 @@ def test_what_somebody_has_to_mend_is_an_error_at_once(
     worker = start(make_conninfo(role(50), **wrong), **{"worker.processes": processes})
     assert worker.wait() == 1
     assert "error" in worker.output
-    assert "trying again" not in worker.output
+    assert "retrying" not in worker.output
 
 
 def test_a_schema_that_is_not_there_is_an_error_at_once(
