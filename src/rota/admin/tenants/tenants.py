@@ -113,8 +113,14 @@ class TenantCommands(Commands):
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[int | None]:
         """Its runs are freed in the order in which they came; answers how many at once, None if it
-        was not paused."""
-        return tenants.resume_tenant(name, reason=reason, actor=self.actor)
+        was not paused. TenantNotFound if nothing names it."""
+        return self._resume(name, reason)
+
+    def _resume(self, name: str, reason: str | None) -> Plan[int | None]:
+        freed = yield from tenants.resume_tenant(name, reason=reason, actor=self.actor)
+        if freed is None:
+            yield from tenants.find_tenant(name)
+        return freed
 
     @command
     def stats(self, name: str) -> Plan[TenantStats]:
