@@ -45,3 +45,10 @@ def _shown(answer: httpx.Response) -> dict[str, Any]:
 async def test_what_nobody_has_named_is_not_found(api: httpx.AsyncClient) -> None:
     assert (await api.post(f"{V1}/tenants/nobody/resume")).status_code == 404
     assert (await api.post(f"{V1}/queues/nobody/resume")).status_code == 404
+
+
+async def test_a_replay_says_what_the_first_one_said(api: httpx.AsyncClient) -> None:
+    for replayed in (None, "true"):
+        answer = await api.post(f"{V1}/queues/mail/pause", headers={"Idempotency-Key": "once"})
+        assert answer.headers["rota-changed"] == "true"
+        assert answer.headers.get("idempotency-replayed") == replayed

@@ -20,7 +20,7 @@ async def test_settings(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     await tab.page.click("text=Save settings")
     await done(tab, "1 setting of send_mail saved")
     assert audit(place)[1:] == ("grace", "a flaky provider")
-    await do(tab, "follow", reason="fixed", said="As the code says again")
+    await do(tab, "follow", reason="fixed", said="Reset to the code")
     assert (await place.app.jobs.get("send_mail")).max_attempts == 1
     await do(tab, "disable", reason="not now", said="Job send_mail is disabled")
     await do(tab, "enable", reason="now", said="Job send_mail is enabled")

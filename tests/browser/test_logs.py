@@ -115,7 +115,7 @@ async def test_keys(place: Place, open_tab: OpenTab) -> None:
     tab: Tab = await open_tab(place)
     await tab.open("/runs")
     await tab.page.keyboard.press("?")
-    await expect(tab.page.locator("#dialog")).to_contain_text("Single keys rest")
+    await expect(tab.page.locator("#dialog")).to_contain_text("Single keys are ignored")
     await tab.page.keyboard.press("Escape")
     await expect(tab.page.locator("#dialog")).to_be_hidden()
     await tab.page.keyboard.press("/")
@@ -146,6 +146,6 @@ async def test_a_tail_that_was_away_for_long_says_what_it_leaves_out(
         " tail.last = all[0].dataset.key; tail.close(); tail.open(); }"
     )
     gap = tab.page.locator("[data-tail-gap]")
-    await expect(gap).to_contain_text("is not in this list")
+    await expect(gap).to_contain_text("are not in this list")
     await gap.get_by_role("link").click()
     await expect(tab.page.locator(".l").get_by_text("long ago")).to_be_visible()

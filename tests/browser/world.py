@@ -165,7 +165,7 @@ async def _schedules(app: rota.App, words: Words) -> None:
         payload=words.payload, tags=list(words.tags)[:10], calendar=words.queue,
     )  # fmt: skip
     await create("hourly", "nightly_report", every=3600)
-    await create("paused", words.job, cron="*/5 * * * *")
+    await create("paused", words.job, cron="*/5 * * * *", payload=words.payload)
     await app.schedules.pause("paused", words.error)
     await app.schedules.update(words.schedule, description=words.error[:200], reason=words.error)
     await create("off", "nightly_report", cron="0 3 * * *", enabled=False)

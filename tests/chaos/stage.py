@@ -32,11 +32,10 @@ INSERT INTO rota.jobs (name, kind, function_name, max_attempts)
 VALUES ('pay_in_sql', 'sql', 'public.pay_in_sql', 100);
 """
 SCHEDULES = """
-INSERT INTO rota.schedules (name, job, interval_seconds, overlap) VALUES
-('often', 'pay', 1, 'allow'), ('skipping', 'pay_slowly', 1, 'skip'),
-('old', 'pay_in_cash', 1, 'allow'), ('new', 'pay_by_card', 1, 'allow'),
-('sql', 'pay_in_sql', 1, 'queue_all');
-UPDATE rota.schedules SET payload = '{"token": ""}' WHERE name = 'skipping';
+INSERT INTO rota.schedules (name, job, interval_seconds, overlap, payload) VALUES
+('often', 'pay', 1, 'allow', NULL), ('skipping', 'pay_slowly', 1, 'skip', '{"token": ""}'),
+('old', 'pay_in_cash', 1, 'allow', NULL), ('new', 'pay_by_card', 1, 'allow', NULL),
+('sql', 'pay_in_sql', 1, 'queue_all', NULL);
 """
 
 

@@ -25,7 +25,7 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _LARGEST = 4 * 1024 * 1024
-_KEPT_HEADERS = ("content-type", "etag", "location")
+_KEPT_HEADERS = ("content-type", "etag", "location", "rota-changed")
 
 
 class Idempotency:

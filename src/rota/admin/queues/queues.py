@@ -70,8 +70,15 @@ class QueueCommands(Commands):
 
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Answers whether it changed: False if it was not paused."""
-        return queues.resume_queue(name, reason=reason, actor=self.actor)
+        """Answers whether it changed: False if it was not paused. QueueNotFound if nobody has named
+        it."""
+        return self._resume(name, reason)
+
+    def _resume(self, name: str, reason: str | None) -> Plan[bool]:
+        is_changed = yield from queues.resume_queue(name, reason=reason, actor=self.actor)
+        if not is_changed:
+            yield from queues.find_queue(name)
+        return is_changed
 
     @command
     def set(
