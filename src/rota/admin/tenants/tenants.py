@@ -114,13 +114,8 @@ class TenantCommands(Commands):
 
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[int | None]:
-<<<<<<< HEAD
         """Release its runs in their original order; returns how many were released at once, None
-        if it was not paused."""
-        return tenants.resume_tenant(name, reason=reason, actor=self.actor)
-=======
-        """Its runs are freed in the order in which they came; answers how many at once, None if it
-        was not paused. TenantNotFound if nothing names it."""
+        if it was not paused. Raises TenantNotFound if nothing names it."""
         return self._resume(name, reason)
 
     def _resume(self, name: str, reason: str | None) -> Plan[int | None]:
@@ -128,7 +123,6 @@ class TenantCommands(Commands):
         if freed is None:
             yield from tenants.find_tenant(name)
         return freed
->>>>>>> h-sched
 
     @command
     def stats(self, name: str) -> Plan[TenantStats]:

@@ -5736,7 +5736,7 @@ END $$;
 -- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
 -- `application`: whose code says so at its start; what is said at run time names none.
 -- Called by: sql/schedules/put_many.sql.
--- Locks: rows.
+-- Locks: rows that nobody else has locked, rows.
 CREATE FUNCTION rota.put_schedules(tenants text[], names text[], places integer[], documents text[],
     actor text DEFAULT NULL, application text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -5800,11 +5800,12 @@ BEGIN
       AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
     GET DIAGNOSTICS changed = ROW_COUNT;
     PERFORM set_config('rota' || '.syncing', '', true);
-    -- By itself: no trigger of edits looks at this column.
-    UPDATE rota.schedules s SET application = put_schedules.application
-    FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
-    WHERE s.tenant = w.tenant AND s.name = w.name AND s.application IS DISTINCT FROM put_schedules.application
-      AND put_schedules.application IS NOT NULL;
+    -- By itself: no trigger of edits looks at this column. A row that somebody holds is noted at the next start.
+    UPDATE rota.schedules s SET application = put_schedules.application WHERE s.id = ANY (ARRAY(
+        SELECT o.id FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
+        JOIN rota.schedules o ON o.tenant = w.tenant AND o.name = w.name
+        WHERE put_schedules.application IS NOT NULL AND o.application IS DISTINCT FROM put_schedules.application
+        FOR NO KEY UPDATE OF o SKIP LOCKED));
     RETURN made + changed;
 END $$;
 
