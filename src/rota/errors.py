@@ -256,7 +256,7 @@ class AttemptTimeout(RotaError, TimeoutError):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return f"attempt exceeded its timeout of {self.seconds:.12g} s"
+        return f"attempt exceeded its timeout of {round(self.seconds, 3):.12g} s"
 
 
 class RunFailed(RotaError):

@@ -95,7 +95,7 @@ async def test_a_table_gets_a_hint(app: rota.App, tables: Engine) -> None:
 async def test_names(app: rota.App, tables: Engine) -> None:
     made = await app.cleanup.add('"Odd name"', column="at", older_than=0)
     assert (made.name, made.rules[0].table) == ("cleanup_Odd name", 'public."Odd name"')
-    with pytest.raises(errors.WrongState, match="exists already"):
+    with pytest.raises(errors.WrongState, match="already exists"):
         await app.cleanup.add('"Odd name"', column="at", older_than=0)
     tables.job("work")
     tables.conn.execute(

@@ -139,7 +139,7 @@ async def test_what_cannot_be_asked_for(app: rota.App) -> None:
     with pytest.raises(rota.FilterError, match="unknown order"):
         await app.jobs.list(order="size")  # type: ignore[arg-type]
     for face in (app.jobs, app.workers, app.schedules):
-        with pytest.raises(rota.FilterError, match="no filter"):
+        with pytest.raises(rota.FilterError, match="unknown filter"):
             await face.list(colour="red")  # type: ignore[attr-defined]
     with pytest.raises(rota.FilterError, match="less than 1"):
         await app.queues.page(limit=0)

@@ -118,7 +118,7 @@ def test_dev_on_loopback_is_open_to_this_machine_alone(
 ) -> None:
     (here / "jobs.py").write_text("import rota\napp = rota.App()\n@app.job\ndef hello(): ...\n")
     dev = serve("dev", "jobs.py", "--no-reload")
-    eventually_sync(lambda: "no token is asked for on loopback" in dev.output, 30)
+    eventually_sync(lambda: "no token needed on loopback" in dev.output, 30)
     jobs = f"{dev.url}/api/v1/jobs"
     assert [one["name"] for one in httpx.get(jobs).json()["items"]] == ["hello"]
     for name, value in (

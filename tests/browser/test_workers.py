@@ -17,7 +17,7 @@ async def test_drain_resume_and_stop(place: Place, open_tab: OpenTab, scripts: b
     await tab.open(f"/workers/{worker}")
     await do(tab, "drain", reason="new kernel", said=f"Worker {worker} is draining")
     assert audit(place)[1:] == ("grace", "new kernel")
-    await do(tab, "resume", reason="not today", said=f"Worker {worker} claims again")
+    await do(tab, "resume", reason="not today", said=f"Worker {worker} is resumed")
     await do(
         tab,
         "stop",

@@ -70,7 +70,7 @@ def test_init_writes_every_setting_once(bare_cli: Cli, here: Path) -> None:
     bare_cli.done("config", "init")
     assert "# concurrency = " in (here / "rota.toml").read_text()
     result = bare_cli("config", "init")
-    assert (result.code, result.err.splitlines()[0]) == (1, "error: rota.toml exists already")
+    assert (result.code, result.err.splitlines()[0]) == (1, "error: rota.toml already exists")
     bare_cli.done("config", "init", "other.toml")
     bare_cli.done("config", "set", "schema", "jobs", "--file", "other.toml")
     assert bare_cli.done("--config", "other.toml", "config", "get", "schema").out == "jobs\n"

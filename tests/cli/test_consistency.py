@@ -67,8 +67,9 @@ def test_one_way_to_order() -> None:
 
 def test_a_time_zone_is_a_schedules_or_the_viewers() -> None:
     own = {path for path in EVERY if "--timezone" in EVERY[path]}
-    assert own == {f"rota schedules {verb}" for verb in ("create", "update", "preview")}
-    assert {help_of(path, "--timezone") for path in own} == {
+    schedules = {f"rota schedules {verb}" for verb in ("create", "update", "preview")}
+    assert own == {*schedules, "rota cleanup add"}
+    assert {help_of(path, "--timezone") for path in schedules} == {
         "Time zone of the schedule, e.g. Europe/Paris. Default: UTC."
     }
     seen = [path for path in EVERY if "--display-timezone" in EVERY[path]]
@@ -79,7 +80,8 @@ def test_a_time_zone_is_a_schedules_or_the_viewers() -> None:
 
 
 def test_what_a_command_is_about_is_an_argument() -> None:
-    assert [path for path in EVERY if "--name" in EVERY[path]] == []
+    # It is about a table, and has a name by itself.
+    assert [path for path in EVERY if "--name" in EVERY[path]] == ["rota cleanup add"]
     about = ("show", "create", "update", "delete", "set", "pause", "resume", "enable", "disable")
     for path in EVERY:
         if path.split()[-1] in about and path != "rota config set":
@@ -169,10 +171,13 @@ def test_help_loads_nothing_heavy() -> None:
     ("arguments", "told"),
     [
         (("calendars", "delete", "free"), {"calendar": "free", "action": "deleted"}),
-        (("jobs", "disable", "work"), {"job": "work", "action": "disabled"}),
+        (
+            ("jobs", "disable", "work"),
+            {"job": "work", "action": "disabled", "is_changed": True},
+        ),
         (
             ("schedules", "pause", "often"),
-            {"schedule": "often", "tenant": "", "action": "paused"},
+            {"schedule": "often", "tenant": "", "action": "paused", "is_changed": True},
         ),
         (
             ("schedules", "delete", "often"),

@@ -74,7 +74,9 @@ async def work(url: str) -> None:
 
     app = rota.App(url, worker={"poll_seconds": 0.2})
 
-    @app.job(schedules=[rota.cron("0 3 * * *")], limits=[rota.concurrency(2)])
+    @app.job(
+        schedules=[rota.cron("0 3 * * *", payload={"a": 1, "b": 2})], limits=[rota.concurrency(2)]
+    )
     async def add(a: int, b: int = 0) -> int:
         return a + b
 

@@ -106,7 +106,7 @@ async def test_a_full_server_is_worked_with_and_said_once(
         await eventually(lambda: engine.state(run.id) == "succeeded")
         await eventually(lambda: engine.one(beat, first), timeout=30)
         assert worker.id == first
-        said = [one for one in caplog.messages if "no connection left" in one]
+        said = [one for one in caplog.messages if "no connections left" in one]
         assert len(said) == 1
         assert "wanted" in said[0]
         tight(50)
@@ -121,7 +121,7 @@ async def test_a_worker_waits_for_a_server_that_is_full_when_it_starts(
     app = rota.App(config=load_config(tight(0), {}))
     worker = app.worker()
     starting = asyncio.create_task(worker.start())
-    await eventually(lambda: "no connection left" in caplog.text)
+    await eventually(lambda: "no connections left" in caplog.text)
     tight(50)
     await starting
     await until_waiting(engine)

@@ -49,7 +49,7 @@ async def test_set_reads_back_and_is_audited(app: rota.App) -> None:
     assert (changed.max_waiting, changed.weight) == (None, 2.5)
     with pytest.raises(rota.VersionConflict):
         await app.tenants.set("acme", version=made.version, weight=1)
-    with pytest.raises(rota.InputError, match="weight must be a number"):
+    with pytest.raises(rota.InputError, match="weight must be"):
         await app.tenants.set("acme", weight=0)
     with pytest.raises(rota.InputError, match='no setting "colour"'):
         await app.tenants.set("acme", colour="red")  # type: ignore[call-arg]

@@ -64,7 +64,11 @@ def test_recipes(cli: Cli, sessions: Connection) -> None:
         (("add", "public.sessions", "--recipe", "x"), 2, "a recipe says table"),
         ((*ADD[1:], "--where", "note like 'a'"), 2, "cannot be read"),
         (("add", "nowhere", "--column", "a", "--older-than", "1d"), 2, "there is no table"),
-        (("add", "public.sessions", "--column", "a", "--older-than", "soon"), 2, "is no duration"),
+        (
+            ("add", "public.sessions", "--column", "a", "--older-than", "soon"),
+            2,
+            "is not a duration",
+        ),
         (("add", "--recipe", "expired_auth_cleanup"), 1, "needs tables"),
         (("show", "nothing"), 1, "no cleanup is named"),
         (("remove", "nothing"), 1, "no cleanup is named"),

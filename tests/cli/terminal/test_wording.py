@@ -28,7 +28,7 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b")
         (("runs", "enqueue", "work", "--attempt-timeout", "0"), "must be a duration"),
         (("limits", "set", "calm", "--cap", "1", "--per", "0s"), "--per 0"),
         (("events", "emit", "paid", "--key", "k", "--key-keep", "1h", "--key-period", "1h"),
-         "--key-period and --key-keep"),
+         "--key-period or --key-keep"),
     ],
 )  # fmt: skip
 def test_a_refusal_speaks_of_flags(

@@ -133,12 +133,12 @@ async def test_starting_twice_is_an_error_and_stopping_twice_is_not(app: rota.Ap
     worker = app.worker()
     await worker.stop()
     await worker.start()
-    with pytest.raises(rota.RotaError, match="can be started once"):
+    with pytest.raises(rota.RotaError, match="can be started only once"):
         await worker.start()
     await asyncio.gather(worker.stop(), worker.stop())
     await worker.stop()
     await worker.wait_stopped()
-    with pytest.raises(rota.RotaError, match="can be started once"):
+    with pytest.raises(rota.RotaError, match="can be started only once"):
         await worker.start()
 
 

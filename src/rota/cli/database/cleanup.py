@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 commands = typer.Typer(
     name="cleanup", help="Cleanup: delete expired rows of your tables.", no_args_is_help=True
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=cleanup_names)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Cleanup name.", autocompletion=cleanup_names)
+]
 RULES = ("TABLE", "COLUMN", "OLDER THAN", "WHERE", "BATCH>", "BATCHES>")
 
 
@@ -173,7 +175,10 @@ def remove(ctx: typer.Context, name: Name, reason: Reason = None, json: Json = F
 def run(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", autocompletion=cleanup_names)
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="Cleanup name. Default: all.", autocompletion=cleanup_names
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the rows instead of deleting them.")

@@ -15,7 +15,7 @@ _CALLS = (
     ("NULL takes the cap away", "`none` removes the limit"),
     ("null takes the cap away", "`none` removes the limit"),
     ("must be seconds or a timedelta", "must be a duration"),
-    ("key_period and key_keep", "--key-period and --key-keep"),
+    ("key_period or key_keep", "--key-period or --key-keep"),
 )  # fmt: skip
 # Columns and arguments, and the flags that set them; the first that the command has.
 _FLAGS = {
