@@ -8,6 +8,7 @@ answers without looking at them, so that it takes little from those who are meas
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -40,7 +41,9 @@ def serving(system: System) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     with subprocess.Popen(command, env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True) as program:
         try:
             assert program.stderr is not None
-            port = int(program.stderr.readline().strip().rpartition(":")[2])
+            said = re.search(r"http://[^ ]+:(\d+)", program.stderr.readline())
+            assert said is not None
+            port = int(said[1])
             threading.Thread(target=program.stderr.read, daemon=True).start()
             yield port, program
         finally:

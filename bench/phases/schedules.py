@@ -9,8 +9,10 @@ from bench.systems.base import System
 
 _MOST = 100_000
 _FILL = """
-    INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at, anchor_at, cursor_at)
-    SELECT 's' || i, 'noop', 86400, rota.now() + interval '1 day', rota.now(), rota.now()
+    INSERT INTO rota.schedules (name, job, payload, interval_seconds, next_run_at, anchor_at,
+        cursor_at)
+    SELECT 's' || i, 'noop', '{"n": 1}', 86400, rota.now() + interval '1 day', rota.now(),
+        rota.now()
     FROM generate_series(1, %(total)s) i
 """
 

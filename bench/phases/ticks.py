@@ -33,8 +33,9 @@ _BATCH = 200
 _WARM_UP_TICKS = 6
 
 _FILL = """
-    INSERT INTO rota.schedules (name, job, interval_seconds, next_run_at, anchor_at, cursor_at)
-    SELECT 's' || i || now(), 'noop', 60, rota.now() + %(due)s::interval,
+    INSERT INTO rota.schedules (name, job, payload, interval_seconds, next_run_at, anchor_at,
+        cursor_at)
+    SELECT 's' || i || now(), 'noop', '{"n": 1}', 60, rota.now() + %(due)s::interval,
            rota.now() - interval '61 s', rota.now() - interval '30 s'
     FROM generate_series(1, %(count)s) i
 """

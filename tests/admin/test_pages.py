@@ -141,7 +141,7 @@ async def test_what_cannot_be_asked_for(app: rota.App) -> None:
     for face in (app.jobs, app.workers, app.schedules):
         with pytest.raises(rota.FilterError, match="unknown filter"):
             await face.list(colour="red")  # type: ignore[attr-defined]
-    with pytest.raises(rota.FilterError, match="less than 1"):
+    with pytest.raises(rota.FilterError, match="at least 1"):
         await app.queues.page(limit=0)
     with pytest.raises(rota.FilterError, match="after_id"):
         await app.schedules.page(after_id=1, order="next")

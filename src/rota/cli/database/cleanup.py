@@ -111,7 +111,7 @@ def add(
         str | None, typer.Option(metavar="CRON", help="Default: every day at 03:00.")
     ] = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone of --cron.")] = "UTC",
-    description: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Description.")] = "",
     recipe: Annotated[
         str | None,
         typer.Option(metavar="RECIPE", help="A recipe of `rota cleanup recipes` instead."),
