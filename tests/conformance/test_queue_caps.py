@@ -372,7 +372,7 @@ def test_changes_are_audited_by_whatever_statement(engine: Engine) -> None:
         ('{"max_waiting": "x"}', 'not "x"'),
         ('{"max_waiting": 1e12}', "not 1000000000000"),
         ('{"when_full": "wait"}', "when_full is refuse or drop_lowest, not wait"),
-        ('{"cap": 1}', 'a queue has no setting "cap"'),
+        ('{"cap": 1}', 'unknown queue setting "cap"'),
         ("[]", "are a JSON object"),
         (None, "are a JSON object"),
     ],

@@ -82,7 +82,7 @@ def test_settings_are_partial_audited_and_told_when_wrong(engine: Engine) -> Non
         ({"retention_days": 0}, "retention_days must be from 1 to 36500, not 0"),
         ({"metadata": [1]}, "metadata must be a JSON object"),
         ({"description": "x" * 10_001}, "description must have at most 10000 characters"),
-        ({"colour": "red"}, 'a tenant has no setting "colour"'),
+        ({"colour": "red"}, 'unknown tenant setting "colour"'),
         ([1], "are a JSON object"),
     ],
 )

@@ -228,8 +228,8 @@ async def test_plain_sql_is_told_what_is_wrong(setting: Setting, welcome: Job[An
         "max_attempts => 0": "max_attempts 0",
         "on_conflict => 'bogus'": "on_conflict is",
         "payload => '[]'": "must be a JSON object",
-        "on_conflict => 'raise'": "on_conflict says what becomes of a key, but",
-        "key_seconds => 5": "key_seconds says what becomes of a key, but",
+        "on_conflict => 'raise'": "on_conflict needs a key",
+        "key_seconds => 5": "key_seconds needs a key",
         "expires_in => '-1 s'": "expires_in -00:00:01",
         "expires_in => '1 s', expires_at => now()": "exclude each other",
     }.items():

@@ -82,7 +82,7 @@ async def test_a_key_of_the_job_can_be_dealt_with(app: rota.App) -> None:
     assert (await app.runs.get(first.id)).payload == {"invoice_id": 1, "kind": "gift"}
     with pytest.raises(rota.InputError, match="needs a key"):
         job(app, "plain").options(on_conflict="raise")
-    with pytest.raises(rota.InputError, match="on_conflict says what becomes of a key"):
+    with pytest.raises(rota.InputError, match="on_conflict needs a key"):
         await app.runs.enqueue("plain", on_conflict="raise")
 
 

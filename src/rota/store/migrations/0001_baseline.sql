@@ -713,7 +713,7 @@ DECLARE
     was   rota.queues;
 BEGIN
     IF pause_queue.until <= clock THEN
-        RAISE EXCEPTION 'queue "%": a pause ends in the future, not at %', pause_queue.queue, pause_queue.until
+        RAISE EXCEPTION 'queue "%": the end of a pause must be in the future, not %', pause_queue.queue, pause_queue.until
             USING ERRCODE = 'RO002';
     END IF;
     SELECT * INTO was FROM rota.queues q WHERE q.name = pause_queue.queue FOR UPDATE;
@@ -880,7 +880,7 @@ BEGIN
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_queue.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
-        RAISE EXCEPTION 'a queue has no setting "%"', odd
+        RAISE EXCEPTION 'unknown queue setting "%"', odd
             USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
     ELSIF jsonb_typeof(set_queue.settings -> 'max_waiting') NOT IN ('number', 'null')
         OR (set_queue.settings ->> 'max_waiting')::numeric % 1 <> 0
@@ -1947,7 +1947,7 @@ BEGIN
                 enqueue_run.on_conflict USING ERRCODE = 'RO002';
         ELSIF enqueue_run.key IS NULL AND enqueue_run.on_conflict IN ('raise', 'replace')
             OR enqueue_run.key IS NULL AND enqueue_run.key_seconds IS NOT NULL THEN
-            RAISE EXCEPTION '% says what becomes of a key, but the run of job "%" has none',
+            RAISE EXCEPTION '% needs a key, and the run of job "%" has none',
                 CASE WHEN enqueue_run.key_seconds IS NULL THEN 'on_conflict' ELSE 'key_seconds' END, enqueue_run.job
                 USING ERRCODE = 'RO002', HINT = 'Give it a key => ''…'', or the job a key for all of its runs.';
         ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN
@@ -5888,7 +5888,7 @@ DECLARE
     wrote bigint;
 BEGIN
     IF pause_schedule.until <= rota.now() THEN
-        PERFORM rota.bad_schedule(found.name, 'a pause ends in the future');
+        PERFORM rota.bad_schedule(found.name, 'the end of a pause must be in the future');
     END IF;
     PERFORM rota.act_as(pause_schedule.actor);
     UPDATE rota.schedules s
@@ -7273,7 +7273,7 @@ BEGIN
     ELSIF key = '' OR length(key) > 400 THEN
         RAISE EXCEPTION 'the key of event "%" needs 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
-        RAISE EXCEPTION '% of event "%" says what becomes of a key, but there is no key',
+        RAISE EXCEPTION '% of event "%" needs a key',
             CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event USING ERRCODE = 'RO002';
     ELSIF num_nonnulls(key_seconds, period_seconds) > 1 THEN
         RAISE EXCEPTION 'key_seconds and period_seconds of event "%" exclude each other', event USING ERRCODE = 'RO002',
@@ -8409,7 +8409,7 @@ BEGIN
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_tenant.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
-        RAISE EXCEPTION 'a tenant has no setting "%"', odd
+        RAISE EXCEPTION 'unknown tenant setting "%"', odd
             USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
     END IF;
     was := rota.say_why(set_tenant.actor, set_tenant.reason);
@@ -8480,7 +8480,7 @@ DECLARE
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
     IF pause_tenant.until <= clock THEN
-        RAISE EXCEPTION 'tenant "%": a pause ends in the future, not at %', pause_tenant.name, pause_tenant.until
+        RAISE EXCEPTION 'tenant "%": the end of a pause must be in the future, not %', pause_tenant.name, pause_tenant.until
             USING ERRCODE = 'RO002';
     END IF;
     was := rota.say_why(who, pause_tenant.reason);
@@ -10513,7 +10513,7 @@ BEGIN
     FOR part IN SELECT * FROM jsonb_each(NEW.retention) LOOP
         IF part.key NOT IN ('days', 'count', 'failed_days', 'failed_count', 'log_days', 'log_count', 'failed_log_days')
             THEN
-            PERFORM rota.bad_job(NEW.name, format('retention has no "%s"', part.key),
+            PERFORM rota.bad_job(NEW.name, format('retention has an unknown option "%s"', part.key),
                 'It has days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
         ELSIF part.value <> 'null' AND (jsonb_typeof(part.value) <> 'number' OR part.value::numeric < 1
             OR part.value::numeric % 1 <> 0) THEN
@@ -12452,7 +12452,7 @@ BEGIN
         WHEN 'run' THEN RAISE EXCEPTION 'there is no run %', word USING ERRCODE = 'RO004';
         WHEN 'schedule' THEN PERFORM rota.find_schedule(word, why.tenant);
         WHEN 'job' THEN PERFORM rota.unknown_job(word);
-        ELSE RAISE EXCEPTION 'no job, run or operator has named a queue "%"', word USING ERRCODE = 'RO013';
+        ELSE RAISE EXCEPTION 'there is no queue "%": no job, run or operator uses this name', word USING ERRCODE = 'RO013';
         END CASE;
     END IF;
     RETURN QUERY

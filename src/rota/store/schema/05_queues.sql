@@ -38,7 +38,7 @@ DECLARE
     was   rota.queues;
 BEGIN
     IF pause_queue.until <= clock THEN
-        RAISE EXCEPTION 'queue "%": a pause ends in the future, not at %', pause_queue.queue, pause_queue.until
+        RAISE EXCEPTION 'queue "%": the end of a pause must be in the future, not %', pause_queue.queue, pause_queue.until
             USING ERRCODE = 'RO002';
     END IF;
     SELECT * INTO was FROM rota.queues q WHERE q.name = pause_queue.queue FOR UPDATE;
@@ -205,7 +205,7 @@ BEGIN
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_queue.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
-        RAISE EXCEPTION 'a queue has no setting "%"', odd
+        RAISE EXCEPTION 'unknown queue setting "%"', odd
             USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
     ELSIF jsonb_typeof(set_queue.settings -> 'max_waiting') NOT IN ('number', 'null')
         OR (set_queue.settings ->> 'max_waiting')::numeric % 1 <> 0

@@ -167,7 +167,7 @@ BEGIN
                 enqueue_run.on_conflict USING ERRCODE = 'RO002';
         ELSIF enqueue_run.key IS NULL AND enqueue_run.on_conflict IN ('raise', 'replace')
             OR enqueue_run.key IS NULL AND enqueue_run.key_seconds IS NOT NULL THEN
-            RAISE EXCEPTION '% says what becomes of a key, but the run of job "%" has none',
+            RAISE EXCEPTION '% needs a key, and the run of job "%" has none',
                 CASE WHEN enqueue_run.key_seconds IS NULL THEN 'on_conflict' ELSE 'key_seconds' END, enqueue_run.job
                 USING ERRCODE = 'RO002', HINT = 'Give it a key => ''…'', or the job a key for all of its runs.';
         ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN

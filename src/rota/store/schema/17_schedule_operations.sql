@@ -282,7 +282,7 @@ DECLARE
     wrote bigint;
 BEGIN
     IF pause_schedule.until <= rota.now() THEN
-        PERFORM rota.bad_schedule(found.name, 'a pause ends in the future');
+        PERFORM rota.bad_schedule(found.name, 'the end of a pause must be in the future');
     END IF;
     PERFORM rota.act_as(pause_schedule.actor);
     UPDATE rota.schedules s

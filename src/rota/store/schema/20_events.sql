@@ -254,7 +254,7 @@ BEGIN
     ELSIF key = '' OR length(key) > 400 THEN
         RAISE EXCEPTION 'the key of event "%" needs 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
-        RAISE EXCEPTION '% of event "%" says what becomes of a key, but there is no key',
+        RAISE EXCEPTION '% of event "%" needs a key',
             CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event USING ERRCODE = 'RO002';
     ELSIF num_nonnulls(key_seconds, period_seconds) > 1 THEN
         RAISE EXCEPTION 'key_seconds and period_seconds of event "%" exclude each other', event USING ERRCODE = 'RO002',

@@ -140,7 +140,7 @@ BEGIN
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_tenant.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
-        RAISE EXCEPTION 'a tenant has no setting "%"', odd
+        RAISE EXCEPTION 'unknown tenant setting "%"', odd
             USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
     END IF;
     was := rota.say_why(set_tenant.actor, set_tenant.reason);
@@ -211,7 +211,7 @@ DECLARE
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
     IF pause_tenant.until <= clock THEN
-        RAISE EXCEPTION 'tenant "%": a pause ends in the future, not at %', pause_tenant.name, pause_tenant.until
+        RAISE EXCEPTION 'tenant "%": the end of a pause must be in the future, not %', pause_tenant.name, pause_tenant.until
             USING ERRCODE = 'RO002';
     END IF;
     was := rota.say_why(who, pause_tenant.reason);

@@ -61,7 +61,7 @@ BEGIN
     FOR part IN SELECT * FROM jsonb_each(NEW.retention) LOOP
         IF part.key NOT IN ('days', 'count', 'failed_days', 'failed_count', 'log_days', 'log_count', 'failed_log_days')
             THEN
-            PERFORM rota.bad_job(NEW.name, format('retention has no "%s"', part.key),
+            PERFORM rota.bad_job(NEW.name, format('retention has an unknown option "%s"', part.key),
                 'It has days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
         ELSIF part.value <> 'null' AND (jsonb_typeof(part.value) <> 'number' OR part.value::numeric < 1
             OR part.value::numeric % 1 <> 0) THEN

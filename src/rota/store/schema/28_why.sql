@@ -1163,7 +1163,7 @@ BEGIN
         WHEN 'run' THEN RAISE EXCEPTION 'there is no run %', word USING ERRCODE = 'RO004';
         WHEN 'schedule' THEN PERFORM rota.find_schedule(word, why.tenant);
         WHEN 'job' THEN PERFORM rota.unknown_job(word);
-        ELSE RAISE EXCEPTION 'no job, run or operator has named a queue "%"', word USING ERRCODE = 'RO013';
+        ELSE RAISE EXCEPTION 'there is no queue "%": no job, run or operator uses this name', word USING ERRCODE = 'RO013';
         END CASE;
     END IF;
     RETURN QUERY
