@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rota.testing import eventually_sync
-from tests.conftest import SHORT
+from tests.conftest import PATIENT, SHORT
 from tests.depth import IS_DEEP
 from tests.engine import Engine
 from tests.proxy import Proxy
@@ -39,14 +39,15 @@ def test_workers_that_are_killed_neither_exceed_a_limit_nor_keep_its_slots(
 ) -> None:
     fleet, runs, kills = FLEET
     engine.conn.execute("CREATE TABLE at_work (n integer)")
-    workers = [worker_process(APP) for _ in range(fleet)]
+    # A worker that the busy machine keeps from renewing would be at work beside its successor.
+    workers = [worker_process(APP, **PATIENT) for _ in range(fleet)]
     for _ in range(runs):
         engine.enqueue("careful", {"seconds": 0.05})
     chance = random.Random(1)
     for kill in range(1, kills + 1):
         until_begun(engine, kill * runs // (kills + 2))
         workers.pop(chance.randrange(fleet)).kill()
-        workers.append(worker_process(APP))
+        workers.append(worker_process(APP, **PATIENT))
     until_all_ended(engine, 120 + runs)
     assert engine.one("SELECT max(n) FROM at_work") <= 3
     assert engine.one("SELECT count(*) FROM rota.ended_runs WHERE state = 'succeeded'") == runs

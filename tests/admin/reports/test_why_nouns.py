@@ -423,7 +423,7 @@ def test_a_name_is_a_schedule_then_a_job_then_a_queue(app: rota.App, engine: Eng
 def test_what_is_not_there(app: rota.App, engine: Engine) -> None:
     with pytest.raises(rota.QueueNotFound, match='no schedule, job or queue is named "x"'):
         app.why.sync("x")
-    with pytest.raises(rota.QueueNotFound, match='named a queue "x"'):
+    with pytest.raises(rota.QueueNotFound, match='there is no queue "x"'):
         app.why.sync("x", kind="queue")
     with pytest.raises(rota.UnknownJob):
         app.why.sync("x", kind="job")
