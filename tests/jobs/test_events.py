@@ -143,7 +143,7 @@ async def test_keys_are_checked_as_those_of_enqueues(
 @pytest.mark.parametrize(
     ("key", "seconds", "words"),
     [
-        (None, 5.0, "there is no key"),
+        (None, 5.0, "needs a key"),
         ("k", float("nan"), "key_seconds"),
         ("k", 1e300, "key_seconds"),
     ],

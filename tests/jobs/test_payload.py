@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -241,6 +241,8 @@ JSON = st.recursive(
 )
 
 
+# A busy machine is no reason to fail.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
 def test_any_json_value_comes_back(value: Any) -> None:
     schema = schema_of(loose, limit=10**6)
