@@ -51,7 +51,7 @@ async def test_set_reads_back_and_is_audited(app: rota.App) -> None:
         await app.tenants.set("acme", version=made.version, weight=1)
     with pytest.raises(rota.InputError, match="weight must be"):
         await app.tenants.set("acme", weight=0)
-    with pytest.raises(rota.InputError, match='no setting "colour"'):
+    with pytest.raises(rota.InputError, match='unknown tenant setting "colour"'):
         await app.tenants.set("acme", colour="red")  # type: ignore[call-arg]
     await app.tenants.remove("acme", "gone")
     said = [(it.action, it.actor, it.reason) for it in await app.audit.list(object_id="acme")]
