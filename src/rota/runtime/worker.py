@@ -103,11 +103,6 @@ class Worker:
         return self._identity.worker if self._identity else None
 
     @property
-    def is_supervised(self) -> bool:
-        """Whether a supervisor started this process, renews its lease and tells it to stop."""
-        return self._parts.parent is not None
-
-    @property
     def _identity(self) -> Identity | None:
         return self._membership.identity
 

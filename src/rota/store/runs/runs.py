@@ -37,12 +37,6 @@ def find_run(run_id: int) -> Plan[RunInfo]:
     return RunInfo(**rows[0])
 
 
-def find_attempts(run: RunInfo) -> Plan[list[AttemptInfo]]:
-    """All attempts of a run, the first one first."""
-    since = yield from oldest_trace(run)
-    return (yield from _attempts(run, since))
-
-
 def _attempts(run: RunInfo, since: datetime) -> Plan[list[AttemptInfo]]:
     rows = yield Ask("runs/attempts", {"id": run.id, "since": since})
     return [AttemptInfo(**row) for row in rows]
