@@ -1,7 +1,7 @@
 """Measures Rota against the floor under it and against its peers.
 
     ./script/bench                                   everything; hours on a small machine
-    ./script/bench --only drain --rows rota,floor    one phase, two rows
+    ./script/bench --only throughput --rows rota,floor    one phase, two rows
     ./script/bench --quick                           tiny sizes, to see that it works
 
 Ratios above 1 say that Rota is better. How it is measured: docs/performance.md.
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     add("--only", type=_names(PHASES), default=list(PHASES), help=f"phases: {', '.join(PHASES)}")
     add("--rows", type=_names(SYSTEMS), help=f"of {', '.join(SYSTEMS)} (all but the last)")
     add("--rounds", type=int, default=3, help="medians are taken over these (%(default)s)")
-    add("--runs", type=int, help=f"runs of a bulk and of all drains ({Sizes.runs:,}; see docs)")
+    add("--runs", type=int, help=f"runs of a bulk and of all backlogs ({Sizes.runs:,}; see docs)")
     add("--memory-runs", type=int, help=f"runs of the memory phase ({Sizes.memory_runs:,})")
     add("--ended", type=int, help=f"ended runs of a long history ({Sizes.ended:,})")
     add("--calls", type=int, help=f"calls of each address and page ({Sizes.calls:,})")
@@ -113,7 +113,7 @@ def sizes_of(arguments: argparse.Namespace) -> Sizes:
         if (value := getattr(arguments, name)) is not None
     }
     if arguments.runs is not None:
-        given["drains"] = (arguments.runs,)
+        given["backlogs"] = (arguments.runs,)
     return replace(QUICK if arguments.quick else Sizes(), **given)
 
 

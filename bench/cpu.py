@@ -1,5 +1,5 @@
 """How much CPU a process has used, its ended threads included, to the microsecond where the kernel
-tells: the ticks of /proc are a tenth of a short drain."""
+tells: the ticks of /proc are a tenth of a short measurement."""
 
 from __future__ import annotations
 

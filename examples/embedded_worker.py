@@ -1,4 +1,4 @@
-"""A worker inside your own program, here beside a loop that stands for a web server."""
+"""A worker inside your own program, here beside a function that stands for a web server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ app = rota.App(worker={"concurrency": 4})
 async def fetch(ctx: rota.Context, page: int) -> int:
     ctx.log.info("fetching", page=page)
     if ctx.attempt == 1 and page == 2:
-        raise ConnectionError("the line was busy")  # tried again, a moment later
+        raise ConnectionError("connection refused")  # retried after the backoff
     return page * page
 
 
 async def serve() -> list[int]:
-    """Answers requests: each is a few runs, waited for."""
+    """Handles a request: enqueues a few runs and waits for their results."""
     runs = await app.enqueue_many(fetch.call(page) for page in range(5))
     answers: list[int] = await asyncio.gather(*(run.wait(timeout=30) for run in runs))
     return answers
@@ -27,7 +27,7 @@ async def serve() -> list[int]:
 async def main() -> None:
     async with app, app.worker():
         print(await serve())
-    # Leaving the block stops the worker: what runs may end, what waits stays in the database.
+    # Leaving the block stops the worker: running attempts may finish, waiting runs stay queued.
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The first job, as in the README: enqueue a run, run it here, print what it returned."""
+"""The first job, as in the README: enqueue a run, execute it here, print its result."""
 
 from __future__ import annotations
 

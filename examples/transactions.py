@@ -1,6 +1,6 @@
 """Enqueue in your own transaction: the run exists if, and only if, your rows do.
 
-Then the other way round: a handler whose rows commit with the end of its run.
+Conversely, the writes of the handler commit together with the completion of its run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ app = rota.App()
 
 @app.job
 async def confirm(ctx: rota.Context, booking: int) -> None:
-    async with ctx.transaction() as conn:  # commits when this function returns, or not at all
+    async with ctx.transaction() as conn:  # commits when this function returns
         await conn.execute("UPDATE bookings SET is_confirmed = true WHERE id = %s", [booking])
 
 

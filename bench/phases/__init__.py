@@ -12,7 +12,6 @@ from bench.phases import (
     api,
     bulk,
     dashboards,
-    drain,
     executors,
     footprint,
     held,
@@ -30,12 +29,14 @@ from bench.phases import (
     schedules,
     sustained,
     tenants,
+    throughput,
     ticks,
 )
 from bench.phases.base import Phase
 
 _MODULES = (
-    one, bulk, drain, sustained, executors, latency, idle, footprint, memory, history, scheduled,
-    schedules, held, queues, ticks, limits, tenants, retention, logs, api, pages, dashboards,
+    one, bulk, throughput, sustained, executors, latency, idle, footprint, memory, history,
+    scheduled, schedules, held, queues, ticks, limits, tenants, retention, logs, api, pages,
+    dashboards,
 )  # fmt: skip
 PHASES: Mapping[str, Phase] = {module.PHASE.name: module.PHASE for module in _MODULES}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.systems.base import Drain, System
+from bench.systems.base import Measured, System
 
 Measure = Callable[[System], Mapping[str, float]]
 
@@ -15,7 +15,7 @@ class Sizes:
     """How much of everything; `quick` is for a look at whether it works."""
 
     runs: int = 20_000
-    drains: tuple[int, ...] = (20_000, 100_000)
+    backlogs: tuple[int, ...] = (20_000, 100_000)
     idle_seconds: float = 4.0  # a worker that has just started is not idle yet
     singly: int = 2_000
     latency_runs: int = 500
@@ -41,7 +41,7 @@ class Sizes:
 
 # Everything runs once, on as little as makes sense: a start of a program is what takes time here.
 QUICK = Sizes(
-    runs=200, drains=(200,), idle_seconds=0.0, singly=50, latency_runs=10, memory_runs=200,
+    runs=200, backlogs=(200,), idle_seconds=0.0, singly=50, latency_runs=10, memory_runs=200,
     ended=1_000, scheduled=500, retained=2_000, calls=1, dashboards=2,
     rest_seconds=0.1, held_rounds=1, retention_seconds=0.0, queues=5,
     warm_up=0, late_seconds=1, sustained_seconds=1, is_waiting=False, has_bases=False,
@@ -71,12 +71,12 @@ def only_rota(system: System) -> bool:
     return system.name == "rota"
 
 
-def figures_of(drain: Drain) -> dict[str, float]:
+def figures_of(measured: Measured) -> dict[str, float]:
     """Rate and CPU. Worker and server apart, because they are usually on different machines."""
     found = {
-        "runs/s": drain.rate,
-        "worker CPU µs/run": drain.worker_cpu / drain.runs * 1e6,
+        "runs/s": measured.rate,
+        "worker CPU µs/run": measured.worker_cpu / measured.runs * 1e6,
     }
-    if drain.server_cpu is not None:
-        found["server CPU µs/run"] = drain.server_cpu / drain.runs * 1e6
+    if measured.server_cpu is not None:
+        found["server CPU µs/run"] = measured.server_cpu / measured.runs * 1e6
     return found

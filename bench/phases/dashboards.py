@@ -1,4 +1,4 @@
-"""Drain while fifty dashboards are open on the overview and on the list of runs, against none.
+"""Measured while fifty dashboards are open on the overview and on the list of runs, against none.
 
 They are served by `rota server` and do what the script of a page does: listen to the stream, and
 ask for the parts that its news concerns, each as often as it may be. Their own program reads
@@ -103,14 +103,14 @@ class _Cost:
 
 
 def cases(sizes: Sizes) -> Sequence[Case]:
-    def drained(system: System) -> dict[str, float]:
+    def throughput(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
-            return figures_of(workers.drain(max(sizes.drains)))
+            return figures_of(workers.work_off(max(sizes.backlogs)))
 
     def alone(system: System) -> Mapping[str, float]:
         system.fresh()
         with serving(system):
-            return drained(system)
+            return throughput(system)
 
     def beside(system: System) -> Mapping[str, float]:
         system.fresh()
@@ -124,8 +124,8 @@ def cases(sizes: Sizes) -> Sequence[Case]:
             time.sleep(sizes.rest_seconds)
             found = at_rest.figures("at rest")
             busy = _Cost(system, program.pid, visitors, conn)
-            found |= drained(system)
-            shown = busy.figures("while it drains")
+            found |= throughput(system)
+            shown = busy.figures("while it works")
         return found | {key: value for key, value in shown.items() if "Postgres" not in key}
 
     name = f"{sizes.dashboards} dashboards"

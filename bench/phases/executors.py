@@ -1,4 +1,4 @@
-"""Drain by the other ways of calling a body: a thread, and a process of its own."""
+"""Measured by the other ways of calling a body: a thread, and a process of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def by(job: str) -> Measure:
         def measure(system: System) -> dict[str, float]:
             system.fresh()
-            return figures_of(system.drain(sizes.runs, BENCH_JOB=job))
+            return figures_of(system.work_off(sizes.runs, BENCH_JOB=job))
 
         return measure
 

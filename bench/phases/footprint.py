@@ -33,9 +33,9 @@ def cases(sizes: Sizes) -> Sequence[Case]:
         with system.server.connect(system.database) as conn:
             with system.workers(1) as workers:
                 conn.execute("CHECKPOINT")
-                workers.drain(sizes.runs)  # touches every page that is touched again
+                workers.work_off(sizes.runs)  # touches every page that is touched again
                 wal, size = _value(conn, _WAL), _value(conn, _BYTES, system.schema)
-                workers.drain(sizes.runs)
+                workers.work_off(sizes.runs)
                 wal = _value(conn, _WAL) - wal
                 size = _value(conn, _BYTES, system.schema) - size
             time.sleep(_REPORT_SECONDS)

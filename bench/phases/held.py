@@ -1,4 +1,4 @@
-"""Drain again and again while somebody holds a snapshot open: nothing dead can be cleaned.
+"""Measured again and again while somebody holds a snapshot open: nothing dead can be cleaned.
 
 The same workers take bulk after bulk; each is timed. A queue whose claims walk over what is
 already done gets slower from round to round.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bench.phases.base import Case, Measure, Phase, Sizes
-from bench.systems.base import Drain, System
+from bench.systems.base import Measured, System
 
 
 @contextmanager
@@ -23,14 +23,14 @@ def snapshot(system: System) -> Iterator[None]:
         conn.execute("ROLLBACK")
 
 
-def _rate(drains: Sequence[Drain]) -> float:
-    return sum(one.runs for one in drains) / sum(one.seconds for one in drains)
+def _rate(rounds: Sequence[Measured]) -> float:
+    return sum(one.runs for one in rounds) / sum(one.seconds for one in rounds)
 
 
 def cases(sizes: Sizes) -> Sequence[Case]:
     def rates(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
-            found = [workers.drain(sizes.runs) for _ in range(sizes.held_rounds)]
+            found = [workers.work_off(sizes.runs) for _ in range(sizes.held_rounds)]
         every = {f"round {n} runs/s": one.rate for n, one in enumerate(found, 1)}
         half = len(found) // 2
         change = _rate(found[half:]) / _rate(found[:half]) if half else 1.0

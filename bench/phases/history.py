@@ -1,4 +1,4 @@
-"""Drain with millions of ended runs in the history, against none."""
+"""Measured with millions of ended runs in the history, against none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = """
 
 def fill(system: System, count: int) -> None:
     """Real ended runs, copied with new ids: whatever columns the history has, it has them."""
-    system.drain(_SAMPLE)
+    system.work_off(_SAMPLE)
     with system.server.connect(system.database) as conn:
         row = conn.execute(_COLUMNS).fetchone()
         assert row is not None
@@ -44,7 +44,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
                 system.fresh()
             else:
                 system.database = database
-            return figures_of(system.drain(sizes.runs))
+            return figures_of(system.work_off(sizes.runs))
 
         return measure
 

@@ -1,5 +1,5 @@
-"""Drain under limits, beside the same without: one that never binds, one that lets ten run at once,
-and one with a counter for each run."""
+"""Throughput under limits, beside the same without: one that never binds, one that lets ten run at
+once, and one with a counter for each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
             if limit is not None:
                 with system.server.connect(system.database) as conn:
                     conn.execute(_SET, [json.dumps({"queue": "default", **limit})])
-            return figures_of(system.drain(sizes.runs))
+            return figures_of(system.work_off(sizes.runs))
 
         return measure
 

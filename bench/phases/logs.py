@@ -27,7 +27,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
             system.fresh()
             runs = sizes.runs * _LONGER
             with system.workers(1, BENCH_JOB=job) as workers:
-                figures = figures_of(workers.drain(runs))
+                figures = figures_of(workers.work_off(runs))
                 # A line that was dropped would have cost too little.
                 _wait_stored(system, lines * (runs + system.warm_up_runs))
             return figures
@@ -41,13 +41,13 @@ def cases(sizes: Sizes) -> Sequence[Case]:
         try:
             with system.workers(1, BENCH_JOB="talk", ROTA_LOGS_BUFFER_LINES="1000000") as workers:
                 started = time.perf_counter()
-                drain = workers.drain(runs)
+                measured = workers.work_off(runs)
                 stored = _wait_stored(system, (runs + 1) * _LINES)
         finally:
             system.warm_up_runs = before
         # Written until the last run has ended; stored a moment later.
-        written = runs * _LINES / drain.seconds
-        return {"lines/s": written, "seconds to be stored": stored - started - drain.seconds}
+        written = runs * _LINES / measured.seconds
+        return {"lines/s": written, "seconds to be stored": stored - started - measured.seconds}
 
     return [
         Case("no line", by("noop_context", lines=0), only_rota),

@@ -14,11 +14,11 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def measure(system: System) -> dict[str, float]:
         system.fresh()
         with system.workers(1) as workers:
-            workers.drain(sizes.runs)
+            workers.work_off(sizes.runs)
             before = workers.memory_bytes()
             left = sizes.memory_runs
             while left > 0:
-                workers.drain(min(left, sizes.runs))
+                workers.work_off(min(left, sizes.runs))
                 left -= sizes.runs
             return {"MB before": before / _MB, "MB after": workers.memory_bytes() / _MB}
 

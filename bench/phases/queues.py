@@ -1,4 +1,4 @@
-"""Drain of one queue, and of the same runs spread over a thousand."""
+"""Measured of one queue, and of the same runs spread over a thousand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def over(queues: int) -> Measure:
         def measure(system: System) -> dict[str, float]:
             system.fresh()
-            return figures_of(system.drain(sizes.runs, BENCH_QUEUES=str(queues)))
+            return figures_of(system.work_off(sizes.runs, BENCH_QUEUES=str(queues)))
 
         return measure
 

@@ -1,4 +1,4 @@
-"""Drain while a pass of retention removes a million ended runs, against drain alone.
+"""Throughput while a pass of retention removes a million ended runs, against throughput alone.
 
 Half of them lie in partitions that go as a whole, half are deleted in portions because their job
 keeps only its newest run. The same worker takes bulk after bulk until the pass has ended; alone it
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bench.phases.base import Case, Measure, Phase, Sizes, only_rota
-from bench.systems.base import ROOT, Drain, DrainingWorkers, System
+from bench.systems.base import ROOT, BusyWorkers, Measured, System
 
 _CHUNK = 250_000
 _SAMPLE = 1_000
@@ -26,8 +26,8 @@ _COLUMNS = """
 
 
 def fill(system: System, count: int) -> None:
-    """Copies of real ended runs: of the job that was drained, long ago, and of another."""
-    system.drain(_SAMPLE)
+    """Copies of real ended runs: of the job that was run, long ago, and of another."""
+    system.work_off(_SAMPLE)
     with system.server.connect(system.database) as conn:
         (columns,) = conn.execute(_COLUMNS).fetchone() or ([],)
         conn.execute("INSERT INTO rota.jobs (name, retention) VALUES ('old', '{\"count\": 1}')")
@@ -47,19 +47,19 @@ def fill(system: System, count: int) -> None:
 
 
 def cases(sizes: Sizes) -> Sequence[Case]:
-    def figures(found: list[Drain]) -> dict[str, float]:
+    def figures(found: list[Measured]) -> dict[str, float]:
         return {"runs/s": sum(one.runs for one in found) / sum(one.seconds for one in found)}
 
-    def drains(workers: DrainingWorkers, goes_on: Callable[[], bool]) -> list[Drain]:
-        found = [workers.drain(sizes.runs)]
+    def rounds(workers: BusyWorkers, goes_on: Callable[[], bool]) -> list[Measured]:
+        found = [workers.work_off(sizes.runs)]
         while goes_on():
-            found.append(workers.drain(sizes.runs))
+            found.append(workers.work_off(sizes.runs))
         return found
 
     def alone(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
             until = time.monotonic() + sizes.retention_seconds
-            return figures(drains(workers, lambda: time.monotonic() < until))
+            return figures(rounds(workers, lambda: time.monotonic() < until))
 
     def beside(system: System) -> dict[str, float]:
         with system.workers(1) as workers:
@@ -67,7 +67,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
             env = system.environment({"ROTA_DATABASE_URL": system.server.url_of(system.database)})
             command = [sys.executable, "-m", "rota", "retention", "run"]
             with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL) as work:
-                found = drains(workers, lambda: work.poll() is None)
+                found = rounds(workers, lambda: work.poll() is None)
             if work.returncode:
                 raise RuntimeError(f"retention ended with {work.returncode}")
         seconds = time.monotonic() - started

@@ -1,4 +1,4 @@
-"""Drain beside a million runs that wait for their time, against none."""
+"""Measured beside a million runs that wait for their time, against none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
                 system.fresh()
             else:
                 system.database = database
-            return figures_of(system.drain(sizes.runs))
+            return figures_of(system.work_off(sizes.runs))
 
         return measure
 

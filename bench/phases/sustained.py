@@ -1,4 +1,4 @@
-"""Runs that keep coming, at 70 % of what the same worker drains when nobody enqueues.
+"""Runs that keep coming, at 70 % of the throughput of the same worker when nobody enqueues.
 
 The enqueuer takes its part of the machine, as in life. Whoever keeps up is done with the last run
 moments after its enqueue; who does not has a backlog to work off.
@@ -18,9 +18,9 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def measure(system: System) -> dict[str, float]:
         system.fresh()
         with system.workers(1) as workers:
-            rate = int(workers.drain(sizes.runs).rate * _SHARE)
+            rate = int(workers.work_off(sizes.runs).rate * _SHARE)
             found = workers.sustain(rate, sizes.sustained_seconds)
-        return {**figures_of(found.drain), "behind ms": found.behind * 1000}
+        return {**figures_of(found.measured), "behind ms": found.behind * 1000}
 
     name = f"{_SHARE:.0%} for {sizes.sustained_seconds} s"
     return [Case(name, measure, lambda system: system.has_steady)]

@@ -1,5 +1,5 @@
-"""Tenants: the drain of runs that have none, one or a thousand; and how long the runs of others
-wait while one tenant has a large backlog in the same queue, beside how long they wait without."""
+"""Tenants: the throughput of runs that have none, one or a thousand; and how long the runs of
+others wait while one tenant has a large backlog in the same queue, and without it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cases(sizes: Sizes) -> Sequence[Case]:
     def of(tenants: int) -> Measure:
         def measure(system: System) -> dict[str, float]:
             system.fresh()
-            return figures_of(system.drain(sizes.runs, BENCH_TENANTS=str(tenants)))
+            return figures_of(system.work_off(sizes.runs, BENCH_TENANTS=str(tenants)))
 
         return measure
 

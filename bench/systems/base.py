@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.drains import Drain, DrainingWorkers
+from bench.backlogs import BusyWorkers, Measured
 from bench.pipe import Pipe
 from bench.server import Server
 from bench.workers import ROOT, Workers
@@ -90,25 +90,25 @@ class System:
         """Runs a second, all in one transaction."""
         return count / float(self.run("bulk", count, **options)["seconds"])
 
-    def drain(self, runs: int, *, processes: int = 1, **options: str) -> Drain:
+    def work_off(self, runs: int, *, processes: int = 1, **options: str) -> Measured:
         """By workers that have already run, frozen while the runs are enqueued."""
         with self.workers(processes, **options) as workers:
-            return workers.drain(runs)
+            return workers.work_off(runs)
 
-    def drain_by_idle(self, runs: int, *, processes: int, idle_seconds: float) -> Drain:
+    def work_off_by_idle(self, runs: int, *, processes: int, idle_seconds: float) -> Measured:
         """By workers that have run nothing and have been idle for a while when the runs come."""
         with self.workers(processes, is_warm=False) as workers:
             time.sleep(idle_seconds)
             return workers.receive(runs)
 
-    def drain_by_start(self, runs: int, *, processes: int) -> Drain:
+    def work_off_by_start(self, runs: int, *, processes: int) -> Measured:
         """By workers that are started when the runs are there."""
         self.enqueue_bulk(runs)
         with ExitStack() as stack:
             pipe = stack.enter_context(_pipe())
             env = self.environment({"BENCH_MARKS": str(pipe.path)})
             workers = Workers(self.work_command, env, processes, lambda _: processes)
-            return DrainingWorkers(self, workers, pipe, {}).start(runs, stack)
+            return BusyWorkers(self, workers, pipe, {}).start(runs, stack)
 
     def latency(self, runs: int, milliseconds: int) -> list[float]:
         """Seconds from the return of each enqueue to the start of its body, on an idle worker."""
@@ -120,16 +120,16 @@ class System:
     @contextmanager
     def workers(
         self, processes: int, *, is_warm: bool = True, **options: str
-    ) -> Iterator[DrainingWorkers]:
+    ) -> Iterator[BusyWorkers]:
         """Worker processes that wait for work; warm ones have already run something."""
         with ExitStack() as stack:
             pipe = stack.enter_context(_pipe())
             env = self.environment({**options, "BENCH_MARKS": str(pipe.path)})
             ready = self.readiness(pipe)
             workers = stack.enter_context(Workers(self.work_command, env, processes, ready))
-            found = DrainingWorkers(self, workers, pipe, options)
+            found = BusyWorkers(self, workers, pipe, options)
             if is_warm and "BENCH_STAMPS" not in options and self.warm_up_runs:
-                found.drain(self.warm_up_runs)
+                found.work_off(self.warm_up_runs)
             yield found
 
     # Programs.

@@ -1,10 +1,10 @@
-"""A small shop that keeps itself busy: `./script/demo` opens and runs it.
+"""A small shop that keeps itself busy: `./script/demo` prepares and runs it.
 
-Customers of two branches place orders (about one in four seconds), orders are charged, packed and
-confirmed by mail, the supplier's API is down half of the time, pictures are resized in processes
-of their own, and every evening, which comes after two minutes, there is a report.
+Customers of two branches place orders (about one every four seconds). Orders are charged, packed
+and confirmed by mail, the supplier's API is down half of the time, pictures are resized in child
+processes, and every evening, which comes after about three minutes, there is a report.
 
-`python examples/shop/prepare.py` makes its tables, its schedules and three days of history;
+`python examples/shop/prepare.py` creates its tables, its schedules and three days of history;
 `rota dev --app examples/shop/app.py` runs it.
 """
 
@@ -26,7 +26,7 @@ REPORT_SECONDS = 45.0
 
 
 class UnknownArticle(Exception):
-    """The supplier does not have it, however often one asks."""
+    """The supplier does not sell it: retrying does not help."""
 
 
 # An order, from the customer to the parcel.
@@ -34,7 +34,7 @@ class UnknownArticle(Exception):
 
 @app.job(tags=["web"], log_level="debug")
 async def take_order(ctx: rota.Context, customer: str, product: str) -> dict[str, int]:
-    """Writes the order and asks for its payment: both commit with this run, or neither does."""
+    """Stores the order and enqueues its payment; both commit together with this run."""
     ctx.log.debug("basket checked", product=product, cents=PRICES[product])
     async with ctx.transaction() as conn:
         cursor = await conn.execute(
@@ -52,7 +52,7 @@ async def take_order(ctx: rota.Context, customer: str, product: str) -> dict[str
 
 @app.job(queue="payments", priority=1, max_attempts=5, backoff={"base": 1, "cap": 20}, timeout=10)
 async def charge(ctx: rota.Context, order_id: int, customer: str, product: str) -> None:
-    """Takes the money. A bank that is busy is asked again; a card that is refused is not."""
+    """Charges the card. Retries if the bank is busy; cancels if the card is refused."""
     await asyncio.sleep(random.uniform(0.05, 0.3))
     luck = random.random()
     if luck < 0.03:
@@ -77,14 +77,14 @@ def ask_bank(luck: float) -> None:
     limits=rota.concurrency(1, key="branch:{tenant}", name="packing-tables"),
 )
 async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: str) -> None:
-    """Takes a piece from the stock. None left: order more, and look again later."""
+    """Takes a piece from the stock. If none is left, orders more and snoozes."""
     async with ctx.transaction() as conn:
         cursor = await conn.execute(
             "UPDATE shop.stock SET pieces = pieces - 1 WHERE product = %s AND pieces > 0",
             [product],
         )
         if cursor.rowcount == 0:
-            # The key keeps it at one call for each product, whoever else finds the shelf empty.
+            # With the key there is one call per product, even if several runs find it sold out.
             supplier = call_supplier.options(key=product, tenant=ctx.tenant)
             run = await supplier.enqueue(product, pieces=20)
             ctx.log.warning("sold out", product=product, supplier_run=run.id)
@@ -92,7 +92,7 @@ async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: 
         await conn.execute("UPDATE shop.orders SET state = 'packed' WHERE id = %s", [order_id])
         its = {"connection": conn, "tenant": ctx.tenant}
         await send_mail.options(priority=2, **its).enqueue(customer, "on its way")
-        # Whoever wants to know: award_points below, and count_sale, which is a SQL function.
+        # Bound to this event: award_points below, and count_sale, which is a SQL function.
         packed = {"order_id": order_id, "customer": customer, "product": product}
         await app.emit("order.packed", packed, **its)
 
@@ -107,7 +107,7 @@ async def pack_parcel(ctx: rota.Context, order_id: int, customer: str, product: 
     limits=rota.rate(30, per=60, name="supplier-calls"),
 )
 async def call_supplier(ctx: rota.Context, product: str, pieces: int) -> dict[str, int]:
-    """Orders more pieces from a supplier whose API is a trial."""
+    """Orders more pieces from a supplier with an unreliable API."""
     luck = random.random()
     if luck < 0.15:
         await asyncio.sleep(10)  # longer than the timeout
@@ -128,7 +128,7 @@ def ask_supplier(product: str, luck: float) -> None:
 
 @app.job(events=["order.packed"], tags=["loyalty"])
 async def award_points(ctx: rota.Context, order_id: int, customer: str, product: str) -> int:
-    """Bound to an event: whoever packs the parcel does not know of it."""
+    """Bound to an event: the code that packs the parcel does not know about it."""
     points = PRICES[product] // 100
     ctx.log.info("points awarded", order=order_id, customer=customer, points=points)
     return points
@@ -136,7 +136,7 @@ async def award_points(ctx: rota.Context, order_id: int, customer: str, product:
 
 @app.job(queue="mail", max_attempts=3)
 def send_mail(ctx: rota.Context, to: str, subject: str) -> None:
-    """Plain blocking code: a `def` runs in a thread."""
+    """Blocking code: a `def` handler runs in a thread."""
     time.sleep(random.uniform(0.02, 0.2))
     if random.random() < 0.02:
         raise TimeoutError("the mail server did not answer")
@@ -145,7 +145,7 @@ def send_mail(ctx: rota.Context, to: str, subject: str) -> None:
 
 @app.job(executor="process", queue="pictures", priority=7, timeout=30)
 def resize_picture(order_id: int, width: int = 120) -> dict[str, int]:
-    """Heavy work, in a process of its own: it neither holds up the others nor takes them along."""
+    """CPU-bound work in a child process: it neither delays other runs nor crashes them."""
     noise = random.Random(order_id)
     picture = [[noise.randrange(256) for _ in range(width * 2)] for _ in range(width * 2)]
     small = bytes(
@@ -156,12 +156,12 @@ def resize_picture(order_id: int, width: int = 120) -> dict[str, int]:
     return {"bytes": len(zlib.compress(small))}
 
 
-# The day of the shop.
+# The shop's day.
 
 
 @app.job
 async def open_shop(ctx: rota.Context, rounds: int = 24, orders: int = 2, pause: int = 8) -> int:
-    """Customers come in rounds. Between two rounds this run sleeps, which costs no slot."""
+    """Enqueues orders in rounds. Between rounds this run is snoozed, which occupies no slot."""
     await app.enqueue_many(
         take_order.options(delay=random.uniform(0, pause), tenant=random.choice(BRANCHES)).call(
             customer=random.choice(CUSTOMERS), product=random.choice(list(PRICES))
@@ -177,7 +177,7 @@ async def open_shop(ctx: rota.Context, rounds: int = 24, orders: int = 2, pause:
 
 @app.job
 async def close_shop(ctx: rota.Context) -> None:
-    """The report, the newsletter, and tomorrow."""
+    """Enqueues the report, the newsletter and the next day."""
     async with ctx.transaction() as conn:
         await nightly_report.options(connection=conn).enqueue()
         await app.enqueue_many(
@@ -189,8 +189,8 @@ async def close_shop(ctx: rota.Context) -> None:
 
 @app.job(queue="reports", timeout=300, max_attempts=2)
 def nightly_report(ctx: rota.Context) -> dict[str, int]:
-    """Slow, and says how far it is. A thread has to look for itself whether it should stop."""
-    # Not ctx.transaction_sync(): it would stay open, and hold up VACUUM, until the report is done.
+    """Slow, and reports its progress. A thread must check itself whether it is cancelled."""
+    # Not ctx.transaction_sync(): it would stay open until the report is done, and hold back VACUUM.
     with app.database.connection_sync() as conn:
         rows = conn.execute(
             "SELECT product, count(*), sum(cents) FROM shop.orders GROUP BY product"
@@ -198,7 +198,7 @@ def nightly_report(ctx: rota.Context) -> dict[str, int]:
     sales = dict.fromkeys(PRICES, (0, 0)) | {product: its for product, *its in rows}
     for n, (product, (count, cents)) in enumerate(sales.items(), start=1):
         if ctx.is_cancelled:
-            raise rota.Cancel("nobody wants the report any more")
+            raise rota.Cancel("the report is no longer needed")
         time.sleep(REPORT_SECONDS / len(sales))
         ctx.progress(n / len(sales), f"counted {product}")
         ctx.log.info("counted", product=product, orders=count, cents=cents)
@@ -207,7 +207,7 @@ def nightly_report(ctx: rota.Context) -> dict[str, int]:
 
 @app.job(queue="supplier", max_attempts=2, backoff={"base": 5}, tags=["warehouse"])
 async def import_prices(ctx: rota.Context, feed: str = "spring") -> dict[str, int]:
-    """Reads the supplier's price list, which is broken more often than not."""
+    """Imports the supplier's price list, which is often broken."""
     ctx.log.info("price list asked for", feed=feed)
     prices = read_feed(random.random())
     ctx.log.info("prices read", articles=len(prices))
@@ -218,7 +218,7 @@ PRICE_LIST = "  line 3: expected a number, found 'soon'\n  line 9: no article"
 
 
 class BrokenFeed(Exception):
-    """The supplier sends what is no price list."""
+    """The supplier's price list cannot be parsed."""
 
 
 def read_feed(luck: float) -> dict[str, int]:
@@ -238,14 +238,14 @@ async def start_sale(ctx: rota.Context, percent: int = 20) -> None:
     ctx.log.warning("the sale begins", percent=percent)
 
 
-# When things happen by themselves; prepare.py adds those that need a calendar or a date.
+# The schedules. prepare.py adds those that need a calendar or a date.
 
 app.schedule(
     "evening-report",
     nightly_report,
     cron="0 22 * * *",
     timezone="Europe/Berlin",
-    description="What the day has brought, for the owners.",
+    description="Sales of the day, for the owners.",
     tags=["reports"],
 )
 app.schedule("sales-so-far", nightly_report, every=300, overlap="skip", tags=["reports"])
@@ -253,7 +253,7 @@ app.schedule(
     "price-list",
     import_prices,
     cron="*/10 * * * *",
-    description="The supplier's prices, when it can be read.",
+    description="The supplier's prices, if the list can be read.",
     catch_up="none",
     tags=["warehouse"],
 )

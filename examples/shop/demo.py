@@ -1,7 +1,7 @@
 """Prepares the shop and runs it with `rota dev`, which gets the arguments: `./script/demo`.
 
-A deployment would do one after the other. Here somebody waits for the first page, so `rota dev` is
-loaded while prepare.py makes the database and its history.
+A deployment would do one after the other. To show the first page sooner, the demo imports
+`rota dev` while prepare.py creates the database and its history.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 def start_to_prepare() -> tuple[subprocess.Popen[bytes], int]:
-    """And the end of a pipe from which one can read when it is time to go on."""
+    """Returns the process, and the reading end of a pipe that it writes to when it is ready."""
     reading, writing = os.pipe()
     command = [sys.executable, HERE / "prepare.py", "--ready", str(writing)]
     process = subprocess.Popen(command, pass_fds=[writing])
@@ -26,7 +26,7 @@ def start_to_prepare() -> tuple[subprocess.Popen[bytes], int]:
 
 def main() -> None:
     preparing, ready = start_to_prepare()
-    # Takes about as long as what is waited for.
+    # These imports take about as long as the preparation.
     for name in ("rota.api.serve", "rota.web", "rota.cli.workers.worker"):
         import_module(name)
     from rota.cli.main import main as command_line

@@ -1,6 +1,6 @@
-"""The last three days of the shop, made up: what its jobs would have left behind.
+"""Generates the last three days of the shop's history, as its jobs would have left it.
 
-Busiest at this time of the day, so that a chart of the last hour looks like the hour to come.
+It is busiest at this time of the day, so that a chart of the last hour looks like the next one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def _keep_schedules(app: rota.App, book: Book, since: datetime, now: datet
         (300, "sales-so-far", ticks.report),
         (300, "stock-check", ticks.stock_check),
     ):
-        # Counted back from now: an interval counts on from where it is.
+        # Counted back from now, because the interval continues from now.
         for n in range(1, int((now - since).total_seconds() // seconds)):
             tell(name, now - timedelta(seconds=n * seconds))
     for name, tell in (
@@ -66,7 +66,7 @@ async def _keep_schedules(app: rota.App, book: Book, since: datetime, now: datet
 
 
 class Ticks(Teller):
-    """What schedules have started: the name, and the nominal time."""
+    """Runs of schedules; each method takes the schedule's name and the nominal time."""
 
     def report(self, name: str, at: datetime) -> None:
         step = self.luck.uniform(0.7, 1.3) * REPORT_SECONDS / len(PRICES)
@@ -114,7 +114,7 @@ class Ticks(Teller):
         )
 
     def price_list(self, name: str, at: datetime) -> None:
-        """Twelve hours ago the supplier broke it; an hour of the day before nobody ticked."""
+        """The feed broke twelve hours ago; for one hour of the day before, no worker ran."""
         age = self.now - at
         if timedelta(hours=30) < age < timedelta(hours=31):
             self.book.passed.append(Passed(name, at, "missed", "policy none"))

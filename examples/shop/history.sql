@@ -1,5 +1,5 @@
--- What Rota's functions keep as runs end, from a history that was written all at once: sums of roll-ups, and what each
--- schedule remembers of its runs. The tables are new, so what is in them is the history.
+-- Rota's functions normally maintain these tables as runs end: sums of roll-ups, and the statistics of each schedule. Here
+-- they are computed from the generated history, which is all that the tables contain.
 INSERT INTO rota.rollup_spans (span, started_at, job, queue, outcome, attempts, duration_ms, longest_ms, histogram, first_at)
 SELECT s.span, s.started_at, coalesce(m.job, ''), coalesce(m.queue, ''), m.outcome, sum(m.attempts), sum(m.duration_ms), max(m.longest_ms),
        sum(m.histogram), min(m.minute)
@@ -24,7 +24,7 @@ FROM (SELECT l.schedule_id, min(l.nominal_at) - interval '1 hour' AS first_at, m
       FROM rota.ledger l LEFT JOIN rota.ended_runs r ON r.id = l.run_id GROUP BY l.schedule_id) l
 WHERE l.schedule_id = s.id;
 
--- How long runs had waited, minute by minute: what upkeep samples, and what workers count.
+-- How long runs had waited, by minute: the samples of upkeep, and the counters of workers.
 WITH waits AS (
     SELECT date_trunc('minute', r.started_at) AS minute, r.queue, extract(epoch FROM r.started_at - r.created_at)::double precision AS seconds
     FROM rota.ended_runs r WHERE r.attempt = 1
@@ -40,7 +40,7 @@ INSERT INTO rota.counts (name, labels, amount, total, buckets, at)
 SELECT 'pickups', jsonb_build_object('queue', s.queue), max(s.pickups), 0, rota.unpack_buckets(max(s.histogram)), clock_timestamp()
 FROM rota.samples s WHERE s.queue <> '' GROUP BY s.queue ON CONFLICT DO NOTHING;
 
--- Failures by kind: those that ended a run are noted already.
+-- Error groups: failures that ended a run are counted already.
 INSERT INTO rota.error_changes (error_group, job, queue, run_id, at, is_end, error_type, error, file, line, function)
 SELECT g.id, p.job, r.queue, p.run_id, p.finished_at, false, p.error_type, p.error, g.file, g.line, g.function
 FROM rota.past_attempts p JOIN rota.ended_runs r ON r.id = p.run_id
@@ -52,7 +52,7 @@ SELECT r.tenant, (r.finished_at AT TIME ZONE 'UTC')::date, count(*) FILTER (WHER
        count(*) FILTER (WHERE r.state = 'failed'), count(*) FILTER (WHERE r.state = 'cancelled'), sum(r.duration_ms) / 1000
 FROM rota.ended_runs r WHERE r.tenant <> '' GROUP BY 1, 2 ON CONFLICT DO NOTHING;
 
--- The schedules were made before all that, and somebody intervened, too.
+-- The schedules were created before the history, and operators paused and resumed a queue.
 UPDATE rota.audit SET at = at - interval '73 hours';
 INSERT INTO rota.audit (at, actor, action, object_type, object_id, before, after, reason)
 VALUES (rota.now() - interval '26 hours', 'grace', 'queue.paused', 'queue', 'mail', '{"is_paused": false}', '{"is_paused": true}',

@@ -1,4 +1,4 @@
-"""Orders of the past: from the customer to the parcel, with the bad luck of the shop's own code."""
+"""Past orders, from the customer to the parcel, which fail as often as in the shop's own code."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from app import BRANCHES, CUSTOMERS, PRICES, ask_bank, ask_supplier
 from past import Line, Past, Teller, Try, error_of
 
-BUSY, BRISK, QUIET = 7.0, 2.0, 0.15  # orders a minute
+BUSY, BRISK, QUIET = 7.0, 2.0, 0.15  # orders per minute
 
 
 class Orders(Teller):
     order = 0
 
     def tell(self) -> None:
-        """Order by order, in the order of time."""
+        """Generates the orders one by one, in chronological order."""
         at = self.since
         while at < self.now - timedelta(seconds=90):
             at += timedelta(seconds=self.luck.expovariate(self._rate(at) / 60))
             self.take_order(at)
 
     def _rate(self, at: datetime) -> float:
-        """A chart of the last hour shows yesterday's beside it; further back, little is enough."""
+        """Charts compare the last hour with the same one yesterday; other hours need few orders."""
         ago = self.now - at
         away = abs((ago + timedelta(hours=12)) % timedelta(days=1) - timedelta(hours=12))
         if away >= timedelta(minutes=70):
@@ -151,7 +151,7 @@ class Orders(Teller):
         )
 
     def supplier(self, at: datetime, tenant: str, product: str) -> None:
-        """Four attempts at most, each as likely to fail as live ones."""
+        """At most four attempts, each as likely to fail as a live one."""
         tries, started = [], self.soon(at)
         for n in range(4):
             luck = self.luck.random()

@@ -1,7 +1,7 @@
-"""Writes runs of the past, with their attempts, log lines, ledger and roll-ups, as if workers had.
+"""Writes past runs with their attempts, log lines, ledger and roll-ups, as workers would have.
 
-Only for a demo: Rota itself never writes a time that was not. Everything goes through COPY, in one
-transaction, in the order of time, so that ids and times agree.
+For the demo only: Rota itself never writes invented times. Everything is written with COPY, in one
+transaction and in chronological order, so that ids and times agree.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Line:
 
 @dataclass(slots=True)
 class Try:
-    """One attempt: how long, how it ended, what it said."""
+    """One attempt: start, duration, state, error and log lines."""
 
     started_at: datetime
     seconds: float
@@ -60,7 +60,7 @@ class Try:
 
 @dataclass(slots=True)
 class Past:
-    """A run that has ended. `occurrence`: the schedule's name and its nominal time."""
+    """A run that has ended. `occurrence` is the name of its schedule and its nominal time."""
 
     job: str
     queue: str
@@ -95,7 +95,7 @@ class Past:
 
 @dataclass(slots=True)
 class Passed:
-    """A nominal time without a run."""
+    """A nominal time that started no run."""
 
     schedule: str
     at: datetime
@@ -104,7 +104,7 @@ class Passed:
 
 
 class Book:
-    """All that is to be written."""
+    """Collects everything, and writes it."""
 
     def __init__(self, worker: int, schedules: dict[str, int]) -> None:
         self.worker = worker
@@ -128,7 +128,7 @@ class Book:
         ids = sorted(number for (number,) in await cursor.fetchall())
         for run, number in zip(self.runs, ids, strict=True):
             run.id = number
-        # Which ids belong to which time: a filter by time goes by these marks.
+        # Which ids belong to which time: filters by time use these marks.
         await conn.cursor().executemany(
             "INSERT INTO rota.id_marks (id, at) VALUES (%s, %s)",
             [(run.id, run.created_at) for run in self.runs[::50]],
@@ -201,7 +201,7 @@ class Book:
 
 
 class Teller:
-    """Makes up what happened until now."""
+    """Generates runs up to now."""
 
     def __init__(self, book: Book, since: datetime, now: datetime) -> None:
         self.book = book
@@ -210,19 +210,19 @@ class Teller:
         self.luck = random.Random(4)
 
     def add(self, run: Past) -> datetime:
-        """When it ended, unless that is still to come."""
+        """Adds the run, unless it would end in the future. Returns when it ends."""
         ended = run.tries[-1].finished_at
         if ended < self.now:
             self.book.runs.append(run)
         return ended
 
     def soon(self, at: datetime) -> datetime:
-        """When a worker takes it: at once, mostly."""
+        """When a worker starts it: usually at once."""
         return at + timedelta(seconds=0.002 + self.luck.expovariate(1 / 0.02))
 
 
 def error_of(call: Callable[..., Any], *args: Any) -> tuple[str, str, str] | None:
-    """What the shop's own code raises, with the traceback that it leaves."""
+    """Type, message and traceback of what the shop's own code raises; None if it succeeds."""
     try:
         call(*args)
     except Exception as error:

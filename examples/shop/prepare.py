@@ -1,7 +1,7 @@
-"""Before the shop opens: its tables, its SQL jobs, its schedules, and some days of history.
+"""Creates the shop's tables, its SQL jobs, its schedules, and some days of history.
 
-Everything here is harmless to repeat; a history is made only where Rota has not run anything yet.
-`--ready N` names a file descriptor that is written to when all is there.
+It can be repeated safely; the history is created only if Rota has no runs yet. With `--ready N`,
+it writes to file descriptor N when everything is ready.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def main() -> None:
             await _leave_work()
         run = await open_shop.options(key="shop").enqueue()
         print(f"the shop opens with run {run.id}" + (" (already open)" * run.is_duplicate))
-        # Before the database is left: whoever comes now finds it running.
+        # While the database is still open, so that `rota dev` finds the server running.
         _tell()
 
 
@@ -56,7 +56,7 @@ async def _is_new(conn: Any) -> bool:
 
 
 async def _plan() -> None:
-    """What needs a calendar or a date: such schedules are not part of the code."""
+    """Creates the schedules that need a calendar or a date, and are therefore not in the code."""
     now = await app.clock.now()
     grace = app.schedules.by("grace")
     tenants = app.tenants.by("grace")
@@ -70,7 +70,7 @@ async def _plan() -> None:
         timezone="America/New_York",
         calendar="shop-days",
         payload={"to": "everybody"},
-        description="On days when somebody can answer.",
+        description="Only on days when the shop is open.",
         tags=["marketing"],
     )
     await grace.create(
@@ -83,7 +83,7 @@ async def _plan() -> None:
 
 
 async def _leave_work() -> None:
-    """A report that is under way, and what needs somebody: a paused queue, and what waits in it."""
+    """Leaves a running report, and a paused queue with waiting runs that needs attention."""
     await app.schedules.by("grace").trigger("sales-so-far", reason="for the meeting")
     await app.queues.by("grace").pause("newsletter", "the mail provider is down, back at noon")
     await app.enqueue_many(

@@ -1,5 +1,5 @@
--- The shop's own tables. They live beside Rota's in one database, so that an order and the runs
--- it asks for commit together.
+-- The shop's own tables. They are in the same database as Rota's, so that an order and the runs
+-- that it enqueues commit together.
 CREATE SCHEMA IF NOT EXISTS shop;
 
 CREATE TABLE IF NOT EXISTS shop.orders (

@@ -1,4 +1,4 @@
--- Functions of the database that are jobs of their own, with their schedules: no Python is involved.
+-- SQL functions that are jobs, with their schedules: no Python is involved.
 CREATE TABLE IF NOT EXISTS shop.sales (
     product text PRIMARY KEY,
     pieces  bigint NOT NULL
@@ -36,12 +36,12 @@ BEGIN
 END $$;
 
 INSERT INTO rota.jobs (name, kind, function_name, description, default_payload, events, timeout_seconds)
-VALUES ('count_sale', 'sql', 'shop.count_sale', 'Counts what is sold, when a parcel is packed.', NULL, '{order.packed}', 10),
-       ('check_stock', 'sql', 'shop.check_stock', 'Warns of what runs out.', '{"least": 5}', '{}', 10),
-       ('close_old_orders', 'sql', 'shop.close_old_orders', 'Forgets orders of long ago.', '{"days": 30}', '{}', 60)
+VALUES ('count_sale', 'sql', 'shop.count_sale', 'Counts sales when a parcel is packed.', NULL, '{order.packed}', 10),
+       ('check_stock', 'sql', 'shop.check_stock', 'Warns about products that are running out.', '{"least": 5}', '{}', 10),
+       ('close_old_orders', 'sql', 'shop.close_old_orders', 'Deletes old orders.', '{"days": 30}', '{}', 60)
 ON CONFLICT DO NOTHING;
 
 INSERT INTO rota.schedules (name, job, interval_seconds, cron, timezone, description, tags)
-VALUES ('stock-check', 'check_stock', 300, NULL, 'UTC', 'What runs out?', '{warehouse}'),
+VALUES ('stock-check', 'check_stock', 300, NULL, 'UTC', 'Finds products that are running out.', '{warehouse}'),
        ('old-orders', 'close_old_orders', NULL, '15 3 * * *', 'America/New_York', '', '{}')
 ON CONFLICT DO NOTHING;

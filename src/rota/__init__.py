@@ -285,7 +285,7 @@ if not TYPE_CHECKING:  # they would take it that every name is there
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             known = _ELSEWHERE.get(name)
-            hint = f"; there is rota.{known}" if known else ""
+            hint = f"; use rota.{known}" if known else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
         return value

@@ -24,7 +24,7 @@ from rota.jobs.emit import Started
 from rota.jobs.handle import R, Run
 from rota.jobs.options import KeyKeep
 from rota.jobs.registry import Registry
-from rota.jobs.schedule_options import ScheduleArguments
+from rota.jobs.schedule_options import ScheduleKeywords
 from rota.jobs.sync import store_new_sync
 from rota.jobs.tracing import TracedEmitter, TracedEnqueuer
 from rota.jobs.values import checked_tenant
@@ -155,14 +155,14 @@ class App(CommandSets):
         *,
         tenant: str = "",
         tenants: Iterable[str] | None = None,
-        **arguments: Unpack[ScheduleArguments],
+        **arguments: Unpack[ScheduleKeywords],
     ) -> None:
         """Declare when a job runs: `app.schedule("digest", send, cron="0 8 * * 1-5")`. Pass exactly
         one of `cron`, `every`, `at` and `init`. The schedule is stored when the database is
         opened, or at once if it is open; repeated calls update it. `tenants` creates one
         schedule for each tenant. The async form is `await app.schedules.put(…)`."""
         if tenant and tenants is not None:
-            raise TimingError("give tenant or tenants, not both")
+            raise TimingError("tenant and tenants cannot be combined")
         if self.database.is_open and self.registry.has_new:
             with self.database.connection_sync() as conn:
                 self._store_jobs(conn)

@@ -1,7 +1,7 @@
-"""Fixtures for tests of applications that use Rota; docs/guides/testing.md shows them at work.
+"""Fixtures for tests of applications that use Rota; docs/guides/testing.md shows how to use them.
 
-pytest finds it by itself in every project that has Rota installed. So nothing of Rota is imported
-before a fixture is asked for, and all names begin with `rota_`.
+pytest loads it in every project that has Rota installed. Therefore nothing of Rota is imported
+before a fixture is used, and all names begin with `rota_`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from rota.testing.databases import TestDatabases
 
 URL = "ROTA_TEST_DATABASE_URL"
-_HOW = 'set rota_app = "package.module:app" in the configuration of pytest, or override the fixture'
+_HOW = 'set rota_app = "package.module:app" in the pytest configuration, or override the fixture'
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("rota_app", "The application of Rota to test, as module:attribute.", default="")
+    parser.addini("rota_app", "The Rota application to test, as module:attribute.", default="")
 
 
 @pytest.fixture(scope="session")
 def rota_application(pytestconfig: pytest.Config) -> App:
-    """The application, as it is configured. Override it where pytest's configuration cannot name
-    it: `def rota_application(): return app`."""
+    """The application as it is configured. Override it instead of setting `rota_app`: `def
+    rota_application(): return app`."""
     name = str(pytestconfig.getini("rota_app")).strip()
     module, _, attribute = name.partition(":")
     if not module or not attribute:
@@ -46,8 +46,8 @@ def _find(module: str, attribute: str) -> App:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        hint = 'is its directory on the path? pytest has the option pythonpath = ["."]'
-        raise pytest.UsageError(f"rota_app: there is no module {error.name}; {hint}") from error
+        hint = 'is its directory on sys.path? Set pythonpath = ["."] in the pytest configuration'
+        raise pytest.UsageError(f"rota_app: no module named {error.name}; {hint}") from error
     if not isinstance(found, App):
         raise pytest.UsageError(f"rota_app: {module}:{attribute} is {found!r}, not a rota.App")
     return found
@@ -55,7 +55,7 @@ def _find(module: str, attribute: str) -> App:
 
 @pytest.fixture(scope="session")
 def rota_databases(pytestconfig: pytest.Config, rota_application: App) -> Iterator[TestDatabases]:
-    """One server for the whole run: that of ROTA_TEST_DATABASE_URL, or an embedded one."""
+    """The server for the test run: that of ROTA_TEST_DATABASE_URL, or an embedded one."""
     from rota.testing.databases import TestDatabases
 
     # Given by pytest-xdist to all of its processes.
@@ -69,8 +69,8 @@ def rota_databases(pytestconfig: pytest.Config, rota_application: App) -> Iterat
 
 @pytest.fixture(scope="session")
 def rota_prepare() -> Callable[[str], object] | None:
-    """Called once with the URL of the template, whose schema is Rota's. Override it to make the
-    tables of the application."""
+    """Override it with a function that creates your own tables in the template: it is called once,
+    with the URL of the template, after Rota's schema was installed."""
     return None
 
 
@@ -78,27 +78,28 @@ def rota_prepare() -> Callable[[str], object] | None:
 def rota_template(
     rota_databases: TestDatabases, rota_prepare: Callable[[str], object] | None
 ) -> str:
-    """The name of the database of which each test gets a copy."""
+    """The name of the template database, which is copied for each test."""
     return rota_databases.template(rota_prepare)
 
 
 @pytest.fixture(scope="session")
 def rota_session_url(rota_databases: TestDatabases, rota_template: str) -> Iterator[str]:
-    """One database for all tests of a process that roll back what they do, as Django's do."""
+    """The URL of a database that all tests of a process share, for tests that roll back their
+    changes, such as Django's."""
     with rota_databases.fresh(rota_template) as url:
         yield url
 
 
 @pytest.fixture
 def rota_database_url(rota_databases: TestDatabases, rota_template: str) -> Iterator[str]:
-    """A database for this test alone. Override it to bring one."""
+    """The URL of a database for this test only. Override it to use your own."""
     with rota_databases.fresh(rota_template) as url:
         yield url
 
 
 @pytest.fixture
 def rota_app(rota_application: App, rota_database_url: str) -> Iterator[App]:
-    """The application, on the test's database."""
+    """The application, on this test's database."""
     from rota.testing import on_database
 
     with on_database(rota_application, rota_database_url) as app:
@@ -107,7 +108,7 @@ def rota_app(rota_application: App, rota_database_url: str) -> Iterator[App]:
 
 @pytest.fixture
 def rota_clock(rota_app: App) -> Iterator[Clock]:
-    """Business time of the test's database; it goes right again after the test."""
+    """Moves Rota's clock in this test's database; it is reset after the test."""
     from rota.testing import Clock
 
     clock = Clock(rota_app)
@@ -117,7 +118,7 @@ def rota_clock(rota_app: App) -> Iterator[Clock]:
 
 @pytest.fixture
 def rota_worker(rota_app: App) -> TestWorker:
-    """A worker for blocks, `run_all` and `tick`; it does nothing by itself."""
+    """A worker for this test: `run_all`, `tick`, or a `with` block. It does nothing by itself."""
     from rota.testing import TestWorker
 
     return TestWorker(rota_app)
@@ -125,7 +126,7 @@ def rota_worker(rota_app: App) -> TestWorker:
 
 @pytest.fixture
 def rota_reset(rota_app: App) -> Callable[[], None]:
-    """Empties the test's database when it is called."""
+    """Empties this test's database when it is called."""
     from rota.testing import reset
 
     return lambda: reset(rota_app)

@@ -1,10 +1,13 @@
-"""The types of what the faces of an application answer: `app.runs`, `app.schedules`, … For
-annotations; nobody makes them but Rota."""
+"""The types that `app.runs`, `app.schedules` and the other command sets return, and those of jobs
+with options, calls and timings, for annotations. Only Rota creates them."""
 
 from __future__ import annotations
 
 from rota.admin.schedules.load import Lane
+from rota.jobs.batch import Call
+from rota.jobs.decorator import BoundJob
 from rota.jobs.emit import Started
+from rota.jobs.timings import DeclaredSchedule
 from rota.model.attempt import AttemptInfo
 from rota.model.attention import Attention, KindCount, Need
 from rota.model.audit import AuditEntry
@@ -84,7 +87,7 @@ from rota.model.why import Reason, Why
 from rota.model.worker import WorkerInfo
 from rota.timing.load import HourLoad, LeftOut, Load, PredictedOverlap, Start, Suggestion
 from rota.timing.load_counts import Day, PileUp
-from rota.timing.preview import Row
+from rota.timing.preview import PreviewRow
 
 __all__ = [
     "Activity",
@@ -95,10 +98,12 @@ __all__ = [
     "AuditEntry",
     "BackfillInfo",
     "BindingInfo",
+    "BoundJob",
     "BulkAction",
     "BulkItem",
     "BulkResult",
     "CalendarInfo",
+    "Call",
     "CapMetric",
     "Changes",
     "ChildRun",
@@ -110,6 +115,7 @@ __all__ = [
     "Counter",
     "Curve",
     "Day",
+    "DeclaredSchedule",
     "Deed",
     "Drift",
     "EndState",
@@ -149,6 +155,7 @@ __all__ = [
     "Page",
     "PileUp",
     "PredictedOverlap",
+    "PreviewRow",
     "QueueDepth",
     "QueueDetails",
     "QueueInfo",
@@ -161,7 +168,6 @@ __all__ = [
     "Report",
     "RetentionItem",
     "RetentionResult",
-    "Row",
     "RunCount",
     "RunCounts",
     "RunDetails",

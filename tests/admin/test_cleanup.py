@@ -67,9 +67,9 @@ async def test_added_counted_run_and_removed(app: rota.App, tables: Engine) -> N
         ("sessions", {"column": "expired_at"}, 'has no column "expired_at"'),
         ("sessions", {"older_than": -1}, "from 0 to 100 years"),
         ("sessions", {"where": "status = 1"}, 'has no column "status"'),
-        ("sessions", {"where": "id = 'x'"}, "does not fit column"),
+        ("sessions", {"where": "id = 'x'"}, "does not match column"),
         ("sessions", {"where": "id = 1 or true"}, "cannot be read"),
-        ("rota.jobs", {"column": "created_at"}, "not a table of yours"),
+        ("rota.jobs", {"column": "created_at"}, "cannot be removed"),
         ("sessions", {"cron": "0 25 * * *"}, "25"),
         ("sessions", {"timezone": "PST"}, "unknown time zone"),
     ],
@@ -89,7 +89,7 @@ async def test_a_table_gets_a_hint(app: rota.App, tables: Engine) -> None:
     assert caught.value.hint == "did you mean public.sessions?"
     with pytest.raises(errors.InputError) as caught:
         await app.cleanup.add("sessions", column="expired", older_than=0)
-    assert caught.value.hint == "It has id, expires_at, note."
+    assert caught.value.hint == "Its columns are id, expires_at, note."
 
 
 async def test_names(app: rota.App, tables: Engine) -> None:
@@ -124,18 +124,18 @@ async def test_the_one_of_rota(app: rota.App, tables: Engine) -> None:
 async def test_recipes_are_offered_where_their_tables_are(app: rota.App, engine: Engine) -> None:
     assert await app.cleanup.recipes() == []
     engine.conn.execute(
-        "CREATE TABLE public._ayb_sessions (expires_at timestamptz);"
-        "CREATE TABLE public._ayb_magic_links (expires_at timestamptz);"
-        "CREATE TABLE public._ayb_webhook_deliveries (created_at timestamptz, status text);"
+        "CREATE TABLE public._shop_sessions (expires_at timestamptz);"
+        "CREATE TABLE public._shop_magic_links (expires_at timestamptz);"
+        "CREATE TABLE public._shop_webhook_deliveries (created_at timestamptz, status text);"
         "CREATE TABLE public.oauth_tokens (expires_at timestamptz);"
         "CREATE TABLE public.password_resets (at timestamptz)"
     )
     found = await app.cleanup.recipes()
     assert [(one.name, one.prefix, len(one.rules)) for one in found] == [
-        ("stale_session_cleanup", "public._ayb_", 1),
-        ("webhook_delivery_prune", "public._ayb_", 1),
+        ("stale_session_cleanup", "public._shop_", 1),
+        ("webhook_delivery_prune", "public._shop_", 1),
         ("expired_oauth_cleanup", "public.", 1),
-        ("expired_auth_cleanup", "public._ayb_", 1),
+        ("expired_auth_cleanup", "public._shop_", 1),
     ]
     made = await app.cleanup.add_recipe("webhook_delivery_prune")
     (rule,) = made.rules
@@ -144,12 +144,51 @@ async def test_recipes_are_offered_where_their_tables_are(app: rota.App, engine:
     engine.conn.execute("CREATE TABLE public.sessions (expires_at timestamptz)")
     with pytest.raises(errors.WrongState) as caught:
         await app.cleanup.add_recipe("stale_session_cleanup")
-    assert "public., public._ayb_" in str(caught.value.hint) or "public._ayb_, public." in str(
+    assert "public., public._shop_" in str(caught.value.hint) or "public._shop_, public." in str(
         caught.value.hint
     )
-    await app.cleanup.add_recipe("stale_session_cleanup", prefix="public._ayb_")
+    await app.cleanup.add_recipe("stale_session_cleanup", prefix="public._shop_")
+    used = {(one.name, one.prefix): one.is_used for one in await app.cleanup.recipes()}
+    assert used["stale_session_cleanup", "public._shop_"]
+    assert not used["stale_session_cleanup", "public."], "of other tables"
+    second = await app.cleanup.add_recipe("stale_session_cleanup", prefix="public.")
+    assert (second.name, second.rules[0].table) == (
+        "stale_session_cleanup_public",
+        "public.sessions",
+    )
     with pytest.raises(errors.TemplateNotFound, match="no recipe is named"):
         await app.cleanup.add_recipe("nothing")
+
+
+async def test_a_prefix_needs_no_schema(app: rota.App, engine: Engine) -> None:
+    engine.conn.execute(
+        "CREATE SCHEMA crm; CREATE SCHEMA hr;"
+        "CREATE TABLE public._shop_sessions (expires_at timestamptz);"
+        "CREATE TABLE crm._shop_sessions (expires_at timestamptz);"
+        "CREATE TABLE crm._club_sessions (expires_at timestamptz);"
+        "CREATE TABLE crm._team_sessions (expires_at timestamptz);"
+        "CREATE TABLE hr._team_sessions (expires_at timestamptz)"
+    )
+
+    async def added(prefix: str) -> tuple[str, str]:
+        made = await app.cleanup.add_recipe("stale_session_cleanup", prefix=prefix)
+        return made.name, made.rules[0].table
+
+    assert await added("_shop_") == ("stale_session_cleanup", "public._shop_sessions")
+    assert await added("_club_") == ("stale_session_cleanup_crm_club", "crm._club_sessions")
+    assert await added("hr._team_") == ("stale_session_cleanup_hr_team", "hr._team_sessions")
+    with pytest.raises(errors.WrongState, match="matches several tables") as several:
+        await added("_team_")
+    assert several.value.hint in (
+        "pass one of the prefixes crm._team_, hr._team_",
+        "pass one of the prefixes hr._team_, crm._team_",
+    )
+    with pytest.raises(errors.WrongState, match='no tables with the prefix "_odd_"') as none:
+        await added("_odd_")
+    assert "public._shop_" in str(none.value.hint)
+    with pytest.raises(errors.WrongState, match="already exists") as taken:
+        await added("_club_")
+    assert taken.value.hint == "pass another name, or remove it first"
 
 
 async def test_all_four_recipes_keep_their_times(app: rota.App, engine: Engine) -> None:
@@ -185,7 +224,7 @@ def test_a_bad_rule_by_plain_sql_is_refused_at_the_insert(tables: Engine) -> Non
     for rules, words in (
         ('{"rules": [{"table": "nowhere"}]}', 'cleanup rule 1: there is no table "nowhere"'),
         ('{"rules": [7]}', "must be an object"),
-        ('{"rules": 7}', "cleanup takes"),
+        ('{"rules": 7}', "the payload of cleanup must be"),
         ('{"rules": [{"table": "sessions", "column": "expires_at", "older_than": 0,'
          ' "batch_size": 0}]}', "batch_size must be a whole number"),
     ):  # fmt: skip

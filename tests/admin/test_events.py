@@ -163,7 +163,7 @@ async def test_watches(app: rota.App, conn: Connection) -> None:
     (event,) = await app.events.list()
     assert event.payload["new"] == {"id": 1, "status": "open"}
     conn.execute("DROP TABLE orders")
-    assert [one.drift for one in await events.watches()] == [["the table is gone"]]
+    assert [one.drift for one in await events.watches()] == [["the table was dropped"]]
     assert await events.unwatch(watch=made.id) == [made.id]
     with pytest.raises(rota.WatchNotFound):
         await events.unwatch("orders")

@@ -62,7 +62,7 @@ async def test_what_there_is_not(app: rota.App, engine: Engine) -> None:
         await app.limits.set("mail", cap=-1)
     with pytest.raises(LimitError, match="unknown limit setting 'colour'"):
         await app.limits.set("mail", colour="red")  # type: ignore[call-arg]
-    with pytest.raises(WrongState, match="nothing of limit"):
+    with pytest.raises(WrongState, match="is not blocked"):
         await app.limits.unblock("mail")
 
 
@@ -128,7 +128,7 @@ async def test_jobs_that_name_one_limit_share_it(make_app: MakeApp, engine: Engi
     admit(engine)
     stripe_, rate = sorted(await app.limits.list(), key=lambda one: one.kind)
     assert (stripe_.name, stripe_.jobs, stripe_.in_use) == ("stripe", ["charge", "refund"], 1)
-    assert (rate.name, rate.rule) == ("charge/rate", "100 in 1 min, 10 at one moment")
+    assert (rate.name, rate.rule) == ("charge/rate", "100 in 1 min, burst 10")
 
 
 @pytest.mark.parametrize(

@@ -176,3 +176,40 @@ async def test_reasons_reach_the_audit(app: rota.App) -> None:
         ("schedule.updated", "urgent"), ("schedule.updated", None), ("schedule.resumed", "done"),
         ("schedule.deleted", "no longer needed"),
     ]  # fmt: skip
+
+
+async def test_lists_filter_by_one_state_or_several_under_either_name(app: rota.App) -> None:
+    @app.job
+    async def mine() -> None: ...
+
+    for name in ("active", "disabled", "paused"):
+        await app.schedules.create(name, "mine", every=60, enabled=name != "disabled")
+    await app.schedules.pause("paused")
+    waiting, ended = await mine.enqueue(), await mine.enqueue()
+    await ended.cancel()
+    action = await app.bulk.start("cancel", job="mine")
+
+    async def schedules(**filters: Any) -> list[Any]:
+        return [one.name for one in await app.schedules.list(job="mine", **filters)]
+
+    async def runs(**filters: Any) -> list[Any]:
+        return [one.id for one in await app.runs.list(job="mine", order="oldest", **filters)]
+
+    async def actions(**filters: Any) -> list[Any]:
+        return [one.id for one in (await app.bulk.page(**filters)).items]
+
+    lists: list[tuple[Any, list[str], list[Any]]] = [
+        (schedules, ["disabled", "paused"], ["disabled", "paused"]),
+        (runs, ["queued", "cancelled"], [waiting.id, ended.id]),
+        (actions, ["stopped", "running"], [action.id]),
+    ]
+    for read, states, found in lists:
+        assert await read(states=states) == await read(state=tuple(states)) == found
+        assert await read(state=states[1]) == await read(states=[states[1]]) == found[-1:]
+        assert await read(states=[]) == []
+        for wrong in ({"state": states[0], "states": states}, {"states": [states[0], "odd"]}):
+            with pytest.raises(
+                rota.FilterError, match=r"pass only one of them|unknown state 'odd'"
+            ):
+                await read(**wrong)
+    assert (await app.schedules.counts(job="mine", states=["paused"]))["active"] == 1

@@ -14,7 +14,7 @@ from rota.store.plans import Ask
 from rota.store.retention import parts as retention_parts
 from rota.store.retention.retention import Pass
 from rota.store.steps import Pause
-from rota.testing import drain
+from rota.testing import run_due
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
@@ -238,6 +238,7 @@ async def test_occurrences_and_counts_have_their_own_days(
 async def test_the_audit_is_for_ever_unless_told(
     make_app: MakeApp, past: Past, conn: Connection
 ) -> None:
+    conn.execute("TRUNCATE rota.audit")
     conn.execute("SELECT rota.write_audit('a', 'x', 'run', '1')")
     conn.execute("UPDATE rota.audit SET at = at - interval '1000 days'")
     await make_app().retention.run()
@@ -300,7 +301,7 @@ async def test_no_reader_stops_a_finish_and_what_waits_is_finished_by_the_next_p
     assert notes
     assert all("next pass" in (note or "") for note in notes)
     run = await app.runs.enqueue("small")
-    await drain(app)
+    await run_due(app)
     assert (await app.runs.get(run.id)).state == "succeeded"
     reader.rollback()
     done = await app.retention.run()
@@ -388,7 +389,7 @@ async def test_every_way_to_end_picks_the_class(app: rota.App, conn: Connection)
     runs = [(await app.runs.enqueue(name)).id for name in ("good", "bad")]
     runs.append((await app.runs.enqueue("good", delay=60)).id)
     await app.runs.cancel(runs[-1])
-    await drain(app)
+    await run_due(app)
     rows = conn.execute("SELECT id, keep_class FROM rota.ended_runs ORDER BY id").fetchall()
     assert rows == [(it, "short") for it in sorted(runs)]
     await app.runs.retry(runs[1])

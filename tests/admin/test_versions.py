@@ -34,7 +34,7 @@ async def tick(app: rota.App, conn: Connection, seconds: int) -> None:
     assert await Scheduler(app.database, tick_seconds=15).tick() >= 1
 
 
-async def test_a_tick_raises_no_edit_version(app: rota.App, conn: Connection) -> None:
+async def test_a_tick_raises_no_version(app: rota.App, conn: Connection) -> None:
     made = await app.schedules.create("s", "send", every=60)
     for _ in range(3):
         await tick(app, conn, 61)

@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 import rota
 from rota.api import create_api
 from rota.cli.main import run as run_command
-from rota.testing import drain
+from rota.testing import run_due
 from tests.conftest import load_config
 
 TOKEN = "a token for tests"
@@ -51,7 +51,7 @@ async def a_day_of_work(url: str, *, sql_job: str | None = None, **settings: Any
     app = rota.App(config=load_config(url, _OURS | settings))
     async with app:
         expected = await _enqueue(app, sql_job)
-        await drain(app, timeout=60)
+        await run_due(app, timeout=60)
         await _balance(app, expected)
         await _ask_api(app)
     await asyncio.to_thread(_command, url, settings)

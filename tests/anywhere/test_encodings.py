@@ -15,7 +15,7 @@ from psycopg import sql
 import rota
 from rota.errors import DatabaseError, SchemaError
 from rota.store.migrate import migrate
-from rota.testing import drain
+from rota.testing import run_due
 from tests.anywhere.day import a_day_of_work
 from tests.conftest import load_config
 from tests.database import Server
@@ -82,7 +82,7 @@ async def test_what_latin1_cannot_hold_fails_its_own_run_only(
     ways = ["good result", "bad result", "bad raise", "good raise", "bad log", "good log"]
     async with app:
         runs = {way: await declared.enqueue(way=way) for way in ways}
-        await drain(app)
+        await run_due(app)
         ended = {way: await app.runs.get(run.id) for way, run in runs.items()}
         states = {way: run.state for way, run in ended.items()}
         assert states == {

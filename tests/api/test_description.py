@@ -161,3 +161,17 @@ def test_what_every_request_meets_is_said_once_in_a_while() -> None:
     ]
     clock[0] = 31
     assert often.may_say("away")
+
+
+def test_what_a_change_leaves_out_has_no_default(described: dict[str, Any]) -> None:
+    """A client that filled it in would overwrite what is stored."""
+    schemas = described["components"]["schemas"]
+    changes = [
+        operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
+        for name, operation in operations(described)
+        if name.startswith("PATCH ")
+    ]
+    assert {"QueueChanges", "JobChanges", "ScheduleChanges", "TenantChanges"} <= set(changes)
+    for name in changes:
+        found = schemas[name]["properties"]
+        assert [key for key, field in found.items() if "default" in field] == [], name

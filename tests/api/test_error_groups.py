@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 import rota
-from rota.testing import drain
+from rota.testing import run_due
 from tests.api.conftest import problem
 
 
@@ -24,7 +24,7 @@ async def group(shop: rota.App) -> str:
 
     for order in range(2):
         await shop.runs.enqueue("call", {"order": order})
-    await drain(shop)
+    await run_due(shop)
     (found,) = await shop.errors.list()
     return found.id
 
@@ -44,7 +44,7 @@ async def test_list_and_get(api: httpx.AsyncClient, group: str) -> None:
 
 async def test_pages_follow_one_another(api: httpx.AsyncClient, shop: rota.App, group: str) -> None:
     await shop.runs.enqueue("other")
-    await drain(shop)
+    await run_due(shop)
     seen: list[str] = []
     cursor: Any = None
     for _ in range(2):

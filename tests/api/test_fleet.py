@@ -44,6 +44,8 @@ async def test_bad_changes_of_jobs(api: httpx.AsyncClient) -> None:
     problem(await api.patch(SEND, json={"priority": None}), 422, "invalid")
     problem(await api.patch(SEND, json={"backoff": "sideways"}), 422, "job_error")
     problem(await api.patch(SEND, json={"reset": ["name"]}), 422, "invalid")
+    unfit = {"default_payload": {"user_id": "x"}}
+    problem(await api.patch(SEND, json=unfit), 422, "payload_error")
     for method, path in (
         ("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/enable"), ("POST", "/disable"),
     ):  # fmt: skip
@@ -88,10 +90,11 @@ async def test_caps_of_queues(api: httpx.AsyncClient) -> None:
     assert (made.json()["max_waiting"], made.json()["when_full"]) == (0, "refuse")
     send = {"job": "send", "payload": {"user_id": 1}}
     refused = problem(await api.post(f"{V1}/runs", json=send), 429, "queue_full")
-    assert "0 runs wait in it, and 0 may" in refused["detail"]
+    assert "0 runs wait, and its cap is 0" in refused["detail"]
     old = {"If-Match": '"1"'}
     problem(await api.patch(mail, json=body, headers=old), 412, "version_conflict")
-    changed = await api.patch(mail, json={"when_full": "drop_lowest"})
+    seen = {"If-Match": (await api.get(mail)).headers["etag"]}
+    changed = await api.patch(mail, json={"when_full": "drop_lowest"}, headers=seen)
     assert (changed.json()["max_waiting"], changed.json()["when_full"]) == (0, "drop_lowest")
     for wrong in ({"max_waiting": -1}, {"when_full": "wait"}, {"cap": 1}):
         problem(await api.patch(mail, json=wrong), 422, "invalid")
@@ -107,9 +110,10 @@ async def test_workers(api: httpx.AsyncClient, shop: rota.App) -> None:
         path = f"{V1}/workers/{worker['id']}"
         assert (await api.get(path)).json()["id"] == worker["id"]
         drained = (await api.post(f"{path}/drain", json={"reason": "update"})).json()
+        assert (await api.post(f"{path}/drain")).headers["rota-changed"] == "false"
         assert (drained["is_draining"], drained["drain_requested_by"]) == (True, "api:admin")
         assert (await api.post(f"{path}/resume")).json()["is_draining"] is False
-        problem(await api.post(f"{path}/resume"), 409, "wrong_state")
+        assert (await api.post(f"{path}/resume")).headers["rota-changed"] == "false"
         problem(await api.post(f"{path}/drain", json={"stop": "yes"}), 422, "invalid")
     for method, end in (("GET", ""), ("POST", "/drain"), ("POST", "/resume")):
         problem(await api.request(method, f"{V1}/workers/999{end}"), 404, "worker_not_found")

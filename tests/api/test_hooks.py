@@ -138,8 +138,16 @@ async def test_what_does_not_fit(api: httpx.AsyncClient, shop: rota.App, scheme:
         problem(await api.post(path, content=body, headers=encoded), 401, "unauthorized")
     problem(await api.post(path, content=body + b" ", headers=headers), 401, "unauthorized")
     assert await shop.events.list() == []
-    reasons = {one.reason for one in await shop.events.refusals(scheme)}
+    reasons = {one.reason for one in (await shop.events.refusals(scheme)).items}
     assert reasons == {"bad_signature", "no_signature"}
+
+
+async def test_a_signature_that_is_none_is_a_bad_one(
+    api: httpx.AsyncClient, shop: rota.App
+) -> None:
+    for text in ("sha256=00", "sha256=not hex at all"):
+        await api.post("/hooks/github", content=b"{}", headers={"X-Hub-Signature-256": text})
+    assert [one.reason for one in (await shop.events.refusals("github")).items] == ["bad_signature"]
 
 
 @pytest.mark.parametrize("scheme", ["stripe", "slack", "timed"])
@@ -150,7 +158,7 @@ async def test_an_old_signature(
     path, headers = request(scheme, BODIES[scheme], at=time.time() + off)
     answer = await api.post(path, content=BODIES[scheme], headers=headers)
     problem(answer, 401, "unauthorized")
-    (refusal,) = await shop.events.refusals()
+    (refusal,) = (await shop.events.refusals()).items
     assert (refusal.hook, refusal.reason, refusal.refusals) == (scheme, "stale", 1)
 
 
@@ -164,7 +172,7 @@ async def test_refusals_are_counted_without_what_was_said(
     for body in (b"", b"no", b"\xff", b'{"a": NaN}', b'"\\u0000"', b"[" * 900 + b"]" * 900):
         path, headers = request("github", body)
         problem(await api.post(path, content=body, headers=headers), 422, "invalid")
-    found = {(one.hook, one.reason): one.refusals for one in await shop.events.refusals()}
+    found = {(one.hook, one.reason): one.refusals for one in (await shop.events.refusals()).items}
     assert sum(found.values()) == 9
     assert set(found) == {
         ("(unknown)", "unknown_hook"), ("github", "too_large"), ("github", "not_json"),

@@ -81,7 +81,7 @@ async def test_one_at_a_time(shop: rota.App, conn: psycopg.Connection[Any]) -> N
     blocker.execute("LOCK TABLE rota.open_runs IN ACCESS EXCLUSIVE MODE")
     async with client_of(api, **HEADERS) as client:
         first = asyncio.create_task(client.post(RUNS, json=BODY, headers=KEY))
-        await eventually(lambda: count(conn, "answers") == 1)
+        await eventually(lambda: count(conn, "api_responses") == 1)
         second = await client.post(RUNS, json=BODY, headers=KEY)
         problem(second, 409, "request_under_way")
         assert second.headers["retry-after"] == "1"
@@ -97,7 +97,7 @@ async def test_a_claim_whose_server_died_is_taken_over(
     api: httpx.AsyncClient, conn: psycopg.Connection[Any], clock: Clock
 ) -> None:
     await api.post(RUNS, json=BODY, headers=KEY)
-    conn.execute("UPDATE rota.answers SET status = NULL, headers = NULL, body = NULL")
+    conn.execute("UPDATE rota.api_responses SET status = NULL, headers = NULL, body = NULL")
     problem(await api.post(RUNS, json=BODY, headers=KEY), 409, "request_under_way")
     clock.advance(120)
     assert (await api.post(RUNS, json=BODY, headers=KEY)).status_code == 201
@@ -110,9 +110,9 @@ async def test_answers_are_kept_for_a_day_and_swept(
     await api.post(RUNS, json=BODY, headers=KEY)
     clock.advance(23 * 3600)
     await Upkeep(shop.database, unknown_job_seconds=3600).run_once()
-    assert count(conn, "answers") == 1
+    assert count(conn, "api_responses") == 1
     clock.advance(2 * 3600)
     await Upkeep(shop.database, unknown_job_seconds=3600).run_once()
-    assert count(conn, "answers") == 0
+    assert count(conn, "api_responses") == 0
     assert (await api.post(RUNS, json=BODY, headers=KEY)).status_code == 201
     assert count(conn) == 2

@@ -184,9 +184,7 @@ STORY = [
     step("throttle_bulk_action", "ok", "PATCH /bulk/1", {"rate": None, **WHY}),
     step("throttle_bulk_action", "bad", "PATCH /bulk/1", {"rate": 0}),
     step("throttle_bulk_action", "missing", "PATCH /bulk/99", {"rate": 1}),
-    step("resume_bulk_action", "wrong", "POST /bulk/1/resume"),
     step("pause_bulk_action", "ok", "POST /bulk/1/pause", WHY),
-    step("pause_bulk_action", "wrong", "POST /bulk/1/pause"),
     step("pause_bulk_action", "bad", "POST /bulk/1/pause", {"reason": 7}),
     step("pause_bulk_action", "missing", "POST /bulk/99/pause"),
     step("resume_bulk_action", "ok", "POST /bulk/1/resume", WHY),
@@ -194,7 +192,9 @@ STORY = [
     step("resume_bulk_action", "missing", "POST /bulk/99/resume"),
     step("stop_bulk_action", "bad", "POST /bulk/1/stop", {"reason": 7}),
     step("stop_bulk_action", "ok", "POST /bulk/1/stop", WHY),
-    step("stop_bulk_action", "wrong", "POST /bulk/1/stop"),
+    step("pause_bulk_action", "wrong", "POST /bulk/1/pause"),
+    step("resume_bulk_action", "wrong", "POST /bulk/1/resume"),
+    step("stop_bulk_action", "wrong", "POST /bulk/50/stop"),
     step("stop_bulk_action", "missing", "POST /bulk/99/stop"),
     step("throttle_bulk_action", "wrong", "PATCH /bulk/1", {"rate": 1}),
     step("put_view", "ok", "PUT /views/today", {"query": "state=failed", **WHY}),
@@ -307,11 +307,11 @@ STORY = [
     step("drain_worker", "missing", "POST /workers/999/drain"),
     step("drain_worker", "wrong", "POST /workers/{gone}/drain"),
     step("stop_worker", "ok", "POST /workers/{worker}/stop", WHY),
-    step("stop_worker", "wrong", "POST /workers/{worker}/stop"),
+    step("stop_worker", "wrong", "POST /workers/{gone}/stop"),
     step("stop_worker", "bad", "POST /workers/{worker}/stop", {"at_once": "no"}),
     step("stop_worker", "missing", "POST /workers/999/stop"),
     step("resume_worker", "ok", "POST /workers/{worker}/resume", WHY),
-    step("resume_worker", "wrong", "POST /workers/{worker}/resume"),
+    step("resume_worker", "wrong", "POST /workers/{gone}/resume"),
     step("resume_worker", "bad", "POST /workers/{worker}/resume", {"stop": True}),
     step("resume_worker", "missing", "POST /workers/999/resume"),
     step("list_jobs", "ok", "GET /jobs?order=changed&tag=mail&enabled=true"),
@@ -460,6 +460,10 @@ def world(shop: rota.App, conn: psycopg.Connection[Any]) -> dict[str, Any]:
     )
     conn.execute("SELECT rota.set_limit('declared', '{\"cap\": 3}')")
     conn.execute("UPDATE rota.limits SET code = '{\"send\": {}}' WHERE name = 'declared'")
+    conn.execute("ALTER TABLE rota.bulk_actions ALTER id RESTART WITH 50")
+    conn.execute("SELECT rota.start_bulk_action('cancel', '{\"job\": \"send\"}')")
+    conn.execute("UPDATE rota.bulk_actions SET state = 'finished', finished_at = now()")
+    conn.execute("ALTER TABLE rota.bulk_actions ALTER id RESTART WITH 1")
     conn.execute("TRUNCATE rota.audit RESTART IDENTITY")
     return {"worker": worker, "gone": gone, "dead": dead, "group": failure.id}
 

@@ -147,7 +147,7 @@ WORDS = {
     "--until": {"until", "until_at"}, "--delay": {"delay_seconds"},
     "--expires-in": {"expires_in_seconds"}, "--force-all": {"force"}, "--wait": {"wait_seconds"},
     "--attempt-timeout": {"timeout_seconds"}, "--key-keep": {"key_seconds"},
-    "--key-period": {"period_seconds"}, "--id": {"ids"},
+    "--key-period": {"period_seconds"}, "--id": {"ids"}, "--no-manual": {"manual"},
     "--group": {"error_group"}, "--payload-field": {"payload_field", "payload_fields"},
     "--unhandled": {"handled"},
     "--payload": {"payload", "default_payload"}, "--state": {"state", "states", "status"},

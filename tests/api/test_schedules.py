@@ -59,6 +59,9 @@ async def test_what_cannot_be_followed_is_refused(api: httpx.AsyncClient, digest
         await api.post(SCHEDULES, json=other | {"cron": "@daily", "timezon": "UTC"}), 422, "invalid"
     )
     problem(await api.post(SCHEDULES, json=other | {"interval_seconds": 0}), 422, "invalid")
+    ignored = {"interval_seconds": 60, "gap": "skip"}
+    problem(await api.post(SCHEDULES, json=other | ignored), 422, "timing_error")
+    problem(await api.patch(DIGEST, json=ignored), 422, "timing_error")
     problem(
         await api.post(SCHEDULES, json={"name": "x", "job": "no", "cron": "@daily"}),
         404,
@@ -238,9 +241,18 @@ async def test_edits_and_taking_one_back(api: httpx.AsyncClient, digest: dict[st
 
 async def test_what_was_run_by_hand(api: httpx.AsyncClient, digest: dict[str, Any]) -> None:
     made = (await api.post(f"{DIGEST}/trigger", json={"reason": "asked for"})).json()
-    (found,) = (await api.get(f"{DIGEST}/manual")).json()
+    (found,) = (await api.get(f"{DIGEST}/manual")).json()["items"]
     assert (found["run_id"], found["kind"]) == (made["run_id"], "triggered")
     assert (found["reason"], found["state"]) == ("asked for", "queued")
+    again = (await api.post(f"{DIGEST}/trigger")).json()
+    first = (await api.get(f"{DIGEST}/manual?limit=1")).json()
+    assert [one["run_id"] for one in first["items"]] == [again["run_id"]]
+    rest = (await api.get(f"{DIGEST}/manual", params={"cursor": first["next_cursor"]})).json()
+    assert ([one["run_id"] for one in rest["items"]], rest["next_cursor"]) == (
+        [made["run_id"]],
+        None,
+    )
+    problem(await api.get(f"{DIGEST}/manual?cursor=odd"), 422, "invalid")
     assert (await api.get(f"{SCHEDULES}/nope/manual")).status_code == 404
 
 

@@ -20,13 +20,13 @@ from rota.api import stream as streams
 from rota.api.errors import ProblemError
 from rota.api.paced_changes import PacedChanges
 from rota.api.serve import ApiServer, address, listen
-from rota.api.slots import EventStream, Slots
-from rota.api.stream import Hub, Listener, Sent, events_of
+from rota.api.slots import EventStream, StreamSlots
+from rota.api.stream import Hub, Sent, StreamClient, events_of
 from rota.errors import DatabaseError
 from rota.model.metrics import Changes
 from rota.model.stats import QueueDepth
 from rota.telemetry.events import Event
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 from tests.api.conftest import HEADERS, problem
 from tests.engine import Engine
 
@@ -103,7 +103,7 @@ async def test_runs_and_operators_are_told_of(served: Served, shop: rota.App) ->
         deed = await first(events, "audit.recorded")
         assert (deed.data["action"], deed.data["actor"]) == ("queue.paused", "alice")
         run = await shop.runs.enqueue("clean", {"days": 1})
-        await drain(shop)
+        await run_due(shop)
         done = await first(events, "run.succeeded")
         assert done.data == {"job": "clean", "queue": "default", "count": 1}
         await shop.runs.wait(run.id)
@@ -151,12 +151,12 @@ async def test_a_tail_shows_lines_as_they_are_stored(served: Served, shop: rota.
         ctx.log.info("unimportant")
 
     await talk.enqueue(word="earlier")
-    await drain(shop)
+    await run_due(shop)
     path = "/api/v1/logs/tail?level=warning&job=talk"
     async with hearing(served.client, path) as lines:
         assert (await anext(lines)).data["message"] == "earlier"
         run = await talk.enqueue(word="later")
-        await drain(shop)
+        await run_due(shop)
         line = await first(lines, "line")
         assert (line.data["message"], line.data["run_id"]) == ("later", run.id)
         assert line.data["fields"] == {"loud": True}
@@ -203,7 +203,7 @@ async def test_no_more_streams_than_there_may_be(served: Served) -> None:
 
 
 async def test_a_stream_that_nobody_reads_leaves_nothing_behind() -> None:
-    slots, started = Slots(1, "are open"), []
+    slots, started = StreamSlots(1, "are open"), []
 
     async def source() -> AsyncGenerator[bytes]:
         started.append(True)
@@ -230,7 +230,7 @@ def sent(number: int, name: str = "run.succeeded") -> Sent:
 
 async def test_a_slow_client_is_told_to_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_WAITING", 3)
-    listener = Listener(frozenset({"runs"}))
+    listener = StreamClient(frozenset({"runs"}))
     for number in range(1, 5):
         listener.offer(sent(number))
         listener.offer(sent(number, "queue.changed"))
@@ -241,7 +241,7 @@ async def test_a_slow_client_is_told_to_look_again(monkeypatch: pytest.MonkeyPat
 
 async def test_signs_of_life_while_nothing_happens() -> None:
     hub = Hub(_never, asyncio.Event())
-    listener = Listener(frozenset({"runs"}))
+    listener = StreamClient(frozenset({"runs"}))
     parts = events_of(hub, listener, heartbeat=0.01)
     assert await anext(parts) == b": connected\nretry: 2000\n\n"
     assert await anext(parts) == b": still here\n\n"

@@ -16,7 +16,7 @@ from bench.systems import OURS
 from tests.database import fast_directory
 from tests.distribution import find_distribution
 
-FIRST = ("one", "bulk", "drain")
+FIRST = ("one", "bulk", "throughput")
 
 
 @pytest.fixture(autouse=True)

@@ -22,12 +22,12 @@ def test_it_measures_and_drops_its_schema(
     assert run(["bench", "--runs", "200", "--rounds", "1", "--json"]) == 0
 
     measured = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    assert measured["drain, one process"]["rota"] > 0
-    assert measured["drain, one process"]["floor"] > 0
+    assert measured["throughput, one process"]["rota"] > 0
+    assert measured["throughput, one process"]["floor"] > 0
     assert conn.execute("SELECT to_regnamespace('rota_bench')").fetchone() == (None,)
 
 
 def test_the_median_of_the_rounds_counts() -> None:
-    rounds = [[Measurement("drain", "runs/s", rota, 10.0)] for rota in (1.0, 9.0, 5.0)]
+    rounds = [[Measurement("throughput", "runs/s", rota, 10.0)] for rota in (1.0, 9.0, 5.0)]
     (one,) = middle(rounds)
     assert (one.rota, one.ratio) == (5.0, 0.5)

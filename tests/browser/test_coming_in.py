@@ -28,7 +28,9 @@ async def test_in_and_out(closed: Place, open_tab: OpenTab, scripts: bool) -> No
     await tab.open("/queues")
     await tab.page.fill("[name=token]", "a guess")
     await tab.page.click("button")
-    await expect(tab.page.locator("main")).to_contain_text("This is not the token of this server.")
+    await expect(tab.page.locator("main")).to_contain_text(
+        "This token is not valid for this server."
+    )
     await tab.page.fill("[name=token]", TOKEN)
     await tab.page.click("button")
     await expect(tab.page.locator("h1")).to_have_text("Queues")

@@ -16,5 +16,5 @@ async def test_handled_and_reopened(place: Place, open_tab: OpenTab, scripts: bo
     await tab.open(place.world.path("/errors/{group}"))
     await do(tab, "handle", reason="a typo in the address", said="is handled")
     assert audit(place)[1:] == ("grace", "a typo in the address")
-    await do(tab, "reopen", reason="it is back", said="is open again")
+    await do(tab, "reopen", reason="it is back", said="is reopened")
     assert audit(place)[1:] == ("grace", "it is back")

@@ -37,7 +37,7 @@ async def test_a_tail_follows_at_its_end_and_holds_when_one_reads(
     await expect(tab.page.locator(LINES).get_by_text("news from below")).to_be_in_viewport()
 
     await tab.page.eval_on_selector(LINES, "box => box.scrollTop = box.scrollHeight / 2")
-    await expect(tab.page.locator(STATE)).to_have_text("Held where you read; connected")
+    await expect(tab.page.locator(STATE)).to_have_text("Held while you read; connected")
     before = await tab.page.eval_on_selector(LINES, "box => box.scrollTop")
     write(place.conn, "while somebody reads", run=9000, seq=2, job="other")
     await expect(tab.page.locator(STATE)).to_have_text("Held, 1 new line below")

@@ -31,5 +31,5 @@ async def test_a_cap(place: Place, open_tab: OpenTab, scripts: bool) -> None:
     said = "500 runs may wait in queue mail"
     await do(tab, "cap", reason="provider slow", max_waiting="500", said=said)
     assert audit(place) == ("queue.updated", "grace", "provider slow")
-    await expect(tab.page.locator("main")).to_contain_text("500 may wait, more are refused")
+    await expect(tab.page.locator("main")).to_contain_text("at most 500, then new runs are refused")
     await place.app.queues.set("mail", max_waiting=None)

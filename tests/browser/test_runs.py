@@ -36,7 +36,7 @@ async def test_a_dead_letter(place: Place, open_tab: OpenTab, scripts: bool) -> 
     await tab.open(f"/runs/{run}")
     await do(tab, "handle", reason="sent by hand", said=f"Run {run} is handled")
     assert audit(place)[1:] == ("grace", "sent by hand")
-    await do(tab, "reopen", reason="it was not", said=f"Run {run} is open again")
+    await do(tab, "reopen", reason="it was not", said=f"Run {run} is reopened")
 
 
 @both_ways
@@ -91,6 +91,6 @@ async def test_a_bulk_action(place: Place, open_tab: OpenTab, scripts: bool) -> 
     await done(tab, "Bulk action")
     await do(tab, "pause", reason="lunch", said="is paused")
     assert audit(place)[1:] == ("grace", "lunch")
-    await do(tab, "resume", reason="back", said="goes on")
+    await do(tab, "resume", reason="back", said="is resumed")
     await do(tab, "stop", reason="enough", said="is stopped")
     assert audit(place)[1:] == ("grace", "enough")

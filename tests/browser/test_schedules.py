@@ -20,7 +20,7 @@ async def test_when_it_runs(place: Place, open_tab: OpenTab, scripts: bool) -> N
     await do(tab, "pause", reason="new templates", until="2h", said="Schedule digest is paused")
     assert audit(place) == ("schedule.paused", "grace", "new templates")
     await do(tab, "resume", reason="done", said="Schedule digest is resumed")
-    await do(tab, "reschedule", until="3h", reason="later", said="The next time of digest is moved")
+    await do(tab, "reschedule", until="3h", reason="later", said="Schedule digest is rescheduled")
     assert audit(place) == ("schedule.rescheduled", "grace", "later")
 
 

@@ -18,7 +18,7 @@ async def test_zone_and_theme(place: Place, open_tab: OpenTab, scripts: bool) ->
     await tab.open("/settings")
     await tab.page.fill("[name=zone]", "Asia/Tokyo")
     await tab.page.locator("[name=theme][value=dark]").check(force=True)
-    await tab.page.click("text=Keep zone and theme")
+    await tab.page.click("text=Save preferences")
     await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")
     await tab.open("/runs")
     await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import rota
-from rota.testing import drain
+from rota.testing import run_due
 
 SCRIPT = "<script>window.stolen=1</script><img src=x onerror='window.stolen=1'>"
 _ARABIC = "\u202eمهمة التقارير اليومية\u202c"
@@ -98,7 +98,7 @@ async def fill(app: rota.App, words: Words) -> World:
     succeeded = await runs.enqueue(words.job, words.payload, **options)
     failed = await runs.enqueue(words.job, {"fails": True}, key=words.key, **options)
     await runs.enqueue(words.job, {"fails": True})
-    await drain(app)
+    await run_due(app)
     cancelled = await runs.enqueue(words.job, words.payload, **options)
     await runs.cancel(cancelled.id, reason=words.error)
     running = await runs.enqueue(words.job, words.payload, priority=0, **options)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rota.cli import config
 from tests.cli.conftest import Cli
 from tests.test_config import MALFORMED_URLS as ALL_MALFORMED_URLS
 
@@ -134,9 +135,21 @@ def test_the_line_for_psql_finds_the_tables_of_a_role_that_is_called_like_the_sc
     assert _psql(app) == "psql \"user=rota dbname=d host=h options='-c search_path=public'\""
 
 
-def test_a_database_that_is_not_configured_is_the_embedded_one(bare_cli: Cli) -> None:
+def test_a_database_that_is_not_configured_would_be_the_embedded_one(bare_cli: Cli) -> None:
+    """Nothing opens it before it is there."""
     result = bare_cli.done("config", "get", "database_url")
     assert (result.out, result.err) == (
         "\n",
-        "not set: the embedded Postgres is used; `rota psql` opens it\n",
+        "not set, and there is no embedded database here yet; `rota dev` creates one\n",
     )
+    assert bare_cli("psql", "-c", "SELECT 1").code == 2
+
+
+def test_an_embedded_database_says_what_opens_it(
+    bare_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "has_embedded", lambda _: True)
+    monkeypatch.setattr(config, "_embedded", lambda _ctx, _reveal: "host=/tmp/x dbname=rota")
+    result = bare_cli.done("config", "get", "database_url")
+    assert result.out == "host=/tmp/x dbname=rota\n"
+    assert result.err == "not set: the embedded Postgres is used; `rota psql` opens it\n"

@@ -21,8 +21,7 @@ COMMANDS = dict(commands(typer.main.get_command(program())))
 EVERY = {path: flags(one) for path, one in COMMANDS.items()}
 # They show the first few, or of each kind, or act on so many: there is no next page.
 FIRST_ONLY = {
-    "rota find", "rota attention", "rota schedules manual", "rota events refusals",
-    "rota runs cancel", "rota runs retry", "rota runs delete",
+    "rota find", "rota attention", "rota runs cancel", "rota runs retry", "rota runs delete",
 }  # fmt: skip
 # Programs that run until they are stopped; they answer nothing.
 RUNNING = {"rota", "rota dev", "rota psql", "rota worker", "rota server"}

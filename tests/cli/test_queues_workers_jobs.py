@@ -67,7 +67,7 @@ def test_a_cap(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     refused = cli("runs", "enqueue", "send")
     assert refused.code == 1
     assert refused.err.startswith(
-        'error: queue "mail" is full: 1 run waits in it, and 1 may\nhint: '
+        'error: queue "mail" is full: 1 run waits, and its cap is 1\nhint: '
     )
     assert (
         "at most 1 waiting run, more are refused; full since 20"

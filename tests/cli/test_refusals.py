@@ -199,7 +199,7 @@ def answered(cli: Cli, conn: Connection, command: str, words: list[str]) -> str 
 def everything(conn: Connection) -> list[Any]:
     return conn.execute(
         "SELECT (SELECT count(*) FROM rota.audit), (SELECT count(*) FROM rota.open_runs),"
-        " (SELECT sum(edit_version) FROM rota.schedules), (SELECT sum(version) FROM rota.jobs)"
+        " (SELECT sum(version) FROM rota.schedules), (SELECT sum(version) FROM rota.jobs)"
     ).fetchall()
 
 

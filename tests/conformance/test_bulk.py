@@ -123,8 +123,8 @@ def test_a_batch_by_plain_sql(engine: Engine) -> None:
         ("'work', NULL", "must be a JSON array", "RO002"),
         ("'work', '[{}, 7]'", "must be a JSON object", "RO018"),
         ("'work', '[{}]', priority => 12", "priority 12", "RO002"),
-        ("'work', '[{}]', queue => ''", "needs a name", "RO002"),
-        ("'work', '[{}]', run_at => now(), delay => '1 s'", "exclude each other", "RO002"),
+        ("'work', '[{}]', queue => ''", "the queue name of job", "RO002"),
+        ("'work', '[{}]', run_at => now(), delay => '1 s'", "cannot be combined", "RO002"),
         (
             "'work', jsonb_build_array('{}'::jsonb, jsonb_build_object('x', repeat('x', 2000000)))",
             "the limit is",

@@ -96,10 +96,10 @@ def test_a_burst_in_a_transaction_makes_the_next_one_wait(engine: Engine, other:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"on_conflict": "debounce", "key": "k"}, "debounce needs a key, and a delay"),
+        ({"on_conflict": "debounce", "key": "k"}, "debounce needs a key and a delay"),
         ({"on_conflict": "debounce", "delay": "1 s"}, "debounce needs a key"),
-        ({"on_conflict": "throttle", "key": "k"}, "throttle needs a key, and key_seconds"),
-        ({"on_conflict": "juggle", "key": "k"}, "it is one of return"),
+        ({"on_conflict": "throttle", "key": "k"}, "throttle needs a key and key_seconds"),
+        ({"on_conflict": "juggle", "key": "k"}, "must be one of return"),
     ],
 )
 def test_what_is_missing_is_told(engine: Engine, options: Any, match: str) -> None:

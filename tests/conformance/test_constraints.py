@@ -165,13 +165,13 @@ REFUSED = [
     ("RO002", "SELECT rota.enqueue('work', max_attempts => 101)", "not between 1"),
     ("RO002", "SELECT rota.enqueue('work', timeout_seconds => 0)", "less than 0.001"),
     ("RO002", "SELECT rota.enqueue('work', timeout_seconds => 1e-30)", "less than 0.001"),
-    ("RO002", "SELECT rota.enqueue('work', queue => '')", "needs a name"),
-    ("RO002", "SELECT rota.enqueue('work', queue => repeat('q', 101))", "needs a name"),
+    ("RO002", "SELECT rota.enqueue('work', queue => '')", "the queue name of job"),
+    ("RO002", "SELECT rota.enqueue('work', queue => repeat('q', 101))", "the queue name of job"),
     ("RO002", "SELECT rota.enqueue('work', metadata => '3')", "must be JSON objects"),
     ("RO002", "SELECT rota.enqueue('work', backoff => '3')", "must be JSON objects"),
     ("RO002", "SELECT rota.enqueue('work', key => '')", "1 to 400"),
     ("RO002", "SELECT rota.enqueue('work', key => repeat('k', 401))", "1 to 400"),
-    ("RO002", "SELECT rota.enqueue('work', run_at => now(), delay => '1 s')", "exclude"),
+    ("RO002", "SELECT rota.enqueue('work', run_at => now(), delay => '1 s')", "cannot be combined"),
     (
         "RO018",
         "SELECT rota.enqueue('work', jsonb_build_object('a', (SELECT string_agg(md5(i::text), '')"

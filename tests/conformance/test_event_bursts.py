@@ -216,7 +216,7 @@ def test_why_says_it(shop: Engine) -> None:
     bind(shop, LAST)
     run = emit(shop, id=1)["run"]
     emit(shop, id=1)
-    assert "the last of 2 events" in why(shop, str(run))["debounced"]
+    assert "the latest of 2 events" in why(shop, str(run))["debounced"]
     bind(shop, FIRST, "bill.*", job="bill")
     first = emit(shop, "bill.made", id=1)["run"]
     emit(shop, "bill.made", id=1)

@@ -308,7 +308,7 @@ def test_a_sequence_that_needs_success_waits_for_the_retry(engine: Engine) -> No
     assert claim(engine, worker) == []
     assert engine.one("SELECT rota.unblock_limit('few', reason => 'by hand')") == 1
     assert ids(claim(engine, worker)) == [runs[1]]
-    with pytest.raises(psycopg.Error, match="nothing of limit"):
+    with pytest.raises(psycopg.Error, match="is not blocked"):
         engine.one("SELECT rota.unblock_limit('few')")
 
 
@@ -429,7 +429,7 @@ def test_cancel_running_makes_room_for_the_newest(engine: Engine) -> None:
     admit(engine)
     asked = engine.rows("SELECT run_id, requested_by, reason FROM rota.cancel_requests")
     assert [row["run_id"] for row in asked] == [first]
-    assert asked[0]["reason"] == f"run {newest} takes its place (limit few)"
+    assert asked[0]["reason"] == f"replaced by run {newest} (limit few)"
     assert engine.state(newest) == "queued"
 
 
@@ -437,12 +437,12 @@ def test_cancel_running_makes_room_for_the_newest(engine: Engine) -> None:
     ("changes", "match"),
     [
         ({"cap": -1}, "cap -1 is not between"),
-        ({"kind": "speed"}, "its kind is concurrency, rate or sequence"),
-        ({"kind": "rate"}, "a rate has a period"),
-        ({"key": "a{"}, "is no template"),
-        ({"on_full": "explode"}, "on_full is wait, skip"),
-        ({"colour": 1}, 'it has no "colour"'),
-        ({"kind": "sequence", "cap": 2}, "one at a time"),
+        ({"kind": "speed"}, "its kind must be concurrency, rate or sequence"),
+        ({"kind": "rate"}, "a rate requires period_seconds"),
+        ({"key": "a{"}, "is not a valid template"),
+        ({"on_full": "explode"}, "on_full must be wait, skip"),
+        ({"colour": 1}, 'unknown setting "colour"'),
+        ({"kind": "sequence", "cap": 2}, "the cap of a sequence must be 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(engine: Engine, changes: Any, match: str) -> None:

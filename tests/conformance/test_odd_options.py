@@ -19,6 +19,7 @@ _BAD = [
     ("expires_at => 'infinity'", "expires_at infinity"),
     ("delay => '200000 years'", "delay 200000 years"),
     ("delay => '-200000 years'", "delay -200000 years"),
+    ("delay => '-1 second'", "is not between 0 and 100 years"),
     ("timeout_seconds => 'NaN'", "timeout_seconds NaN"),
     ("timeout_seconds => 1e300", "timeout_seconds 1e+300"),
     ("timeout_seconds => 'infinity'", "timeout_seconds Infinity"),

@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from rota.model.run_filter import RunFilter
 from tests.engine import Engine
 
 
@@ -168,3 +169,18 @@ def test_the_actor_can_be_a_setting_of_the_session(engine: Engine) -> None:
     engine.cancel(run)
     assert engine.run(run)["end_reason"] == "cancelled by carol"
     assert engine.audit(run)[0]["actor"] == "carol"
+
+
+def test_a_bulk_action_takes_the_filters_of_lists_and_no_others(engine: Engine) -> None:
+    """An unknown one that was left out would fit more runs than somebody meant."""
+    with pytest.raises(psycopg.Error, match='unknown filter "jobs"') as caught:
+        engine.one("SELECT rota.start_bulk_action('cancel', '{\"jobs\": \"work\"}')")
+    assert caught.value.sqlstate == "RO002"
+    known = str(caught.value.diag.message_hint).removeprefix("Choose from ").removesuffix(".")
+    assert known.split(", ") == list(RunFilter.__dataclass_fields__)
+
+
+def test_an_unknown_action_is_refused(engine: Engine) -> None:
+    with pytest.raises(psycopg.Error, match='unknown action "stop"') as caught:
+        engine.rows("SELECT * FROM rota.act_on_runs('stop', '{1}')")
+    assert caught.value.sqlstate == "RO002"

@@ -71,8 +71,8 @@ def test_what_is_too_much_is_refused_with_what_to_do(engine: Engine) -> None:
         engine.enqueue()
     assert caught.value.sqlstate == "RO032"
     said = caught.value.diag
-    assert said.message_primary == 'queue "default" is full: 2 runs wait in it, and 2 may'
-    assert "rota queues set" in (said.message_hint or "")
+    assert said.message_primary == 'queue "default" is full: 2 runs wait, and its cap is 2'
+    assert "raise max_waiting of the queue" in (said.message_hint or "")
     assert len(waiting(engine)) == 2
     assert engine.one("SELECT last_value FROM rota.queue_refusals") == 1
 
@@ -141,7 +141,7 @@ def test_a_bulk_that_does_not_fit_is_refused_as_a_whole(engine: Engine) -> None:
     engine.enqueue()
     tend(engine)
     words = refusal(engine, "SELECT rota.enqueue_batch('work', '[{}, {}, {}, {}, {}]')")
-    assert words == 'queue "default" is full: 1 run waits in it, and 5 may; 5 more do not fit'
+    assert words == 'queue "default" is full: 1 run waits, and its cap is 5; 5 more do not fit'
     assert refusal(engine, "SELECT rota.enqueue_batch('work', '[{}, {}, {}, {}]')") is None
 
 
@@ -278,14 +278,14 @@ def test_the_key_of_a_dropped_run_is_free(engine: Engine) -> None:
 def test_the_ledger_says_that_the_queue_was_full(engine: Engine) -> None:
     engine.rows("INSERT INTO rota.schedules (name, job, run_at) VALUES ('s', 'work', rota.now())")
     cap(engine, 0, "drop_lowest")
-    tick = """[{"id": %s, "version": %s, "cursor_at": "%s", "new_cursor_at": "%s",
+    tick = """[{"id": %s, "tick_version": %s, "cursor_at": "%s", "new_cursor_at": "%s",
         "next_run_at": null, "is_finished": true, "occurrences":
         [{"nominal_at": "%s", "decision": "ran", "start_at": "%s"}]}]"""
     (row,) = engine.rows(
-        "SELECT id, version, cursor_at, run_at FROM rota.schedules WHERE name = 's'"
+        "SELECT id, tick_version, cursor_at, run_at FROM rota.schedules WHERE name = 's'"
     )
     at = row["run_at"].isoformat()
-    told = tick % (row["id"], row["version"], row["cursor_at"].isoformat(), at, at, at)
+    told = tick % (row["id"], row["tick_version"], row["cursor_at"].isoformat(), at, at, at)
     engine.rows("SELECT rota.write_ticks(0, %s)", told)
     run = engine.one("SELECT id FROM rota.open_runs")
     assert tend(engine) == 1
@@ -371,10 +371,10 @@ def test_changes_are_audited_by_whatever_statement(engine: Engine) -> None:
         ('{"max_waiting": 1.5}', "not 1.5"),
         ('{"max_waiting": "x"}', 'not "x"'),
         ('{"max_waiting": 1e12}', "not 1000000000000"),
-        ('{"when_full": "wait"}', "when_full is refuse or drop_lowest, not wait"),
+        ('{"when_full": "wait"}', "when_full must be refuse or drop_lowest, not wait"),
         ('{"cap": 1}', 'unknown queue setting "cap"'),
-        ("[]", "are a JSON object"),
-        (None, "are a JSON object"),
+        ("[]", "must be a JSON object"),
+        (None, "must be a JSON object"),
     ],
 )
 def test_odd_settings_are_refused(engine: Engine, settings: str | None, words: str) -> None:
@@ -392,7 +392,7 @@ def test_plain_updates_are_held_to_the_same(engine: Engine) -> None:
 
 
 def test_rotas_own_queue_has_no_cap(engine: Engine) -> None:
-    with pytest.raises(psycopg.Error, match="Rota's own jobs"):
+    with pytest.raises(psycopg.Error, match="belongs to Rota"):
         engine.rows("SELECT rota.set_queue('rota.system', '{\"max_waiting\": 1}')")
 
 

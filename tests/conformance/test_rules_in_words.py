@@ -12,17 +12,37 @@ from psycopg import sql
 
 from tests.database import Server
 
-TABLES = ("jobs", "queues", "calendars", "schedules", "tenants")
+TABLES = (
+    "jobs", "queues", "calendars", "schedules", "tenants", "schedule_templates", "bulk_actions",
+    "run_views",
+)  # fmt: skip
 ROWS: dict[str, dict[str, str]] = {
     "jobs": {"name": "'bad'"},
     "queues": {"name": "'bad'"},
     "calendars": {"name": "'bad'", "definition": "'{}'"},
     "schedules": {"name": "'bad'", "job": "'work'", "cron": "'0 3 * * *'"},
     "tenants": {"name": "'bad'"},
-}
+    "schedule_templates": {"name": "'bad'", "cron": "'0 3 * * *'"},
+    "bulk_actions": {
+        "verb": "'cancel'", "filter": "'{\"job\": \"work\"}'", "actor": "'ada'",
+        "created_at": "now()", "changed_at": "now()",
+    },
+    "run_views": {"name": "'bad'", "query": "'state=failed'", "created_by": "'ada'"},
+}  # fmt: skip
 LONG = "repeat('x', 201)"
 # For each constraint of the tables that people write: what breaks it, and words of the refusal.
 BREAKS: dict[str, tuple[dict[str, str], str]] = {
+    "bulk_actions_delay": ({"delay_seconds": "5"}, "delay_seconds must be from 0 to"),
+    "bulk_actions_filter": (
+        {"filter": "'{\"system\": true}'"}, "at least one condition besides system"),
+    "bulk_actions_most_check": ({"most": "0"}, "most must be more than 0, not 0"),
+    "bulk_actions_payload": ({"payload": "'{}'"}, "only retry has one"),
+    "bulk_actions_rate_check": ({"rate": "0"}, "rate must be from 0.01 to 1000000, not 0"),
+    "bulk_actions_state_check": ({"state": "'x'"}, "state must be one of running, paused"),
+    "bulk_actions_verb_check": ({"verb": "'x'"}, "verb must be one of retry, cancel, delete"),
+    "run_views_name_check": ({"name": "''"}, "name must have 1 to 100 characters, not 0"),
+    "run_views_query_check": ({"query": "''"}, "query must have 1 to 4000 characters, not 0"),
+    "schedule_templates_name_check": ({"name": "''"}, "name must have 1 to 100 characters, not 0"),
     "calendars_definition_check": (
         {"definition": "'[]'"}, "definition must be a JSON object, not []"),
     "calendars_name_check": ({"name": LONG}, "name must have 1 to 100 characters, not 201"),
@@ -33,7 +53,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "jobs_delay": ({"delay_seconds": "-1"}, "delay_seconds -1 is not between 0 and"),
     "jobs_expires_in": ({"expires_in_seconds": "0"}, "expires_in_seconds"),
     "jobs_edited_check": ({"edited": "'[]'"}, "edited must be a JSON object"),
-    "jobs_event_filters": ({"event_filters": "'[]'"}, "event_filters is not a JSON object"),
+    "jobs_event_filters": ({"event_filters": "'[]'"}, "event_filters must be a JSON object"),
     "jobs_events_check": ({"events": "'{NULL}'"}, "events of job"),
     "jobs_function": (
         {"function_name": "'public.f'"}, "only a job of kind sql has a function_name"),
@@ -44,20 +64,20 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "jobs_name_check": ({"name": "''"}, "name must have 1 to 200 characters, not 0"),
     "jobs_priority_check": ({"priority": "10"}, "priority must be from 0 to 9, not 10"),
     "jobs_queue_check": ({"queue": "''"}, "queue must have 1 to 100 characters, not 0"),
-    "jobs_retention": ({"retention": "'[]'"}, "retention [] is not an object"),
+    "jobs_retention": ({"retention": "'[]'"}, "retention must be a JSON object, not []"),
     "jobs_run_as": (
         {"kind": "'sql'", "function_name": "'public.steps'", "transaction_mode": "'none'",
          "run_as": "current_user"},
-        "run_as and transaction_mode 'none' exclude each other"),
+        "run_as and transaction_mode 'none' cannot be combined"),
     "jobs_sql_only": ({"run_as": "'somebody'"}, "only a job of kind sql has a run_as"),
     "jobs_timeout_seconds_check": ({"timeout_seconds": "0"}, "timeout_seconds 0 is less than"),
     "jobs_transaction_mode_check": (
         {"kind": "'sql'", "function_name": "'public.good'", "transaction_mode": "'half'"},
         "transaction_mode must be one of whole, none"),
-    "queues_check": ({"is_paused": "true"}, "is_paused and paused_at are set together"),
+    "queues_check": ({"is_paused": "true"}, "is_paused and paused_at must be set together"),
     "queues_max_waiting": ({"max_waiting": "-1"}, "max_waiting"),
     "queues_name_check": ({"name": "''"}, "name must have 1 to 100 characters, not 0"),
-    "queues_when_full": ({"when_full": "'x'"}, "when_full is refuse or drop_lowest"),
+    "queues_when_full": ({"when_full": "'x'"}, "when_full must be refuse or drop_lowest"),
     "schedules_bounds": (
         {"start_at": "'2026-02-01'", "end_at": "'2026-01-01'"}, "is not after start_at 2026-02-01"),
     "schedules_catch_up_check": ({"catch_up": "'x'"}, "catch_up must be one of none, latest, all"),
@@ -66,7 +86,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
         {"catch_up_seconds": "-1"}, "catch_up_seconds must be at least 0, not -1"),
     "schedules_code_check": ({"code": "'3'"}, "code must be a JSON object"),
     "schedules_edited_check": ({"edited": "'3'"}, "edited must be a JSON object"),
-    "schedules_every_from": ({"every_from": "'end'"}, "every_from 'end' needs interval_seconds"),
+    "schedules_every_from": ({"every_from": "'end'"}, "every_from 'end' requires interval_seconds"),
     "schedules_every_from_check": (
         {"every_from": "'x'", "cron": "NULL", "interval_seconds": "60"},
         "every_from must be one of start, end"),
@@ -87,7 +107,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "schedules_on_closed_check": ({"on_closed": "'x'"}, "on_closed must be one of skip, next_day"),
     "schedules_origin_check": ({"origin": "'x'"}, "origin must be one of definition, code"),
     "schedules_overlap_check": ({"overlap": "'x'"}, "overlap must be one of skip, queue_one"),
-    "schedules_pause": ({"pause_reason": "'x'"}, "paused_until and pause_reason need paused_at"),
+    "schedules_pause": ({"pause_reason": "'x'"}, "paused_until and pause_reason require paused_at"),
     "schedules_pause_after_failures_check": (
         {"pause_after_failures": "0"}, "pause_after_failures must be at least 1"),
     "schedules_payload_check": ({"payload": "'[]'"}, "payload must be a JSON object"),
@@ -106,7 +126,7 @@ BREAKS: dict[str, tuple[dict[str, str], str]] = {
     "tenants_max_waiting": ({"max_waiting": "-1"}, "max_waiting must be from 0 to 1000000000"),
     "tenants_metadata": ({"metadata": "'[]'"}, "metadata must be a JSON object"),
     "tenants_name": ({"name": "'a/b'"}, "no slash"),
-    "tenants_pause": ({"pause_reason": "'x'"}, "need is_paused"),
+    "tenants_pause": ({"pause_reason": "'x'"}, "require is_paused"),
     "tenants_retention_days": ({"retention_days": "0"}, "retention_days must be from 1 to 36500"),
     "tenants_weight": ({"weight": "0"}, "weight must be from 0.01 to 1000, not 0"),
 }  # fmt: skip
@@ -147,7 +167,7 @@ def test_every_constraint_has_its_words_here(shared: psycopg.Connection[Any]) ->
 @pytest.mark.parametrize("name", sorted(BREAKS))
 def test_a_row_that_breaks_a_constraint(shared: psycopg.Connection[Any], name: str) -> None:
     change, words = BREAKS[name]
-    table = name.partition("_")[0]
+    table = next(one for one in TABLES if name.startswith(f"{one}_"))
     error = insert(shared, table, ROWS[table] | change)
     assert error.sqlstate == "RO002", error
     assert words in str(error.diag.message_primary)
@@ -186,12 +206,14 @@ def test_the_constraints_stay_behind_the_words(shared: psycopg.Connection[Any]) 
 @pytest.mark.parametrize(
     ("zone", "hint"),
     [
-        ("PST", "abbreviations"),
+        ("PST", "not an abbreviation"),
         ("america/new_york", "Did you mean America/New_York?"),
         ("utc", "Did you mean UTC?"),
         ("Mars/Phobos", "IANA name"),
         ("EST+3", "IANA name"),
         ("posixrules", "IANA name"),
+        ("Factory", "IANA name"),
+        ("right/Europe/Paris", "IANA name"),
     ],
 )
 def test_zones_that_python_does_not_know_are_refused(
@@ -207,10 +229,23 @@ def test_zones_that_python_does_not_know_are_refused(
     assert shared.execute("SHOW timezone").fetchone() != (zone,)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "EST", "Etc/GMT+5", "America/Argentina/Buenos_Aires"])
+ZONES = (
+    "UTC", "EST", "EST5EDT", "GB-Eire", "GMT0", "NZ-CHAT", "Etc/GMT+5",
+    "America/Argentina/Buenos_Aires",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ZONES)
 def test_zones_by_their_names_are_taken(shared: psycopg.Connection[Any], zone: str) -> None:
     with shared.transaction(force_rollback=True):
         write = (
             "INSERT INTO rota.schedules (name, job, cron, timezone) VALUES ('z', 'work', %s, %s)"
         )
         shared.execute(write, ["0 3 * * *", zone])
+
+
+def test_a_template_has_the_fields_of_a_cron_expression(shared: psycopg.Connection[Any]) -> None:
+    error = insert(shared, "schedule_templates", {"name": "'bad'", "cron": "'nonsense'"})
+    assert (
+        error.diag.message_primary == 'template "bad": cron "nonsense" does not have 5 or 6 fields'
+    )

@@ -160,12 +160,12 @@ def test_runs_that_were_there_already_are_told_apart(engine: Engine) -> None:
         ({"delay_seconds": -1}, "delay_seconds -1 is not between"),
         ({"delay_seconds": float("inf")}, "delay_seconds"),
         ({"expires_in_seconds": 0}, "expires_in_seconds 0 is not between"),
-        ({"key": "a:{b"}, "brace that is not round the name"),
-        ({"key": "x" * 201}, "needs 1 to 200 characters"),
+        ({"key": "a:{b"}, "brace that does not enclose the name"),
+        ({"key": "x" * 201}, "must have 1 to 200 characters"),
         ({"tenant": "a/b"}, "its tenant"),
         (
             {"key": "{n}", "event_delivery": json.dumps({"throttle_seconds": 1})},
-            "key and event_delivery exclude each other",
+            "key and event_delivery cannot be combined",
         ),
     ],
 )
@@ -178,7 +178,7 @@ def test_what_cannot_be_is_refused(engine: Engine, columns: dict[str, Any], word
 def test_a_key_and_a_schedule_exclude_each_other(engine: Engine) -> None:
     add = "INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('s', %s, 60)"
     engine.job("keyed", key="{n}")
-    with pytest.raises(psycopg.Error, match=r"has the key .* so that it cannot have a schedule"):
+    with pytest.raises(psycopg.Error, match=r"has the key .* so it cannot have a schedule"):
         engine.rows(add, "keyed")
     engine.job("timed")
     engine.rows(add, "timed")
@@ -219,7 +219,7 @@ def test_code_that_meets_what_a_person_set_does_without(engine: Engine) -> None:
     assert engine.one("SELECT count(*) FROM rota.schedules WHERE job = 'met'") == 0
     register("3", "[]", event_delivery={"throttle_seconds": 5})
     assert key() is None
-    with pytest.raises(psycopg.Error, match="names other, which is no argument"):
+    with pytest.raises(psycopg.Error, match="names other, which is not an argument"):
         engine.rows(
             "UPDATE rota.jobs SET key = '{other}', event_delivery = NULL WHERE name = 'met'"
         )

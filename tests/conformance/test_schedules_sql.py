@@ -328,7 +328,7 @@ def test_a_new_schedule_of_the_same_name_has_its_own_ledger(schedules: Ticked) -
         ({"cron": "* * * * *", "timezone": "Europe/Nowhere"}, "unknown time zone"),
         ({"cron": "* * * * *", "timezone": "EST+3"}, "unknown time zone"),
         ({"cron": "* * * * *", "calendar": "none"}, "no calendar"),
-        ({"cron": "* * * * *", "every_from": "end"}, "every_from 'end' needs"),
+        ({"cron": "* * * * *", "every_from": "end"}, "every_from 'end' requires"),
         ({"cron": "* * * * *", "max_runs": 0}, "max_runs"),
         ({"cron": "* * * * *", "overlap": "maybe"}, "overlap"),
         ({"cron": "* * * * *", "priority": 10}, "priority"),
@@ -376,6 +376,6 @@ def test_refusals_without_a_hint_have_none_and_infinity_is_no_time(
     with pytest.raises(psycopg.Error) as refused:
         conn.execute("UPDATE rota.schedules SET calendar = 'none' WHERE name = 'p'")
     assert refused.value.diag.message_hint is None
-    with pytest.raises(psycopg.Error, match="must be an instant, not infinity") as refused:
+    with pytest.raises(psycopg.Error, match="must be finite, not infinity") as refused:
         conn.execute("UPDATE rota.schedules SET next_run_at = 'infinity' WHERE name = 'p'")
     assert "rota.pause_schedule" in (refused.value.diag.message_hint or "")

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 import rota
 from rota.store import migrate
-from rota.testing import drain, eventually_sync
+from rota.testing import eventually_sync, run_due
 from tests.conftest import MakeApp
 from tests.database import Server
 from tests.schema.catalogue import differences, read
@@ -180,11 +180,11 @@ async def test_the_engine_lives_under_another_name(empty_url: str, make_app: Mak
     assert (await work.options(key="a").enqueue(n=2)).is_duplicate
     waiting = await work.options(delay=3600).enqueue(n=3)
     await app.enqueue_many([work.call(n=4), work.options(key="b").call(n=5)])
-    await drain(app)
+    await run_due(app)
     assert await run.wait(1) == 2
     assert await waiting.cancel("no") == "cancelled"
     await waiting.retry()
-    await drain(app)
+    await run_due(app)
     assert await waiting.wait(1) == 4
     with psycopg.connect(empty_url) as conn:
         names = conn.execute("SELECT nspname FROM pg_namespace WHERE nspname = 'rota'").fetchall()

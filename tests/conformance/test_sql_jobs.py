@@ -66,12 +66,12 @@ def test_a_name_is_resolved_and_stored_with_its_schema(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (None, "needs a function_name"),
-        ("public.missing", 'there is no function "public.missing" that takes nothing or one'),
-        ("public.two", "must take nothing or one jsonb, but needs: b jsonb"),
-        ("public.number", "must take nothing or one jsonb, but needs: n integer"),
-        ("public.half_defaulted", "must take nothing or one jsonb, but needs: n integer"),
-        ("public.number(integer)", "must take nothing or one jsonb"),
+        (None, "requires a function_name"),
+        ("public.missing", 'there is no function "public.missing" that takes no argument or one'),
+        ("public.two", "must take no argument or one jsonb, but requires: b jsonb"),
+        ("public.number", "must take no argument or one jsonb, but requires: n integer"),
+        ("public.half_defaulted", "must take no argument or one jsonb, but requires: n integer"),
+        ("public.number(integer)", "must take no argument or one jsonb"),
         ("public.many", "returns a set of jsonb, not jsonb"),
         ("public.words", "returns text, not jsonb"),
         ("public.steps", "is not a function"),
@@ -84,6 +84,23 @@ def test_what_cannot_be_called_is_refused(functions: Engine, given: str | None, 
         register(functions, given)
     assert caught.value.sqlstate == "RO002"
     assert str(caught.value).startswith('job "job": ')
+
+
+def test_an_executor_of_python_is_refused(functions: Engine) -> None:
+    words = r'job "job": executor "thread" is for Python jobs; a SQL function has the executor sql'
+    with pytest.raises(psycopg.Error, match=words) as caught:
+        register(functions, "public.good", executor="thread")
+    assert (caught.value.sqlstate, caught.value.diag.message_hint) == ("RO002", "Omit executor.")
+    register(functions, "public.good")
+    for executor in ("thread", "async"):
+        with pytest.raises(psycopg.Error, match=f'executor "{executor}" is for Python jobs'):
+            functions.conn.execute("UPDATE rota.jobs SET executor = %s", [executor])
+    functions.conn.execute("UPDATE rota.jobs SET executor = 'sql', priority = 1")
+    functions.job("other", executor="thread")
+    functions.conn.execute(
+        "UPDATE rota.jobs SET kind = 'sql', function_name = 'good' WHERE name = 'other'"
+    )
+    assert functions.one("SELECT executor FROM rota.jobs WHERE name = 'other'") == "sql"
 
 
 def test_transaction_none_takes_procedures_only(functions: Engine) -> None:
@@ -296,17 +313,17 @@ def test_partitioned_tables(engine: Engine) -> None:
     [
         ({"table": "public.absent"}, 'there is no table "public.absent"'),
         ({"table": "tokens; DROP TABLE tokens"}, "there is no table|invalid name syntax"),
-        ({"table": "rota.jobs"}, "not a table of yours"),
-        ({"table": "pg_catalog.pg_stat_activity"}, "not a table of yours"),
+        ({"table": "rota.jobs"}, "cannot be removed"),
+        ({"table": "pg_catalog.pg_stat_activity"}, "cannot be removed"),
         ({"column": "absent"}, 'has no column "absent"'),
         ({"column": "ctid"}, 'has no column "ctid"'),
         ({"column": "note"}, "is text, not a time"),
         ({"older_than": None}, "older_than must be an interval"),
         ({"older_than": "-1 day"}, "older_than must be an interval"),
         ({"older_than": "soon"}, "is not an interval"),
-        ({"where": {"column": "note", "op": "LIKE", "value": "%"}}, "op is one of"),
-        ({"where": {"column": "note", "op": "= '' OR ''", "value": ""}}, "op is one of"),
-        ({"where": {"column": "note", "op": "="}}, "op is one of"),
+        ({"where": {"column": "note", "op": "LIKE", "value": "%"}}, "op must be"),
+        ({"where": {"column": "note", "op": "= '' OR ''", "value": ""}}, "op must be"),
+        ({"where": {"column": "note", "op": "="}}, "op must be"),
         ({"where": "true"}, "a condition or a list"),
         ({"batch_size": 0}, "at least 1"),
     ],
@@ -320,7 +337,7 @@ def test_a_rule_that_does_not_fit_is_refused(
 
 
 def test_a_payload_without_rules_is_refused(engine: Engine) -> None:
-    with pytest.raises(psycopg.Error, match="cleanup takes"):
+    with pytest.raises(psycopg.Error, match="the payload of cleanup must be"):
         engine.one("SELECT rota.cleanup('{}')")
 
 

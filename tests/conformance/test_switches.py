@@ -18,6 +18,11 @@ SWITCHES = {
     "SELECT rota.pause_queue('mail', 'moving', until => 'tomorrow')": False,
     "SELECT rota.pause_tenant('acme', 'moving')": None,
     "SELECT rota.pause_tenant('acme', 'moving', 'tomorrow')": None,
+    "SELECT rota.drain_worker(max(id), reason => 'kernel') FROM rota.workers": False,
+    "SELECT rota.drain_worker(max(id), stop => true) FROM rota.workers": False,
+    "SELECT rota.drain_worker(max(id), at_once => true) FROM rota.workers": False,
+    "SELECT rota.pause_bulk_action(max(id)) FROM rota.bulk_actions": False,
+    "SELECT rota.stop_bulk_action(max(id)) FROM rota.bulk_actions": False,
 }
 BACK = {
     "SELECT rota.set_job_enabled('work', true)": False,
@@ -26,12 +31,16 @@ BACK = {
     "SELECT rota.resume_schedule('s', true)": False,
     "SELECT rota.resume_queue('mail')": False,
     "SELECT rota.resume_tenant('acme')": None,
+    "SELECT rota.resume_worker(max(id)) FROM rota.workers": False,
+    "SELECT rota.resume_bulk_action(max(id)) FROM rota.bulk_actions": False,
 }
 
 
 @pytest.fixture
 def engine(engine: Engine) -> Engine:
     engine.rows("INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('s', 'work', 60)")
+    engine.worker()
+    engine.one("SELECT rota.start_bulk_action('cancel', '{\"job\": \"work\"}')")
     return engine
 
 
@@ -47,6 +56,8 @@ def written(engine: Engine) -> object:
         " 'jobs', (SELECT jsonb_agg(j) FROM rota.jobs j),"
         " 'schedules', (SELECT jsonb_agg(s) FROM rota.schedules s),"
         " 'queues', (SELECT jsonb_agg(q) FROM rota.queues q),"
+        " 'workers', (SELECT jsonb_agg(w) FROM rota.workers w),"
+        " 'bulk', (SELECT jsonb_agg(b) FROM rota.bulk_actions b),"
         " 'tenants', (SELECT jsonb_agg(t) FROM rota.tenants t))"
     )
 

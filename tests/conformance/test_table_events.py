@@ -237,15 +237,15 @@ def test_drift(orders: Connection) -> None:
     )
     assert "calls another function" in drift(orders)[0][0]
     orders.execute("ALTER TABLE orders RENAME COLUMN status TO state")
-    assert drift(orders)[0][0] == "it has no column status"
+    assert drift(orders)[0][0] == "the table has no column status"
     orders.execute("INSERT INTO orders VALUES (1)")
     orders.execute("UPDATE orders SET state = 'x'")
     assert told(orders) == [("orders.update", {"id": 1}, {"id": 1})]
     orders.execute("ALTER TABLE orders RENAME TO bills")
-    assert drift(orders)[0][0] == "the table is called public.bills now"
+    assert drift(orders)[0][0] == "the table was renamed to public.bills"
     orders.execute("UPDATE bills SET state = 'y'")
     orders.execute("DROP TABLE bills")
-    assert drift(orders) == [["the table is gone"]]
+    assert drift(orders) == [["the table was dropped"]]
     orders.execute("SELECT rota.unwatch_table(watch => %s)", [number])
     assert drift(orders) == []
     with pytest.raises(psycopg.Error) as refused:
@@ -298,7 +298,7 @@ def test_who_may_install_and_who_may_write(roles: Roles) -> None:
     conn.execute("CREATE TABLE not_theirs (id int)")
     roles.do("GRANT ALL ON not_theirs TO {owner}")
     roles.do("SET ROLE {owner}")
-    with pytest.raises(psycopg.Error, match="owns") as refused:
+    with pytest.raises(psycopg.Error, match="the owner of") as refused:
         watch(conn, "not_theirs")
     assert refused.value.sqlstate == "RO002"
 

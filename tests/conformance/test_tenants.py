@@ -83,7 +83,7 @@ def test_settings_are_partial_audited_and_told_when_wrong(engine: Engine) -> Non
         ({"metadata": [1]}, "metadata must be a JSON object"),
         ({"description": "x" * 10_001}, "description must have at most 10000 characters"),
         ({"colour": "red"}, 'unknown tenant setting "colour"'),
-        ([1], "are a JSON object"),
+        ([1], "must be a JSON object"),
     ],
 )
 def test_a_setting_that_cannot_be(engine: Engine, settings: Any, words: str) -> None:
@@ -153,7 +153,7 @@ def test_a_pause_ends_by_itself(engine: Engine) -> None:
     assert [one["id"] for one in engine.claim(engine.worker())] == [run]
     ended = engine.audit("acme")[-1]
     assert (ended["action"], ended["actor"], ended["reason"]) == (
-        "tenant.resumed", "rota", "its pause was over",
+        "tenant.resumed", "rota", "the pause ended",
     )  # fmt: skip
 
 
@@ -211,7 +211,7 @@ def test_waiting_runs_are_compared_with_the_last_count(engine: Engine) -> None:
     assert refused(engine, "acme") is None, "as it was counted last"
     tend(engine)
     words = refused(engine, "acme")
-    assert words == 'tenant "acme" has 3 runs waiting, and may have 3'
+    assert words == 'tenant "acme" has 3 runs waiting, and its quota is 3'
     (claim,) = engine.claim(engine.worker())
     tend(engine)
     assert refused(engine, "acme") is None, "what runs does not wait"
@@ -227,9 +227,9 @@ def test_runs_and_bytes_a_day(engine: Engine) -> None:
     tend(engine)
     assert (
         refused(engine, "acme", 2, 0)
-        == 'tenant "acme" has enqueued 4 runs today, and may enqueue 5 a day'
+        == 'tenant "acme" has enqueued 4 runs today, and its quota is 5 per day'
     )
-    assert "payloads of 60 bytes today, and may enqueue 100 a day" in str(
+    assert "payloads of 60 bytes today, and its quota is 100 per day" in str(
         refused(engine, "acme", 1, 41)
     )
     assert refused(engine, "acme", 1, 40) is None
@@ -277,7 +277,7 @@ def test_two_tenants_may_use_the_same_names(engine: Engine) -> None:
 )
 def test_every_enqueue_asks_for_the_quota(engine: Engine, enqueue: str) -> None:
     engine.rows("SELECT rota.set_tenant('acme', '{\"max_runs_per_day\": 0}')")
-    with pytest.raises(psycopg.Error, match="may enqueue 0 a day") as caught:
+    with pytest.raises(psycopg.Error, match="its quota is 0 per day") as caught:
         engine.rows(enqueue)
     assert caught.value.sqlstate == "RO031"
     assert engine.one("SELECT count(*) FROM rota.runs") == 0

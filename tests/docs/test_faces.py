@@ -12,10 +12,19 @@ from pydantic import ValidationError
 
 import rota
 from rota.api.schemas.runs import NewRun
+from rota.api.schemas.schedule_bodies import ScheduleChanges
 from rota.cli.program import program
 from rota.jobs import schedule_options
 from tests.docs import faces_table
-from tests.docs.faces_table import RUN_FACES, RUN_OPTIONS
+from tests.docs.faces_data import (
+    LIMIT_FACES,
+    LIMIT_OPTIONS,
+    RUN_FACES,
+    RUN_OPTIONS,
+    SCHEDULE_FACES,
+    SCHEDULE_OPTIONS,
+    Face,
+)
 
 _AT = datetime(2030, 1, 2, tzinfo=UTC)
 # A value of each option, and what the run has then.
@@ -35,9 +44,11 @@ _GIVEN: dict[str, tuple[Any, str, Any]] = {
 }
 
 
-def missing(face: str) -> list[str]:
-    find = RUN_FACES[face][1]
-    return [one for one in RUN_OPTIONS if find(one) is None]
+def missing(
+    face: str, faces: dict[str, Face] = RUN_FACES, options: list[str] = RUN_OPTIONS
+) -> list[str]:
+    find = faces[face][1]
+    return [one for one in options if find(one) is None]
 
 
 def test_the_page_is_what_the_code_says() -> None:
@@ -71,6 +82,41 @@ def test_so_do_the_api_and_the_command_line() -> None:
         arguments = ["runs", "enqueue", "work", f"--{option}", "1"]
         with pytest.raises(Exception, match="No such option"):
             command.main(arguments, standalone_mode=False)
+
+
+def test_a_schedule_is_refused_what_its_face_does_not_have(conn: psycopg.Connection[Any]) -> None:
+    def lacking(face: str) -> list[str]:
+        return missing(face, SCHEDULE_FACES, SCHEDULE_OPTIONS)
+
+    assert lacking("`app.schedules.create`") == lacking("`POST /schedules`") == []
+    assert lacking("`rota schedules create`") == []
+    for option in set(lacking("`rota.cron` … in `@app.job`")) - {"job"}:
+        unknown: Any = {option: "x"}
+        with pytest.raises(rota.JobError, match=f"unknown schedule option {option}"):
+            rota.cron("@daily", **unknown)
+    for option in lacking("`app.schedule`"):
+        with pytest.raises(rota.TimingError, match=f"unknown schedule option {option}"):
+            schedule_options.columns({option: "x"})  # type: ignore[misc]
+    for option in lacking("`PATCH /schedules/{name}`"):
+        with pytest.raises(ValidationError, match="Extra inputs"):
+            ScheduleChanges.model_validate({option: "x"})
+    for option in lacking("`rota.schedules` (SQL)"):
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            conn.execute(f"UPDATE rota.schedules SET {option} = NULL".encode())
+
+
+def test_so_is_a_limit() -> None:
+    for kind, given in (
+        (rota.concurrency, {"cap": 1}), (rota.rate, {"cap": 1, "per": 1}), (rota.sequence, {})
+    ):  # fmt: skip
+        lacking = missing(f"`rota.{kind.__name__}`", LIMIT_FACES, LIMIT_OPTIONS)
+        assert "queue" in lacking
+        for option in lacking:
+            arguments: Any = {**given, option: 1}
+            with pytest.raises(TypeError, match="unexpected keyword argument"):
+                kind(**arguments)
+    for face in ("`app.limits.set`", "`PUT /limits/{name}`", "`rota limits set`"):
+        assert missing(face, LIMIT_FACES, LIMIT_OPTIONS) == []
 
 
 def test_so_does_sql(conn: psycopg.Connection[Any]) -> None:

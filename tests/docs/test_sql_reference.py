@@ -31,8 +31,10 @@ WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'v')
   AND NOT c.relispartition
 """
 _COLUMNS = """
-SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
-WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+SELECT a.attname, format_type(a.atttypid, NULL),
+       CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid) END
+FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
 
@@ -50,6 +52,12 @@ def _argument(name: str, type_: str, default: str | None) -> str:
         "CURRENT_USER", "current_user"
     )
     return f"{name} {_short(type_)}" + ("" if text == "NULL" else f" = {text}")
+
+
+def _column(name: str, type_: str, default: str | None) -> str:
+    shown = _argument(name, type_, default).removeprefix(f"{name} ")
+    kind, _, value = shown.partition(" = ")
+    return f"`{name}` | {kind}" + (f" = `{value}`" if value else "")
 
 
 def _short(type_: str) -> str:
@@ -93,13 +101,13 @@ def test_every_relation_is_told_or_listed_as_internal(conn: psycopg.Connection[A
 
 
 @pytest.mark.parametrize("name", relations())
-def test_every_column_has_an_entry_and_every_entry_a_column(
+def test_every_column_has_an_entry_with_its_type_and_default_and_every_entry_a_column(
     conn: psycopg.Connection[Any], name: str
 ) -> None:
     text = section(f"{relations()[name]} `rota.{name}`")
-    rows = re.findall(r"^\| `(\w+)` \| ([\w\[\] ]+) \|", text, re.MULTILINE)
+    rows = re.findall(r"^\| (`\w+` \| .+?) \|", text, re.MULTILINE)
     columns = conn.execute(_COLUMNS, [f"rota.{name}"]).fetchall()
-    assert rows == [(column, _short(type_)) for column, type_ in columns]
+    assert rows == [_column(*one) for one in columns]
 
 
 def test_every_error_code_is_explained(conn: psycopg.Connection[Any]) -> None:

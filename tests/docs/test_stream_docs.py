@@ -17,6 +17,6 @@ def test_every_event_has_a_row_and_every_row_an_event() -> None:
 
 
 def test_topics_and_limits_are_those_of_the_code() -> None:
-    assert f"by commas: {', '.join(f'`{one}`' for one in TOPICS)};" in PAGE
-    assert f"At most {stream.MOST_LISTENERS} listen" in PAGE
-    assert f"({stream.MOST_WAITING} events wait for it)" in PAGE
+    assert f"comma-separated: {', '.join(f'`{one}`' for one in TOPICS)};" in PAGE
+    assert f"At most {stream.MOST_LISTENERS} clients" in PAGE
+    assert f"({stream.MOST_WAITING} waiting events)" in PAGE

@@ -27,7 +27,9 @@ def test_another_major_version(place: Path) -> None:
     cluster.mkdir(parents=True)
     (cluster / "PG_VERSION").write_text("9\n")
     (place / "data" / "start.lock").touch()
-    error = refuse(EmbeddedPostgres(place / "data"), r"made by PostgreSQL 9, but .* is PostgreSQL")
+    error = refuse(
+        EmbeddedPostgres(place / "data"), r"created by PostgreSQL 9, but .* is PostgreSQL"
+    )
     assert "ROTA_EMBEDDED_BIN_DIR" in str(error.hint)
 
 

@@ -12,8 +12,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from rota.embedded import EmbeddedPostgres, cluster
-from rota.embedded import server as server_module
+from rota.embedded import EmbeddedPostgres
 from rota.errors import EmbeddedError
 from tests.embedded.places import eventually, is_alive, server_pid, socket_dir
 from tests.ports import free_port
@@ -53,25 +52,6 @@ def test_settings(running: EmbeddedPostgres, setting: str, value: str) -> None:
 def test_the_role_has_another_name_than_the_schema(running: EmbeddedPostgres) -> None:
     query = "SELECT current_database() || ' ' || current_user"
     assert ask(running.url, query) == "rota postgres"
-
-
-def test_a_cluster_of_an_earlier_release_gets_the_role_and_keeps_its_own(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (cluster, server_module):
-        monkeypatch.setattr(module, "USER", "rota")
-    before = EmbeddedPostgres(place / "data", durable=False)
-    with before:
-        with psycopg.connect(before.url) as connection:
-            connection.execute("CREATE TABLE public.kept AS SELECT 7 AS n")
-        monkeypatch.undo()
-        with EmbeddedPostgres(place / "data") as now:
-            assert ask(now.url, "SELECT current_user || n FROM kept") == "postgres7"
-            assert ask(before.url, "SELECT current_user || n FROM kept") == "rota7"
-            assert ask(before.url, "SHOW search_path") == "public"
-    before.stop(wait_seconds=30)
-    with EmbeddedPostgres(place / "data") as again:
-        assert ask(again.url, "SELECT current_user || n FROM kept") == "postgres7"
 
 
 async def test_url_serves_asyncpg_too(running: EmbeddedPostgres) -> None:

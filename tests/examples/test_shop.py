@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
@@ -87,7 +87,7 @@ async def test_an_empty_shelf_snoozes_and_calls_the_supplier_once(
     # Of two branches: each has one packing table.
     for order, branch in ((1, "north"), (2, "south")):
         await shop.pack_parcel.options(tenant=branch).enqueue(order, "Ada", "lamp")
-    await drain(shop.app)
+    await run_due(shop.app)
     snoozed = "SELECT count(DISTINCT run_id) FROM rota.attempts WHERE state = 'snoozed'"
     assert conn.execute(snoozed).fetchone() == (2,)
     query = "SELECT pieces FROM shop.stock WHERE product = 'lamp'"
@@ -110,6 +110,6 @@ async def test_bad_luck(
     shop.random.value = luck
     arguments = {"charge": (1, "Ada", "mug"), "call_supplier": ("mug", 20)}
     run: rota.Run = await getattr(shop, job).enqueue(*arguments[job])
-    await drain(shop.app)
+    await run_due(shop.app)
     info = await run.info()
     assert (info.state, info.end_reason) == (state, end_reason)

@@ -534,7 +534,7 @@ def test_program_without_a_guard_is_told_so(tmp_path: Path) -> None:
     program.write_text(PROGRAM.replace("GUARD", "if True:"))
     out, err = run_program(str(program)).communicate()
     assert out == ""
-    assert "put the start of the worker under `if __name__ == '__main__':`" in err
+    assert "start the worker under `if __name__ == '__main__':`" in err
 
 
 async def test_child_ends_with_its_parent(tmp_path: Path) -> None:

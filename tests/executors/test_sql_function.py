@@ -109,7 +109,7 @@ async def test_another_answer_is_a_failure_that_quotes_it(
     run = await carry_out(app, engine)
     assert run["state"] == "failed"
     assert words in run["last_error"]
-    assert engine.attempts(run["id"])[0]["error_type"] == "BadAnswer"
+    assert engine.attempts(run["id"])[0]["error_type"] == "InvalidResult"
     assert effects(engine) == []
 
 

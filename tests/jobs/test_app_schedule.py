@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 import rota
+from rota.admin.schedules import declared
 from rota.testing import eventually
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -18,7 +19,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 def versions(conn: Connection) -> list[tuple[Any, ...]]:
     """Of all but Rota's own."""
     query = """
-        SELECT tenant, name, job, edit_version, payload FROM rota.schedules WHERE NOT is_system
+        SELECT tenant, name, job, version, payload FROM rota.schedules WHERE NOT is_system
         ORDER BY tenant, name
     """
     return conn.execute(query).fetchall()
@@ -128,6 +129,8 @@ async def test_one_that_was_removed_from_the_code_shows_in_the_plan(
     assert [(one.name, one.change) for one in await second.jobs.plan()] == [
         ("acme/removed", "left"), ("removed", "left"),
     ]  # fmt: skip
+    await second.schedules.disable("removed")
+    assert [one.stored for one in await second.jobs.plan()] == ["active", "disabled"]
     await second.schedules.by("ada").update("stays", every=300)
     await second.schedules.delete("removed")
     await second.schedules.delete("removed", tenant="acme")
@@ -207,3 +210,129 @@ async def test_a_schedule_that_a_job_declares_is_not_put(app: rota.App) -> None:
 
     with pytest.raises(rota.WrongState, match="declares"):
         await app.schedules.put("own", "tidy", every=60)
+
+
+@pytest.mark.parametrize("portion", [1, 1000])
+@pytest.mark.parametrize("order", ["abc", "cba"])
+async def test_those_declared_together_may_require_each_other(
+    app: rota.App, conn: Connection, monkeypatch: Any, order: str, portion: int
+) -> None:
+    monkeypatch.setattr(declared, "_PORTION", portion)
+    send = declare(app)
+    requires = {"a": ["b"], "b": ["c"], "c": []}
+    for name in order:
+        app.schedule(
+            name, send, every=60, payload={"user_id": 1}, tenants=["", "acme"],
+            requires=requires[name],
+        )  # fmt: skip
+    await app.database.open()
+    assert [row[1] for row in versions(conn)] == ["a", "b", "c"] * 2
+
+
+async def test_what_those_declared_together_require_is_checked(make_app: Any) -> None:
+    given: Any = {"every": 60, "payload": {"user_id": 1}}
+    cycle: rota.App = make_app()
+    send = declare(cycle)
+    cycle.schedule("a", send, requires=["b"], **given)
+    cycle.schedule("b", send, requires=["a"], **given)
+    with pytest.raises(rota.TimingError, match="cycle: a → b → a"):
+        await cycle.database.open()
+    unknown: rota.App = make_app()
+    unknown.schedule("a", declare(unknown), requires=["c"], **given)
+    unknown.schedule("b", "send", **given)
+    with pytest.raises(rota.TimingError, match='schedule "a" requires "c": no schedule or job'):
+        await unknown.database.open()
+
+
+async def test_a_release_may_reverse_what_is_required(make_app: Any) -> None:
+    given: Any = {"every": 60, "payload": {"user_id": 1}}
+    for requires in ({"a": ["b"], "b": []}, {"a": [], "b": ["a"]}):
+        app: rota.App = make_app()
+        send = declare(app)
+        for name, required in requires.items():
+            app.schedule(name, send, requires=required, **given)
+        await app.database.open()
+        found = {one.name: one.requires for one in await app.schedules.list()}
+        assert found == {name: [{"name": one} for one in it] for name, it in requires.items()}
+        await app.close()
+
+
+def line_of(error: Exception) -> list[int]:
+    return [int(it) for it in re.findall(r"test_app_schedule\.py:(\d+)", str(error))]
+
+
+@pytest.mark.parametrize("payload", [{"n": "bad"}, {"colour": 1}, None])
+def test_one_written_before_its_job_is_checked_when_the_job_is_declared(
+    app: rota.App, payload: Any
+) -> None:
+    app.schedule("later", "lj", every=5, payload=payload, tenants=["", "acme"])
+    with pytest.raises(rota.PayloadError, match='schedule "later": job "lj": ') as caught:
+
+        @app.job(name="lj")
+        async def refused(n: int) -> None: ...
+
+    assert len(line_of(caught.value)) == 1, "where the schedule stands"
+    assert "lj" not in app.registry
+
+
+async def test_one_written_before_its_job_is_stored_as_the_types_say(
+    app: rota.App, conn: Connection
+) -> None:
+    app.schedule("later", "lj", every=5, payload={"at": datetime(2026, 1, 2), "raw": b"\xff"})  # noqa: DTZ001
+
+    @app.job(name="lj")
+    async def later(at: datetime, raw: bytes) -> None: ...
+
+    await app.database.open()
+    (row,) = versions(conn)
+    assert row[4] == {"at": "2026-01-02T00:00:00", "raw": "_w=="}
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_job_with_a_key_has_no_schedules(app: rota.App, is_early: bool) -> None:
+    def declare_keyed() -> None:
+        @app.job(key="one:{n}")
+        async def keyed(n: int) -> None: ...
+
+    def schedule() -> None:
+        app.schedule("s", "keyed", every=60, payload={"n": 1})
+
+    first, second = (schedule, declare_keyed) if is_early else (declare_keyed, schedule)
+    first()
+    with pytest.raises(rota.JobError, match=r'schedule "s": job "keyed" has the key "one:{n}"'):
+        second()
+
+
+def test_two_decorators_do_not_declare_one_schedule(app: rota.App) -> None:
+    @app.job(schedules=[rota.every(60), rota.every(60, name="own")])
+    async def first() -> None: ...
+
+    with pytest.raises(rota.JobError, match='two jobs declare a schedule named "own"') as caught:
+
+        @app.job(schedules=[rota.every(60), rota.every(90, name="own")])
+        async def second() -> None: ...
+
+    assert len(line_of(caught.value)) == 2
+    with pytest.raises(rota.JobError, match='two jobs declare a schedule named "first"'):
+
+        @app.job(schedules=[rota.every(60, name="first")])
+        async def third() -> None: ...
+
+    assert app.registry.names() == ["first"]
+
+
+def test_nor_do_a_decorator_and_app_schedule(app: rota.App) -> None:
+    @app.job(schedules=[rota.every(60, name="own")])
+    async def first() -> None: ...
+
+    with pytest.raises(rota.JobError, match='schedule "own" is declared twice') as caught:
+        app.schedule("own", first, every=60)
+    assert len(line_of(caught.value)) == 2
+    app.schedule("own", first, every=60, tenant="acme")  # another one's
+    app.schedule("mine", first, every=60)
+    with pytest.raises(rota.JobError, match='schedule "mine" is declared twice') as caught:
+
+        @app.job(schedules=[rota.every(60, name="mine")])
+        async def second() -> None: ...
+
+    assert len(line_of(caught.value)) == 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -71,13 +72,13 @@ def test_what_the_declaration_says() -> None:
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (Handler, "a job is a function"),
-        (Handler(), "a job is a function"),
-        (functools.partial(tidy, 1), "a job is a function"),
+        (Handler, "a job must be a function"),
+        (Handler(), "a job must be a function"),
+        (functools.partial(tidy, 1), "a job must be a function"),
         (print, "written in Python"),
         (numbers, "is a generator"),
         (stream, "is a generator"),
-        (5, "a job is a function"),
+        (5, "a job must be a function"),
     ],
 )
 def test_only_a_function_is_a_job(function: Any, problem: str) -> None:
@@ -108,6 +109,22 @@ def test_a_bad_argument_names_the_function_and_the_option(arguments: Any, proble
     with pytest.raises(JobError, match=problem) as caught:
         define(tidy, **arguments)
     assert "tests.jobs.test_definition:tidy" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("expires_at", "a decorator takes expires_in"),
+        ("run_at", "a decorator takes delay"),
+        ("on_conflict", r"job\.options\(on_conflict=…\)"),
+        ("max_attemps", r"did you mean max_attempts\?"),
+    ],
+)
+@pytest.mark.parametrize("value", [None, 5])
+def test_an_unknown_argument_comes_with_what_to_write(option: str, hint: str, value: Any) -> None:
+    with pytest.raises(JobError, match=f"unknown job option {option}") as caught:
+        define(tidy, **{option: value})
+    assert re.search(hint, caught.value.hint or "")
 
 
 def test_the_process_executor_needs_what_another_process_can_import() -> None:

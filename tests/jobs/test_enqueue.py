@@ -226,12 +226,12 @@ async def test_plain_sql_is_told_what_is_wrong(setting: Setting, welcome: Job[An
     for argument, problem in {
         "priority => 100000": "priority 100000",
         "max_attempts => 0": "max_attempts 0",
-        "on_conflict => 'bogus'": "on_conflict is",
+        "on_conflict => 'bogus'": "on_conflict must be one of",
         "payload => '[]'": "must be a JSON object",
         "on_conflict => 'raise'": "on_conflict needs a key",
         "key_seconds => 5": "key_seconds needs a key",
         "expires_in => '-1 s'": "expires_in -00:00:01",
-        "expires_in => '1 s', expires_at => now()": "exclude each other",
+        "expires_in => '1 s', expires_at => now()": "cannot be combined",
     }.items():
         with pytest.raises(psycopg.Error, match=problem) as caught:
             setting.rows(f"SELECT rota.enqueue('welcome', {argument})")

@@ -52,7 +52,7 @@ async def test_what_is_throttled_says_until_when(app: rota.App) -> None:
     (found,) = await app.events.list(outcome="throttled")
     word = found.told[0].word
     assert word.startswith("throttled until 2")
-    assert word.endswith(f" UTC: run {run.id} has this period")
+    assert word.endswith(f" UTC: run {run.id} covers this period")
 
 
 @pytest.mark.parametrize(

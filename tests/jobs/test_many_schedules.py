@@ -16,7 +16,7 @@ MANY = 10_000
 
 def stored(conn: psycopg.Connection[Any]) -> list[Any]:
     return conn.execute(
-        "SELECT count(*), count(DISTINCT tenant), count(next_run_at), max(edit_version)"
+        "SELECT count(*), count(DISTINCT tenant), count(next_run_at), max(version)"
         " FROM rota.schedules WHERE name = 'sync'"
     ).fetchall()
 
@@ -80,7 +80,7 @@ def test_refusals(app: rota.App) -> None:
     @app.job
     async def fetch() -> None: ...
 
-    with pytest.raises(rota.TimingError, match="give tenant or tenants, not both"):
+    with pytest.raises(rota.TimingError, match="tenant and tenants cannot be combined"):
         app.schedule("sync", fetch, every=300, tenant="a", tenants=["b"])
     with pytest.raises(rota.InputError, match="must not contain a slash"):
         app.schedule("sync", fetch, every=300, tenants=["a/b"])

@@ -30,7 +30,7 @@ def test_later_options_win_and_the_others_stay() -> None:
     ("given", "name", "expected"),
     [
         ({"delay": timedelta(minutes=1)}, "delay", 60.0),
-        ({"delay": -5}, "delay", 0.0),
+        ({"delay": 0}, "delay", 0.0),
         ({"timeout": 1.5}, "timeout_seconds", 1.5),
         ({"run_at": NOON}, "run_at", "2026-01-02T12:00:00+00:00"),
         (
@@ -66,11 +66,13 @@ def test_a_kind_of_backoff_takes_its_numbers_from_the_job() -> None:
         ({"timeout": float("nan")}, "timeout"),
         ({"timeout": 10**400}, "timeout"),
         ({"delay": "soon"}, "delay"),
+        ({"delay": -5}, "delay must be seconds or a timedelta, from 0 to"),
+        ({"delay": timedelta(seconds=-1)}, "delay must be"),
         ({"delay": 1e12}, "delay"),
         ({"run_at": datetime(2026, 1, 2)}, "run_at .* has no time zone"),  # noqa: DTZ001
         ({"run_at": 5}, "run_at must be a datetime"),
         ({"expires_at": 60}, "expires_at must be a datetime"),
-        ({"run_at": NOON, "delay": 1}, "give run_at or delay, not both"),
+        ({"run_at": NOON, "delay": 1}, "run_at and delay cannot be combined"),
         ({"key": ""}, "key must have 1 to 400 characters"),
         ({"key": "x" * 401}, "key"),
         ({"key": "a\0"}, "key contains a NUL"),

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 from uuid import UUID
 
@@ -278,6 +281,8 @@ def many(*args: int) -> None: ...
 def anything(**options: int) -> None: ...
 def positional(n: int, /) -> None: ...
 def two(a: Context, b: Context) -> None: ...
+def late(n: int, ctx: Context) -> None: ...
+def by_name(n: int, *, ctx: Context) -> None: ...
 def handler(callback: Callable[[], None]) -> None: ...
 def unresolved(n: Unknown) -> None: ...
 def aliased(n: Annotated[int, Field(alias="m")]) -> None: ...
@@ -290,6 +295,8 @@ def aliased(n: Annotated[int, Field(alias="m")]) -> None: ...
         (anything, r"here:anything: parameter \*\*options"),
         (positional, "here:positional: parameter n"),
         (two, "two parameters for the context: a, b"),
+        (late, "here:late: the context must be the first parameter, or have a default"),
+        (by_name, "here:by_name: the context must be the first parameter"),
         (handler, "parameter callback .* cannot be stored as JSON"),
         (unresolved, "here:unresolved .*Unknown"),
         (aliased, "parameter n has an alias"),
@@ -329,6 +336,8 @@ def test_the_hash_is_the_same_in_another_process() -> None:
         ({"to": "ü", "at": date(2026, 1, 2)}, '{"to":"ü","at":"2026-01-02"}'.encode()),
         (Address(street="a", nr=1), b'{"street":"a","nr":1.0}'),
         (b"\x00", b'"AA=="'),
+        (MappingProxyType({"a": [MappingProxyType({"b": 1})]}), b'{"a":[{"b":1}]}'),
+        (ChainMap({"a": 1}, {"b": date(2026, 1, 2)}), b'{"b":"2026-01-02","a":1}'),
     ],
 )
 def test_a_result_is_stored_as_json(value: Any, expected: bytes | None) -> None:
@@ -336,9 +345,22 @@ def test_a_result_is_stored_as_json(value: Any, expected: bytes | None) -> None:
 
 
 @pytest.mark.parametrize(
+    "annotation", [Any, object, Mapping[str, int], dict[str, int], dict, Mapping]
+)
+def test_a_payload_value_may_be_any_mapping(annotation: Any) -> None:
+    def job(value: Any) -> None: ...
+
+    job.__annotations__["value"] = annotation
+    schema = schema_of(job)
+    sent = send(schema, MappingProxyType({"a": 1}))
+    assert json.loads(sent) == {"value": {"a": 1}}
+    assert schema.decode(sent, is_validated=True) == {"value": {"a": 1}}
+
+
+@pytest.mark.parametrize(
     ("value", "problem"),
     [
-        (object(), "the result cannot be stored as JSON"),
+        (object(), "the result cannot be stored as JSON: a value of type builtins.object has no"),
         ([math.inf], "Infinity is not valid JSON"),
         ("a\0", "the result contains a NUL"),
         ("x" * 2000, "the result has 2002 bytes; the limit is 1000"),

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import pydantic
@@ -16,6 +17,7 @@ from rota.errors import ResultError
 from rota.jobs.encoding import encode_result
 from rota.jobs.result import result_decoder
 from rota.store.rows import read_json_column
+from rota.testing import run_all
 
 
 @dataclass
@@ -97,3 +99,33 @@ async def test_a_waiter_gets_it(app: rota.App) -> None:
         (same,) = await app.enqueue_many([pay.call(8)])
         assert await same.wait(30) == Receipt(8, NOW)
         assert (await run.info()).result == {"number": 7, "paid_at": "2026-03-29T01:30:00Z"}
+
+
+async def test_mappings_of_the_context_may_be_returned_and_passed_on(app: rota.App) -> None:
+    @app.job
+    async def tell(ctx: rota.Context, about: Any = None) -> Any:
+        return {"by": ctx.triggered_by, "with": ctx.metadata, "about": about}
+
+    run = await tell.options(metadata={"team": "x"}).enqueue(about=MappingProxyType({"a": 1}))
+    by_name = await app.runs.enqueue("tell", MappingProxyType({"about": MappingProxyType({})}))
+    await run_all(app)
+    assert await run.wait(20) == {
+        "by": {"type": "code"}, "with": {"team": "x"}, "about": {"a": 1},
+    }  # fmt: skip
+    assert (await by_name.info()).payload == {"about": {}}
+
+
+async def test_so_may_payloads_of_jobs_of_others(make_app: Any) -> None:
+    first: rota.App = make_app()
+
+    @first.job
+    async def work(about: dict[str, Any]) -> None: ...
+
+    await first.database.open()
+    nested = MappingProxyType({"about": MappingProxyType({"day": dt.date(2026, 1, 2)})})
+    other: rota.App = make_app()
+    run = await other.runs.enqueue("work", nested)
+    await other.schedules.create("s", "work", every=60, payload=nested)
+    triggered = await other.schedules.trigger("s", nested)
+    for run_id in (run.id, triggered.run_id):
+        assert (await other.runs.get(run_id)).payload == {"about": {"day": "2026-01-02"}}

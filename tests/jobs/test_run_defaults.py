@@ -122,16 +122,19 @@ async def test_operators_change_them(app: rota.App) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"key": "{colour}"}, "names colour, which is no argument; it takes n"),
+        ({"key": "{colour}"}, "names colour, which is not an argument; the job takes n"),
         ({"key": "{nn}"}, "did you mean n"),
-        ({"key": "a{"}, "a brace that is not round the name"),
-        ({"key": "{n}", "schedules": [rota.every(60)]}, "key and schedules exclude each other"),
-        ({"key": "{n}", "event_delivery": rota.throttle(5)}, "key and event_delivery exclude"),
+        ({"key": "a{"}, "a brace that does not enclose the name"),
+        ({"key": "{n}", "schedules": [rota.every(60)]}, "key and schedules cannot be combined"),
+        (
+            {"key": "{n}", "event_delivery": rota.throttle(5)},
+            "key and event_delivery cannot be combined",
+        ),
         ({"delay": -1}, "delay must be seconds"),
         ({"expires_in": 0}, "expires_in must be seconds"),
         ({"tenant": "a/b"}, "tenant"),
         ({"tenant": ""}, "tenant"),
-        ({"timeout": 1, "timeout_seconds": 2}, "are the same; give one of them"),
+        ({"timeout": 1, "timeout_seconds": 2}, "are the same option; pass only one of them"),
         ({"metadata": {"a": float("nan")}}, "metadata cannot be stored as JSON"),
     ],
 )
@@ -200,12 +203,12 @@ def test_names_of_other_programs_are_answered(app: rota.App) -> None:
     plain: Any = job(app, "plain")
     anything: Any = app
     for words, look in {
-        r"write await job.enqueue": lambda: plain.delay(1),
-        r"write job.options": lambda: plain.apply_async(args=[1]),
-        r"write @app.job": lambda: anything.task,
-        r"write await app.runs.enqueue": lambda: anything.jobs.trigger("plain"),
+        r"use await job.enqueue": lambda: plain.delay(1),
+        r"use job.options": lambda: plain.apply_async(args=[1]),
+        r"use @app.job": lambda: anything.task,
+        r"use await app.runs.enqueue": lambda: anything.jobs.trigger("plain"),
         r"app.jobs.sync_definitions": lambda: anything.jobs.sync.register,
-        r"there is rota.on_start": lambda: rota.init,  # type: ignore[attr-defined]
+        r"use rota.on_start": lambda: rota.init,  # type: ignore[attr-defined]
     }.items():
         with pytest.raises(AttributeError, match=words):
             look()

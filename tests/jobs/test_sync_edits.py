@@ -119,9 +119,9 @@ def test_sync_applies_the_plan_and_force_overwrites(code: MakeCode) -> None:
         ("priority = 10", "priority 10 is not between 0"),
         ("max_attempts = 0", "max_attempts 0 is not between 1"),
         ("timeout_seconds = -1", "less than 0.001"),
-        ("""backoff = '{"kind": "cubic"}'""", "none of exponential, linear, fixed"),
-        ("""backoff = '{"kind": "fixed", "base": 1}'""", 'backoff says "base"'),
-        ("""backoff = '{"factor": 0.5}'""", 'backoff says "factor"'),
+        ("""backoff = '{"kind": "cubic"}'""", "one of exponential, linear, fixed"),
+        ("""backoff = '{"kind": "fixed", "base": 1}'""", 'invalid option "base"'),
+        ("""backoff = '{"factor": 0.5}'""", 'invalid option "factor"'),
         ("name = 'b'", "cannot be renamed"),
     ],
 )

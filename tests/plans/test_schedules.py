@@ -94,7 +94,7 @@ def test_asking_for_the_next_time_reads_a_few_rows(engine: Engine) -> None:
 
 def test_writing_reads_what_is_written(engine: Engine) -> None:
     ticks = engine.one(
-        "SELECT jsonb_agg(jsonb_build_object('id', s.id, 'version', s.version + 1,"
+        "SELECT jsonb_agg(jsonb_build_object('id', s.id, 'tick_version', s.tick_version + 1,"
         " 'cursor_at', s.cursor_at, 'new_cursor_at', s.cursor_at, 'segments', '[]'::jsonb,"
         " 'occurrences', '[]'::jsonb)) FROM rota.schedules s WHERE s.name LIKE 's1000_'"
     )

@@ -11,7 +11,7 @@ import pytest
 
 import rota
 from rota.runtime.duties.scheduler import Scheduler
-from rota.testing import drain
+from rota.testing import run_due
 from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.scheduling import START, Interrupted, Schedules
@@ -145,7 +145,7 @@ async def test_they_run_and_are_not_late(app: rota.App, schedules: Schedules) ->
     await add(schedules, 30)
     await schedules.tick(seconds=3600)
     schedules.set_clock(AT + timedelta(seconds=3))
-    await drain(app)
+    await run_due(app)
     rows = schedules.engine.rows("SELECT state FROM rota.occurrences WHERE nominal_at = %s", AT)
     assert [row["state"] for row in rows] == ["succeeded"] * 30
 
@@ -168,7 +168,7 @@ def test_edits_are_noted_and_audited(app: rota.App, conn: psycopg.Connection[Any
     app.schedules.by("anna").sync.update("report", burst_allowed=False)
     assert not app.schedules.sync.get("report").burst_allowed
     (edited, version) = conn.execute(
-        "SELECT edited -> 'burst_allowed' ->> 'by', edit_version FROM rota.schedules"
+        "SELECT edited -> 'burst_allowed' ->> 'by', version FROM rota.schedules"
         " WHERE name = 'report'"
     ).fetchone() or (None, None)
     assert (edited, version) == ("anna", 2)

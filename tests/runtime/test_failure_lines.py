@@ -12,7 +12,7 @@ import pytest
 
 import rota
 from rota.telemetry import logging as console
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 
 log = logging.getLogger("shop")
 
@@ -53,7 +53,7 @@ def jobs(make_app: Any) -> rota.App:
 
 async def lines(app: rota.App, job: str, **payload: Any) -> list[Any]:
     run = await app.runs.enqueue(job, payload)
-    await drain(app)
+    await run_due(app)
     return list((await app.logs.show(run.id)).lines)
 
 
@@ -67,7 +67,7 @@ async def test_the_exception_is_an_error_line_with_its_traceback(
     assert line.fields["error_type"] == "ConnectionError"
     assert "raise ConnectionError(text)" in line.fields["exception"]
     clock.advance(3600)
-    await drain(jobs)
+    await run_due(jobs)
     assert [it.attempt for it in (await jobs.logs.show(line.run_id)).lines] == [1, 2]
     found = (await jobs.logs.search("503 supplier")).lines
     assert len(found) == 2

@@ -305,7 +305,7 @@ async def test_one_attempt_has_one_transaction(app: rota.App, database_url: str)
                 pass
 
         async with app.worker():
-            with pytest.raises(rota.RunFailed, match="an attempt can have only one"):
+            with pytest.raises(rota.RunFailed, match="it can have only one"):
                 await (await write.enqueue()).wait(20)
 
 

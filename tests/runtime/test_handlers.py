@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 from tests.engine import Engine
 from tests.runtime import bodies
 
@@ -29,7 +29,7 @@ async def test_async_bodies_share_the_loop(app: rota.App) -> None:
         return n
 
     runs = [await meet.enqueue(n=n) for n in range(3)]
-    await drain(app)
+    await run_due(app)
     assert [await run.wait(1) for run in runs] == [0, 1, 2]
 
 
@@ -43,14 +43,14 @@ async def test_def_bodies_run_in_threads_beside_each_other(app: rota.App) -> Non
         return threading.get_ident() != main
 
     runs = [await meet.enqueue() for _ in range(3)]
-    await drain(app)
+    await run_due(app)
     assert [await run.wait(1) for run in runs] == [True] * 3
 
 
 async def test_process_bodies_run_in_children(app: rota.App) -> None:
     job = app.job(executor="process")(bodies.own_pid)
     runs = [await job.enqueue(n=n) for n in range(3)]
-    await drain(app)
+    await run_due(app)
     results = [await run.wait(1) for run in runs]
     assert [n for n, _ in results] == [0, 1, 2]
     assert os.getpid() not in [pid for _, pid in results]
@@ -59,7 +59,7 @@ async def test_process_bodies_run_in_children(app: rota.App) -> None:
 async def test_a_child_speaks_through_its_context(app: rota.App, engine: Engine) -> None:
     job = app.job(executor="process", queue="mail")(bodies.tell)
     run = await job.options(key="k").enqueue()
-    await drain(app)
+    await run_due(app)
     assert await run.wait(1) == {"run": run.id, "attempt": 1, "queue": "mail", "key": "k"}
     (line,) = engine.rows("SELECT message, fields FROM rota.logs WHERE run_id = %s", run.id)
     assert line["message"] == "from the child"
@@ -82,7 +82,7 @@ async def test_the_context_tells_everything(app: rota.App) -> None:
         key="k", priority=2, tenant="acme", tags=["a"], metadata={"b": 1}
     ).enqueue(n=1)
     plain = await look.enqueue(n=2)
-    await drain(app)
+    await run_due(app)
     rich, bare = sorted(seen, key=lambda one: one["run_id"])
     assert rich.pop("queued_at") <= rich["started_at"] <= datetime.now(UTC)
     assert rich["deadline"] == rich.pop("started_at") + timedelta(seconds=30)
@@ -108,7 +108,7 @@ async def test_sql_says_that_it_was_sql(app: rota.App, engine: Engine) -> None:
 
     await app.database.open()
     engine.one("SELECT rota.enqueue('look')")
-    await drain(app)
+    await run_due(app)
     assert seen == [{"type": "sql"}]
 
 
@@ -120,7 +120,7 @@ async def test_a_failure_is_tried_again_until_it_works(app: rota.App, engine: En
         return "charm"
 
     run = await third_time.enqueue()
-    await drain(app)
+    await run_due(app)
     assert await run.wait(1) == "charm"
     first, second, third = engine.attempts(run.id)
     assert (first["state"], first["error_type"], first["error"]) == (
@@ -137,7 +137,7 @@ async def test_attempts_are_used_up(app: rota.App, engine: Engine) -> None:
         raise LookupError("no")
 
     run = await never.enqueue()
-    await drain(app)
+    await run_due(app)
     with pytest.raises(rota.RunFailed, match="attempts used up: no"):
         await run.wait(1)
     assert engine.attempt_states(run.id) == ["failed", "failed"]
@@ -155,7 +155,7 @@ async def test_retry_snooze_and_cancel(app: rota.App, engine: Engine) -> None:
         return what
 
     runs = {what: await ask.enqueue(what=what) for what in ("retry", "snooze", "cancel")}
-    await drain(app)
+    await run_due(app)
     assert await runs["retry"].wait(1) == "retry"
     assert engine.attempts(runs["retry"].id)[0]["error"] == "once more"
     assert await runs["snooze"].wait(1) == "snooze"
@@ -171,7 +171,7 @@ async def test_give_up_on_and_retry_on(app: rota.App) -> None:
         raise KeyError("k") if kind == "key" else ValueError("v")
 
     given_up, tried = await fussy.enqueue(kind="key"), await fussy.enqueue(kind="value")
-    await drain(app)
+    await run_due(app)
     info = await given_up.info()
     assert (info.end_reason, info.attempt) == ("gave up on KeyError", 1)
     assert (await tried.info()).attempt == 3
@@ -235,7 +235,7 @@ async def test_whatever_a_handler_raises_is_its_failure(
 
     runs = {kind: await rude.enqueue(kind=kind) for kind in RUDE}
     others = [await polite.enqueue(n=n) for n in range(20)]
-    await drain(app)
+    await run_due(app)
     for kind, run in runs.items():
         (attempt,) = engine.attempts(run.id)
         assert attempt["state"] == "failed"
@@ -252,7 +252,7 @@ async def test_a_child_that_leaves_ends_its_own_attempt(app: rota.App, engine: E
         await fail.enqueue(words="from afar"),
         await snooze.enqueue(),
     )
-    await drain(app)
+    await run_due(app)
     assert engine.attempt_states(left.id) == ["failed"]
     (attempt,) = engine.attempts(failed.id)
     assert (attempt["error_type"], attempt["error"]) == ("LookupError", "from afar")
@@ -281,7 +281,7 @@ async def test_context_variables_do_not_leak(make_app: Callable[..., rota.App]) 
     for n in range(3):
         await paint.enqueue(n=n)
         await paint_thread.enqueue(n=n)
-    await drain(app)
+    await run_due(app)
     assert seen == ["none"] * 6
 
 
@@ -319,7 +319,7 @@ async def test_an_expired_run_is_not_started(app: rota.App) -> None:
         started.append(1)
 
     run = await late.options(expires_at=datetime.now(UTC)).enqueue()
-    await drain(app)
+    await run_due(app)
     info = await run.info()
     assert (info.state, info.end_reason, started) == ("cancelled", "expired", [])
 
@@ -330,7 +330,7 @@ async def test_a_payload_that_no_longer_fits_ends_with_words(app: rota.App, engi
 
     await app.database.open()
     run = engine.one("SELECT rota.enqueue('count', '{\"n\": \"many\"}')")
-    await drain(app)
+    await run_due(app)
     ended = engine.run(run)
     assert ended["state"] == "failed"
     assert "n" in ended["last_error"]

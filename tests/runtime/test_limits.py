@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.testing import drain
+from rota.testing import run_due
 from tests.engine import Engine
 
 
@@ -61,7 +61,7 @@ async def test_odd_results_end_their_own_run_only(
 
     runs = await app.enqueue_many([odd.call(name=name) for name in ODD])
     others = await app.enqueue_many([plain.call(n=n) for n in range(20)])
-    await drain(app)
+    await run_due(app)
     assert [await run.wait(1) for run in others] == list(range(20))
     states = {name: engine.state(run.id) for name, run in zip(ODD, runs, strict=True)}
     assert set(states.values()) <= {"succeeded", "failed"}
@@ -117,7 +117,7 @@ async def test_odd_errors_end_their_own_run_only(
 
     runs = await app.enqueue_many([odd.call(name=name) for name in RAISED])
     others = await app.enqueue_many([plain.call(n=n) for n in range(20)])
-    await drain(app)
+    await run_due(app)
     assert [await run.wait(1) for run in others] == list(range(20))
     by_name = {name: engine.run(run.id) for name, run in zip(RAISED, runs, strict=True)}
     far = {name for name, run in by_name.items() if run["state"] == "scheduled"}
@@ -147,7 +147,7 @@ async def test_odd_logs_and_progress_reach_the_database(
             ctx.progress(50)
 
     run = await talk.enqueue()
-    await drain(app)
+    await run_due(app)
     await run.wait(1)
     lines = engine.rows("SELECT * FROM rota.logs ORDER BY seq")
     assert [line["message"][:4] for line in lines] == ["x␀y", "\\ud8", "long", "fiel", "last"]

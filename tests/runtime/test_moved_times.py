@@ -132,12 +132,12 @@ async def test_other_edits_leave_it_alone(schedules: Schedules, move: Move) -> N
 async def test_an_update_is_a_reschedule_with_its_audit(schedules: Schedules, move: Move) -> None:
     schedules.add(overlap="allow")
     await schedules.tick(seconds=61)
-    version = schedules.row()["edit_version"]
+    version = schedules.row()["version"]
     schedules.engine.conn.execute("LISTEN rota")
     move(schedules, later(310))
     row = schedules.row()
     assert (row["moved_to"], row["next_run_at"]) == (later(310), later(310))
-    assert row["edit_version"] == version + 1
+    assert row["version"] == version + 1
     assert [one["action"] for one in schedules.engine.audit("s")][-1] == "schedule.rescheduled"
     assert "schedules" in [one.payload for one in schedules.engine.conn.notifies(timeout=0.2)]
     await schedules.tick(seconds=311)
@@ -183,7 +183,7 @@ async def test_an_init_schedule_has_no_time_to_move(schedules: Schedules, move: 
     schedules.engine.rows(
         "INSERT INTO rota.schedules (name, job, init) VALUES ('s', 'work', 'once')"
     )
-    with pytest.raises(psycopg.Error, match="no time to move"):
+    with pytest.raises(psycopg.Error, match="no next time"):
         move(schedules, later(60))
 
 

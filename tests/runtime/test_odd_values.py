@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 
 
 @pytest.mark.parametrize("seconds", ["NaN", "1e300"])
@@ -21,7 +21,7 @@ async def test_a_worker_ends_a_run_whose_key_has_no_end(
     runs = [(await app.runs.enqueue("ok", key=f"k{n}", key_keep=60)).id for n in range(3)]
     conn.execute("ALTER TABLE rota.open_runs DROP CONSTRAINT open_runs_sound")
     conn.execute("UPDATE rota.open_runs SET key_seconds = %s WHERE id = %s", [seconds, runs[1]])
-    await drain(app)
+    await run_due(app)
     assert {run.state for run in await app.runs.list()} == {"succeeded"}
 
 

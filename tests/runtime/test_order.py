@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import rota
-from rota.testing import Clock, drain, eventually
+from rota.testing import Clock, eventually, run_due
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
@@ -26,7 +26,7 @@ async def test_priority_then_age(make_app: MakeApp) -> None:
 
     for n, priority in enumerate([5, 0, 9, 5, 0]):
         await note.options(priority=priority).enqueue(n=n)
-    await drain(app)
+    await run_due(app)
     assert seen == [1, 4, 0, 3, 2]
 
 
@@ -41,7 +41,7 @@ async def test_no_queue_starves(make_app: MakeApp) -> None:
 
     await app.enqueue_many([note.options(queue="full").call() for _ in range(300)])
     await app.enqueue_many([note.options(queue=f"q{n}").call() for n in range(4)])
-    await drain(app)
+    await run_due(app)
     assert len(seen) == 304
     behind = [seen.index(f"q{n}") for n in range(4)]
     assert max(behind) < 250, "the small queues waited for the whole backlog of the full one"
@@ -142,7 +142,7 @@ async def test_more_runs_than_slots_all_run(make_app: MakeApp) -> None:
         return n
 
     runs = await app.enqueue_many([step.call(n=n) for n in range(300)])
-    await drain(app)
+    await run_due(app)
     assert [await run.wait(1) for run in runs[-3:]] == [297, 298, 299]
     assert most == 3
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 from tests.workers import WorkerProcess
 
 
@@ -35,7 +35,7 @@ async def test_from_async_handlers_and_threads(app: rota.App) -> None:
 
     outside = await leaf.enqueue(9)
     first, second = await branch.enqueue(), await thread.enqueue()
-    await drain(app)
+    await run_due(app)
     assert (await app.runs.get(outside.id)).triggered_by == {"type": "code"}
     assert await _asked_for(app, first.id) == [("leaf", "succeeded")] * 5
     kinds = [(await app.runs.get(one.id)).triggered_by for one in await app.runs.children(first.id)]
@@ -63,7 +63,7 @@ async def test_by_an_event(app: rota.App) -> None:
 
     (outside,) = await app.emit("order.paid")
     first, second = await branch.enqueue(), await thread.enqueue()
-    await drain(app)
+    await run_due(app)
     told = {"type": "event", "event": "order.paid"}
     assert "run" not in (await app.runs.get(outside.id)).triggered_by
     for run, count in ((first, 3), (second, 1)):
@@ -83,7 +83,7 @@ async def test_what_waits_is_found_too_and_the_next_run_is_another_one(app: rota
         await leaf.options(delay=3600).enqueue()
 
     runs = [await branch.enqueue() for _ in range(3)]
-    await drain(app)
+    await run_due(app)
     for run in runs:
         assert await _asked_for(app, run.id) == [("leaf", "scheduled")]
 
@@ -98,7 +98,7 @@ async def test_a_sql_job_asks_by_plain_sql(app: rota.App, conn: psycopg.Connecti
         "INSERT INTO rota.jobs (name, kind, function_name) VALUES ('ask', 'sql', 'public.ask')"
     )
     run = await app.runs.enqueue("ask")
-    await drain(app)
+    await run_due(app)
     (child,) = await app.runs.children(run.id)
     found = await app.runs.get(child.id)
     assert found.triggered_by == {"type": "sql", "run": run.id}

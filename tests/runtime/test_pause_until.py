@@ -71,7 +71,7 @@ async def test_the_promoters_wake_up_for_it_and_write_it_down(
     assert engine.one("SELECT is_paused FROM rota.queues") is False
     assert deeds(engine) == [
         ("queue.paused", "ada", "provider is down"),
-        ("queue.resumed", "rota", "its pause was over"),
+        ("queue.resumed", "rota", "the pause ended"),
     ]
 
 

@@ -47,7 +47,7 @@ class Several:
     @property
     def on_duty(self) -> int | None:
         """As the parent has said last."""
-        said = [one for one in self.parent.output.splitlines() if "does the upkeep" in one]
+        said = [one for one in self.parent.output.splitlines() if "performs the upkeep" in one]
         return int(said[-1].rpartition("pid=")[2].split()[0]) if said else None
 
     def connections(self) -> dict[str, int]:

@@ -195,7 +195,7 @@ def test_an_operator_sees_it_and_can_tell_it_nothing(engine: Engine, app: rota.A
     assert (found.id, found.status, found.state) == (worker, "asleep", "gone")
     assert found.asleep_until is not None
     assert [one.id for one in app.workers.sync.list(status="asleep")] == [worker]
-    with pytest.raises(rota.RotaError, match="asleep, and comes back under another number"):
+    with pytest.raises(rota.RotaError, match="asleep, and returns under another number"):
         app.workers.sync.drain(worker)
     engine.rows("UPDATE rota.workers SET asleep_until = now() - interval '2 minutes'")
     assert app.workers.sync.list() == [], "it was killed in its sleep"

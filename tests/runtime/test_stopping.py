@@ -13,7 +13,7 @@ import pytest
 
 import rota
 from rota.runtime.duties.upkeep import Upkeep
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.runtime import bodies
@@ -52,7 +52,7 @@ async def test_a_timeout_ends_the_attempt(app: rota.App, engine: Engine, executo
     ended = threading.Event()
     job = declare(app, executor, ended, timeout=0.3, max_attempts=2)
     run = await job.enqueue()
-    await drain(app)
+    await run_due(app)
     assert ended.is_set()
     assert engine.attempt_states(run.id) == ["timed_out", "timed_out"]
     first, _ = engine.attempts(run.id)
@@ -91,7 +91,7 @@ async def test_a_body_that_catches_its_cancellation_has_timed_out_all_the_same(
         return ""
 
     run = await stubborn.enqueue()
-    await drain(app)
+    await run_due(app)
     assert engine.attempt_states(run.id) == ["timed_out"]
 
 
@@ -110,7 +110,7 @@ async def test_a_slot_works_on_after_a_timeout(make_app: Any, engine: Engine) ->
 
     await slow.enqueue()
     run = await quick.enqueue()
-    await drain(app)
+    await run_due(app)
     assert await run.wait(1) == "done"
 
 
@@ -118,7 +118,7 @@ async def test_the_timeout_of_an_enqueue_beats_the_jobs(app: rota.App, engine: E
     ended = threading.Event()
     job = declare(app, "async", ended, timeout=500, max_attempts=1)
     run = await job.options(timeout=0.2).enqueue()
-    await drain(app)
+    await run_due(app)
     assert engine.attempts(run.id)[0]["error"] == "attempt exceeded its timeout of 0.2 s"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 from tests.engine import Engine
 
 pytestmark = pytest.mark.both_loops
@@ -55,7 +55,7 @@ def declare(app: rota.App, executor: str, **options: Any) -> Any:
 async def test_both_commit(app: rota.App, engine: Engine, executor: str) -> None:
     write = declare(app, executor)
     run = await write.enqueue(n=7)
-    await drain(app)
+    await run_due(app)
     assert await run.wait(1) == 7
     assert engine.one("SELECT n FROM effects") == 7
     assert engine.attempt_states(run.id) == ["succeeded"]
@@ -67,7 +67,7 @@ async def test_neither_when_the_handler_raises(
 ) -> None:
     write = declare(app, executor, max_attempts=1)
     run = await write.enqueue(n=7, then="raise")
-    await drain(app)
+    await run_due(app)
     assert engine.state(run.id) == "failed"
     assert count(engine) == 0
 
@@ -106,7 +106,7 @@ async def test_blocks_are_savepoints_of_one_transaction(app: rota.App, engine: E
             await conn.execute("INSERT INTO effects VALUES (3)")
 
     run = await write.enqueue()
-    await drain(app)
+    await run_due(app)
     await run.wait(1)
     assert [row["n"] for row in engine.rows("SELECT n FROM effects ORDER BY n")] == [1, 3]
 
@@ -119,7 +119,7 @@ async def test_a_commit_by_hand_is_refused(app: rota.App, engine: Engine) -> Non
             await conn.commit()
 
     run = await write.enqueue()
-    await drain(app)
+    await run_due(app)
     assert engine.state(run.id) == "failed"
     assert count(engine) == 0
 
@@ -143,7 +143,7 @@ async def test_a_deferred_constraint_fails_the_attempt(
                 conn.execute("INSERT INTO checked VALUES (1)")
 
     run = await write.enqueue()
-    await drain(app)
+    await run_due(app)
     (attempt,) = engine.attempts(run.id)
     assert (attempt["state"], "UniqueViolation" in attempt["error_type"]) == ("failed", True)
     assert count(engine, "checked") == 1
@@ -217,7 +217,7 @@ async def test_both_kinds_at_once_are_refused(app: rota.App, engine: Engine) -> 
                 pass
 
     run = await write.enqueue()
-    await drain(app)
+    await run_due(app)
     assert "use one of the two" in engine.attempts(run.id)[0]["error"]
 
 
@@ -234,6 +234,6 @@ async def test_an_enqueue_can_be_part_of_it(app: rota.App, engine: Engine) -> No
             raise LookupError
 
     await write.enqueue()
-    await drain(app)
+    await run_due(app)
     followed = engine.rows("SELECT payload, state FROM rota.runs WHERE job = 'follow'")
     assert followed == [{"payload": {"n": 2}, "state": "succeeded"}]

@@ -102,21 +102,6 @@ async def test_one_counted_from_the_end_waits_for_its_own_run_only(schedules: Sc
     assert 80 < (due - START).total_seconds() < 110
 
 
-async def test_a_wait_that_an_older_release_began_ends_with_it(schedules: Schedules) -> None:
-    schedules.add(every_from="end")
-    worker = schedules.engine.worker()
-    trigger(schedules)
-    claim = schedules.engine.claim_one(worker)
-    schedules.engine.rows(
-        "UPDATE rota.schedules SET next_run_at = 'infinity', version = version + 1 WHERE name = 's'"
-    )
-    schedules.engine.succeed(worker, claim)
-    await schedules.tick(seconds=10)
-    assert schedules.engine.one(
-        "SELECT next_run_at < 'infinity' FROM rota.schedules WHERE name = 's'"
-    )
-
-
 async def test_its_failure_pauses_nobody_and_its_success_ends_a_row(schedules: Schedules) -> None:
     schedules.add(pause_after_failures=2, overlap="allow")
     worker = schedules.engine.worker()

@@ -12,7 +12,7 @@ from tests.odd_values import columns, odd_writes
 
 GUARDED = [
     "settings", "workers", "cancel_requests", "backfills", "backfill_times", "jobs",
-    "queues", "calendars", "schedules",
+    "queues", "calendars", "schedules", "bulk_actions",
 ]  # fmt: skip
 TOLD = ["jobs", "queues", "calendars", "schedules"]
 _ROWS = """
@@ -93,7 +93,7 @@ def test_a_pause_without_end_is_told_how_to_be_one(conn: psycopg.Connection[Any]
     with pytest.raises(psycopg.Error, match="paused_until of schedule") as caught:
         conn.execute("SELECT rota.pause_schedule('nightly', until => 'infinity')")
     assert caught.value.sqlstate == "RO002"
-    assert "leave it out" in str(caught.value)
+    assert "omit it for none" in str(caught.value)
 
 
 def test_the_clock_is_not_set_to_no_instant(conn: psycopg.Connection[Any]) -> None:

@@ -19,7 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import rota
 from rota.runtime.duties.scheduler import Scheduler
 from rota.telemetry import otel
-from rota.testing import drain
+from rota.testing import run_due
 from tests.conftest import MakeApp
 from tests.executors import handlers
 
@@ -70,7 +70,7 @@ async def test_an_attempt_is_a_child_of_its_enqueue_and_that_of_the_caller(
 
     with trace.get_tracer("mine").start_as_current_span("request"):
         run = await send.enqueue()
-    await drain(app)
+    await run_due(app)
 
     enqueue, attempt = spans.one("enqueue send"), spans.one("run send")
     assert is_child(enqueue, spans.one("request"))
@@ -92,7 +92,7 @@ async def test_each_attempt_is_a_span_and_a_failure_is_recorded(
         raise ValueError("no such user")
 
     await fail.enqueue()
-    await drain(app)
+    await run_due(app)
 
     first, second = spans.all("run fail")
     assert ids(first)[0] == ids(second)[0]
@@ -114,7 +114,7 @@ async def test_a_snooze_is_no_error(app: rota.App, spans: Spans) -> None:
         raise rota.Snooze(3600)
 
     await later.enqueue()
-    await drain(app)
+    await run_due(app)
     span = spans.one("run later")
     assert (span.attributes or {})["rota.outcome"] == "snoozed"
     assert span.status.status_code is StatusCode.UNSET
@@ -127,7 +127,7 @@ async def test_threads_have_the_span_of_their_attempt(app: rota.App, spans: Span
             pass
 
     await work.enqueue()
-    await drain(app)
+    await run_due(app)
     assert is_child(spans.one("in a thread"), spans.one("run work"))
 
 
@@ -136,7 +136,7 @@ async def test_children_have_the_span_of_their_attempt(make_app: MakeApp, spans:
     job = app.job(executor="process")(handlers.current_traceparent)
 
     run = await job.enqueue()
-    await drain(app)
+    await run_due(app)
     attempt = spans.one("run current_traceparent")
     assert attempt.context is not None
     info = await app.runs.get(run.id)
@@ -157,7 +157,7 @@ async def test_sql_jobs_and_sql_enqueues(app: rota.App, conn: Conn, spans: Spans
     conn.execute(
         "SELECT rota.enqueue('clean', metadata => %s)", [json.dumps({"traceparent": parent})]
     )
-    await drain(app)
+    await run_due(app)
 
     span = spans.one("run clean")
     assert span.context is not None
@@ -177,7 +177,7 @@ async def test_a_bad_context_begins_a_trace_of_its_own(
     async def work() -> None: ...
 
     await work.options(metadata={"traceparent": value}).enqueue()
-    await drain(app)
+    await run_due(app)
     assert spans.one("run work").parent is None
 
 
@@ -190,7 +190,7 @@ async def test_a_batch_is_one_span_and_keeps_the_metadata_of_each(
     runs = await app.enqueue_many(
         [work.call(), work.options(metadata={"team": "growth"}).call(), work.call()]
     )
-    await drain(app)
+    await run_due(app)
     batch = spans.one("enqueue work")
     assert (batch.attributes or {})["messaging.batch.message_count"] == 3
     assert all(is_child(span, batch) for span in spans.all("run work"))
@@ -219,7 +219,7 @@ async def test_an_event_is_the_parent_of_what_it_starts(app: rota.App, spans: Sp
 
     with trace.get_tracer("mine").start_as_current_span("request"):
         runs = await app.emit("order.paid")
-    await drain(app)
+    await run_due(app)
     assert len(runs) == 2
     event = spans.one("emit order.paid")
     assert is_child(event, spans.one("request"))
@@ -252,7 +252,7 @@ async def test_what_an_operator_asks_for_belongs_to_the_callers_trace(
 
     with trace.get_tracer("mine").start_as_current_span("request"):
         run = await app.runs.by("ada").enqueue("work", metadata={"team": "growth"})
-    await drain(app)
+    await run_due(app)
     assert is_child(spans.one("run work"), spans.one("request"))
     assert (await app.runs.get(run.id)).metadata["team"] == "growth"
 
@@ -267,7 +267,7 @@ async def test_what_an_operator_triggers_belongs_to_the_callers_trace(
     await app.schedules.create("often", "work", every=3600, run_metadata=metadata)
     with trace.get_tracer("mine").start_as_current_span("request"):
         made = await app.schedules.by("ada").trigger("often")
-    await drain(app)
+    await run_due(app)
     assert is_child(spans.one("run work"), spans.one("request"))
     assert (await app.runs.get(made.run_id)).metadata.items() >= (metadata or {}).items()
 
@@ -281,7 +281,7 @@ async def test_a_schedules_run_begins_a_trace_and_names_the_schedule(
     with trace.get_tracer("mine").start_as_current_span("request"):
         await app.schedules.create("often", "work", every=3600, start_at=datetime.now(UTC))
         await Scheduler(app.database, tick_seconds=15).tick()
-    await drain(app)
+    await run_due(app)
     span = spans.one("run work")
     assert span.parent is None
     told = dict(span.attributes or {})
@@ -303,7 +303,7 @@ async def test_without_a_provider_nothing_is_written_and_a_context_is_passed_on(
     otel.attach({"traceparent": parent})
     carried = await work.enqueue()
     assert (await app.runs.get(carried.id)).metadata == {"traceparent": parent}
-    await drain(app)
+    await run_due(app)
 
 
 def test_until_somebody_imports_the_api_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

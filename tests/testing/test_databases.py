@@ -27,6 +27,7 @@ from rota.testing import (
 )
 from tests.conftest import load_config
 from tests.database import Server
+from tests.engine import Engine
 
 
 def make(url: str) -> rota.App:
@@ -59,7 +60,8 @@ def contents(url: str) -> dict[str, Any]:
             for name in names
         }
         # The rest of it is what the last worker was configured for.
-        settings = conn.execute("SELECT clock_offset, has_limits FROM rota.settings").fetchone()
+        columns = "clock_offset, has_limits, capped_queues"
+        settings = conn.execute(f"SELECT {columns} FROM rota.settings".encode()).fetchone()
         system = conn.execute("SELECT name, is_enabled FROM rota.schedules ORDER BY 1").fetchall()
     return counts | {"settings row": settings, "schedules left": system}
 
@@ -97,6 +99,40 @@ async def test_reset_is_like_a_new_database(database_url: str, server: Server) -
         reset(app)
         assert contents(database_url) == fresh
         assert Clock(app).now().year < 2031
+        run = await app.runs.enqueue("double", {"n": 4})
+        assert [it.result for it in await run_all(app) if it.id == run.id] == [8]
+    finally:
+        await app.close()
+
+
+async def test_reset_empties_whatever_is_there(
+    database_url: str, server: Server, conn: psycopg.Connection[Any]
+) -> None:
+    engine = Engine(conn)
+    with server.fresh_database() as untouched:
+        fresh = contents(untouched)
+    engine.conn.execute("CREATE TABLE public.orders (id bigint PRIMARY KEY)")
+    app = make(database_url)
+    try:
+        await app.calendars.create("days", {"weekends": False})
+        await app.schedules.create("s", "double", every=60, calendar="days", payload={"n": 1})
+        await app.schedules.delete("hourly")
+        await app.queues.set("capped", max_waiting=5)
+        await app.queues.pause("held")
+        await app.limits.set("one", cap=1, kind="concurrency", jobs=["double"])
+        await app.events.watch("public.orders")
+        await app.emit("order.paid", {"n": 1}, key="k")
+        await app.runs.enqueue("double", {"n": 1}, queue="capped", key="k", tenant="acme")
+        await app.runs.enqueue("double", {"n": 2}, delay=3600)
+        await app.runs.enqueue("double", {"n": 3}, queue="held")
+        await app.bulk.start("cancel", job="double")
+        running = await app.runs.enqueue("hourly")
+        engine.claim_one(engine.worker("hourly"), jobs=["hourly"])
+        assert await running.state() == "running"
+        reset(app)
+        assert contents(database_url) == fresh
+        engine.conn.execute("INSERT INTO public.orders VALUES (1)")
+        assert await app.events.list() == []
         run = await app.runs.enqueue("double", {"n": 4})
         assert [it.result for it in await run_all(app) if it.id == run.id] == [8]
     finally:

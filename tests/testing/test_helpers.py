@@ -9,10 +9,10 @@ import rota
 from rota.testing import (
     Clock,
     assert_enqueued,
-    drain,
-    drain_sync,
     eventually,
     eventually_sync,
+    run_due,
+    run_due_sync,
 )
 from tests.workers import WorkerProcess
 
@@ -28,7 +28,7 @@ async def test_drain_runs_what_is_due_and_what_that_enqueues(app: rota.App) -> N
 
     await count_down.enqueue(n=2)
     await count_down.options(delay=3600).enqueue(n=9)
-    await drain(app)
+    await run_due(app)
     assert seen == [2, 1, 0]
 
 
@@ -40,10 +40,10 @@ async def test_the_clock_makes_later_runs_due(app: rota.App, clock: Clock) -> No
         seen.append(what)
 
     await note.options(delay=3600).enqueue(what="later")
-    await drain(app)
+    await run_due(app)
     assert seen == []
     clock.advance(3601)
-    await drain(app)
+    await run_due(app)
     assert seen == ["later"]
 
 
@@ -65,9 +65,9 @@ def test_drain_without_a_loop(app: rota.App) -> None:
         seen.append(n)
 
     note.enqueue_sync(n=1)
-    drain_sync(app)
+    run_due_sync(app)
     note.enqueue_sync(n=2)
-    drain_sync(app)
+    run_due_sync(app)
     assert seen == [1, 2]
 
 

@@ -68,7 +68,7 @@ def test_without_an_application_it_says_how_to_name_one(project: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nowhere:app", "rota_app: there is no module nowhere; is its directory on the path?"),
+        ("nowhere:app", "rota_app: no module named nowhere; is its directory on sys.path?"),
         ("jobs:other", "rota_app: jobs:other is 7, not a rota.App"),
         ("jobs:nothing", "rota_app: jobs:nothing is None, not a rota.App"),
     ],

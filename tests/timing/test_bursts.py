@@ -69,7 +69,7 @@ def test_nobody_is_moved_by_more_than_was_said(
 
 
 def tick(clock: float = 60, *, place: Place, **fields: Any) -> Tick:
-    base = {"id": 1, "tenant": "", "name": "s", "job": "j", "version": 1, "anchor_at": T0}
+    base = {"id": 1, "tenant": "", "name": "s", "job": "j", "tick_version": 1, "anchor_at": T0}
     if "run_at" not in fields:
         base["interval_seconds"] = 60.0
     schedule = Schedule(**(base | {"cursor_at": T0} | fields))
@@ -113,7 +113,7 @@ def test_what_is_skipped_has_no_start() -> None:
     found = decide(
         Due(
             Schedule(
-                id=1, tenant="", name="s", job="j", version=1, anchor_at=T0, cursor_at=T0,
+                id=1, tenant="", name="s", job="j", tick_version=1, anchor_at=T0, cursor_at=T0,
                 interval_seconds=60.0,
             ),
             T0 + timedelta(seconds=60),

@@ -25,7 +25,7 @@ def schedule(**fields: Any) -> Schedule:
     """Every minute from T0 on, nothing decided after T0, unless said otherwise."""
     if not {"cron", "run_at", "interval_seconds"} & fields.keys():
         fields["interval_seconds"] = 60.0
-    base = {"id": 1, "tenant": "", "name": "s", "job": "j", "version": 1, "anchor_at": T0}
+    base = {"id": 1, "tenant": "", "name": "s", "job": "j", "tick_version": 1, "anchor_at": T0}
     return Schedule(**(base | {"cursor_at": T0} | fields))
 
 

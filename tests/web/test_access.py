@@ -40,7 +40,7 @@ async def test_signing_in_leads_to_no_other_site(stranger: Browser, target: str)
 async def test_a_wrong_token_is_told_and_counted(stranger: Browser) -> None:
     await stranger.get("/sign-in")
     await stranger.post("/sign-in", 403, token="wrong", next="/")
-    assert "not the token" in stranger.text
+    assert "This token is not valid" in stranger.text
     for _ in range(40):
         response = await stranger.client.post(
             "/sign-in", data={"csrf": stranger.csrf, "token": "wrong"}

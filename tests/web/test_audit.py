@@ -52,7 +52,7 @@ async def test_a_filter(
 ) -> None:
     await web.get(f"/audit?{asked}")
 
-    rows = web.text.partition("Change, and why")[2]
+    rows = web.text.partition("Change and reason")[2]
     assert all(text in rows for text in shown)
     assert not any(text in rows for text in hidden)
     assert "Remove the filter" in web.page, "what narrows is seen"
@@ -98,7 +98,7 @@ async def test_one_entry(web: Browser, deeds: rota.App) -> None:
 
     assert "Job send updated" in web.text
     assert "priority 5 1" in web.text
-    assert "Why campaign" in web.text
+    assert "Reason campaign" in web.text
     assert 'href="/audit?noun=job&amp;name=send"' in web.page
     await web.get("/audit/99999", 404)
 

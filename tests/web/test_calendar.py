@@ -29,7 +29,7 @@ async def busy(shop: rota.App) -> rota.App:
 
 async def test_the_coming_days(web: Browser, busy: rota.App) -> None:
     await web.get("/calendar")
-    assert f"{7 * 24 + 6 * 7} runs planned in the next 7 days, local time of UTC" in web.text
+    assert f"{7 * 24 + 6 * 7} runs planned in the next 7 days, times in UTC" in web.text
     assert "6 at 00:00 , on 7 days" in web.text
     assert "close-0, close-1, close-2, close-3, close-4 and 1 more" in web.text
     assert "The next 24 hours" in web.text
@@ -149,7 +149,7 @@ async def test_a_definition_that_sql_has_written(web: Browser, shop: rota.App, c
         ['{"holidays": 3, "weekends": "x"}'],
     )
     await web.get("/calendar")
-    assert "odd UTC never nobody" in web.text
+    assert "odd UTC never no schedules" in web.text
     await web.get("/calendars/odd")
 
 
@@ -178,7 +178,7 @@ def test_an_hour_that_comes_twice_and_one_that_does_not() -> None:
     assert [cell.hour for cell in sunday.cells if cell.is_twice] == [2]
     assert sunday.cells[2].count == 4
     assert sunday.note == "25 h"
-    assert "clocks go back at 03:00, the time from 02:00 to 03:00 comes twice" in autumn.notes[0]
+    assert "clocks go back at 03:00, the time from 02:00 to 03:00 occurs twice" in autumn.notes[0]
     spring = heat_of(
         simulate([line], datetime(2026, 3, 28, 23, tzinfo=UTC), 1, "Europe/Vienna"), VIENNA
     )

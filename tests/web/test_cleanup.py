@@ -31,10 +31,10 @@ async def test_one_is_added_counted_run_and_removed(web: Browser, sessions: Any)
     await web.get("/cleanup/new")
     assert "public.sessions" in web.page
     await web.post("/cleanup/new", 422, **FIELDS)
-    assert "Say why" in web.text
+    assert "Enter a reason" in web.text
     assert 'value="note is null"' in web.page, "what was typed stays"
     for change, words in (
-        ({"age": "soon"}, "age is a number"),
+        ({"age": "soon"}, "age must be a number"),
         ({"where": "note = now()"}, "cannot be read"),
         ({"table": "nowhere"}, "here is no table"),
         ({"column": "note"}, "not a time"),

@@ -21,7 +21,7 @@ async def test_what_is_so_what_it_costs_and_what_to_do(web: Browser) -> None:
 
     assert "No worker is live" in web.text
     assert "No runs are executed, no schedules are processed, nothing is cleaned up." in web.text
-    assert "Do: start one. rota worker" in web.text
+    assert "Do: start a worker. rota worker" in web.text
     assert 'data-copy="rota worker"' in web.page
     assert "The schema fits this release" in web.text
     assert "Checked" in web.text
@@ -48,7 +48,7 @@ async def test_names_are_text_and_nothing_else(web: Browser, conn: Conn) -> None
         " lease_expires_at = clock_timestamp() - interval '1 s'"
     )
     await web.get("/doctor?again=1")
-    assert "The lease of <script>alert(1)</script> has run out" in web.text
+    assert "The lease of <script>alert(1)</script> has expired" in web.text
     assert "<script>alert" not in web.page
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rota
-from rota.testing import drain
+from rota.testing import run_due
 from tests.web.conftest import Browser
 
 
@@ -13,7 +13,7 @@ from tests.web.conftest import Browser
 async def group(shop: rota.App) -> str:
     for text in ("order 7 <b>refused</b>", "order 8 <b>refused</b>"):
         await shop.runs.enqueue("boom", {"text": text})
-    await drain(shop)
+    await run_due(shop)
     (found,) = await shop.errors.list()
     return found.id
 
@@ -47,9 +47,9 @@ async def test_odd_addresses_are_read_as_far_as_they_go(web: Browser, group: str
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("/errors", "Nothing has failed"),
-        ("/errors?tab=handled", "Nothing is handled"),
-        ("/errors?tab=quiet", "Nothing here"),
+        ("/errors", "No open errors"),
+        ("/errors?tab=handled", "No handled errors"),
+        ("/errors?tab=quiet", "No quiet errors"),
     ],
 )
 async def test_empty_lists_say_why(web: Browser, address: str, words: str) -> None:
@@ -80,11 +80,11 @@ async def test_handling_and_reopening(web: Browser, shop: rota.App, group: str) 
     await web.get("/errors?tab=handled")
     assert "RuntimeError" in web.text
     await web.get("/errors")
-    assert "Nothing has failed" in web.text
+    assert "No open errors" in web.text
     await web.get(f"/errors/{group}/handle")
     await web.post(f"/errors/{group}/handle", 409)
     await shop.runs.enqueue("boom", {"text": "order 9 <b>refused</b>"})
-    await drain(shop)
+    await run_due(shop)
     await web.get(f"/errors/{group}")
     assert "Back again." in web.text
     await web.get(f"/errors/{group}/reopen")

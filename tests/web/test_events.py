@@ -98,13 +98,13 @@ async def test_bursts(web: Browser, shop: rota.App) -> None:
 
 async def test_replay(web: Browser, events: rota.App, conn: Any) -> None:
     await web.get("/events/replay?name=user.*&job=clean")
-    assert "2 runs of clean would start, of 2 events" in web.text
+    assert "2 runs of clean would start from 2 events" in web.text
     await web.post("/events/replay", name="user.*", job="clean", reason="late")
     assert "2 runs of clean started" in web.text
     entry = conn.execute("SELECT reason FROM rota.audit WHERE action = 'event.replayed'")
     assert entry.fetchall() == [("late",)]
     await web.get("/events/replay?id=1&job=clean")
-    assert "0 runs of clean would start, of 1 event; 1 delivered before" in web.text
+    assert "0 runs of clean would start from 1 event; 1 already delivered" in web.text
     await web.get("/events/replay?id=1&job=nobody", 422)
     await web.get("/events/replay?id=1")
     await web.post("/events/replay", 422, id="1", job="")

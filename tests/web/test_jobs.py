@@ -72,7 +72,7 @@ async def test_one_job(web: Browser, known: rota.App) -> None:
     assert "1 run waits" in web.text
     assert "Attempts 2 attempts" in web.text
     assert "user_id integer yes" in web.text
-    assert 'locale text no, else "en"' in web.text
+    assert 'locale text no; default: "en"' in web.text
     assert "Runs 30 days as configured" in web.text
     assert 'href="/runs/new?job=send"' in web.page
     assert "Differs from the code" not in web.text
@@ -80,7 +80,7 @@ async def test_one_job(web: Browser, known: rota.App) -> None:
     assert 'href="/schedules/nightly"' in web.page
     assert 'Default payload {"days": 7}' in web.text
     await web.get("/jobs/nope", 404)
-    assert "Not here" in web.text
+    assert "Not found" in web.text
 
 
 async def test_how_it_did(web: Browser, shop: rota.App) -> None:
@@ -98,7 +98,7 @@ async def test_how_it_did(web: Browser, shop: rota.App) -> None:
 
 async def test_a_job_is_disabled_and_enabled(web: Browser, known: rota.App, conn: Any) -> None:
     await web.get("/jobs/send/disable")
-    assert "Its runs wait, 1 now and what comes" in web.text
+    assert "Queued runs (1) and new ones will wait" in web.text
     await web.post("/jobs/send/disable", reason="provider is down")
     assert "Job send is disabled" in web.text
     assert "by web:admin: “provider is down”" in web.text
@@ -118,8 +118,8 @@ async def test_what_differs_from_the_code(web: Browser, known: rota.App, conn: A
     await known.jobs.by("ada").update("send", priority=1, timeout=300)
     await web.get("/jobs/send")
     assert "Differs from the code" in web.text
-    assert "Priority 1, of 0 (first) to 9" in web.text
-    assert "Timeout 5 min none: an attempt may take any time ada, " in web.text
+    assert "Priority 1 (0 to 9, lower runs first)" in web.text
+    assert "Timeout 5 min none: no time limit ada, " in web.text
     assert "@app.job(priority=1, timeout=300.0)" in web.text
 
     await web.get("/jobs/send/follow")
@@ -172,7 +172,7 @@ async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.
     assert f"Definition hash {found.definition_hash}" in web.text
     await web.get("/jobs/send/edit")
     await web.post("/jobs/send/edit", key="{", was_key="user:{user_id}", status=422)
-    assert "a brace that is not round the name" in web.text
+    assert "a brace that does not enclose the name" in web.text
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,7 @@ async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.
         ("timeout", "later", "&#39;later&#39; is not a duration"),
         ("timeout", "0.0000001", "from 0.001"),
         ("default_payload", "{", "This is not JSON"),
+        ("default_payload", '{"user_id": "x"}', "user_id"),
         ("metadata", "[1]", "This must be an object"),
         ("retention", "days", "&#39;days&#39; has no number"),
         ("retention", "weeks=3", "retention: unknown option weeks"),
@@ -210,7 +211,7 @@ async def test_two_who_edit_at_once(web: Browser, known: rota.App) -> None:
         queue="mail", was_queue="mail",
     )  # fmt: skip
     assert "Not saved: grace changed this job" in web.text
-    assert "Saved meanwhile: 3" in web.text
+    assert "Stored value: 3" in web.text
     assert 'name="queue" value="slow"' in web.page, "not touched here: the other's stays"
     after = await known.jobs.get("send")
     assert (after.priority, after.queue) == (3, "slow")
@@ -220,7 +221,7 @@ async def test_two_who_edit_at_once(web: Browser, known: rota.App) -> None:
 
 async def test_a_job_is_deleted(web: Browser, known: rota.App) -> None:
     await web.get("/jobs/send/delete")
-    assert "Cancel 1 run that have not ended" in web.text
+    assert "Cancel its 1 unfinished run" in web.text
     await web.post("/jobs/send/delete", 409)
     await web.get("/jobs/send/delete")
     await web.post("/jobs/send/delete", cancel_open="1", reason="renamed")

@@ -21,7 +21,7 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     assert "cap must be a number" in web.text
     await web.post("/limits/new", reason="they asked", **fields)
     assert "Limit few is active" in web.text
-    assert "1 at once, of job send" in web.text
+    assert "1 at once; applies to job send" in web.text
 
     runs = [await shop.runs.enqueue("send", {"user_id": 1}) for _ in range(2)]
     Engine(conn).one("SELECT admitted FROM rota.admit_runs()")
@@ -33,7 +33,7 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
 
     await web.get("/limits/few/set")
     await web.post("/limits/few/set", 422, **fields | {"key": "{"}, reason="x")
-    assert "is no template" in web.text
+    assert "is not a valid template" in web.text
     await web.post("/limits/few/set", **fields | {"cap": "3"}, reason="more room")
     assert "Limit few is changed" in web.text
     await web.post("/limits/new", 422, **fields, reason="again")
@@ -71,7 +71,7 @@ async def test_a_sequence_that_stands_still_goes_on(web: Browser, conn: Any) -> 
     assert "Limit in line is unblocked" in web.text
     await web.get("/limits/in%20line/unblock")
     await web.post("/limits/in%20line/unblock", 422, reason="by hand")
-    assert "nothing of limit" in web.text
+    assert "is not blocked" in web.text
 
 
 async def test_names_are_whatever_people_wrote(web: Browser, conn: Any) -> None:

@@ -137,7 +137,7 @@ async def test_an_empty_log_says_so(web: Browser, shop: rota.App) -> None:
     await web.get("/logs")
     assert "No lines" in web.text
     await web.get("/logs/tail")
-    assert "Lines appear here as they come" in web.text
+    assert "New lines appear here as they are written" in web.text
 
 
 async def test_one_line_whole_by_its_address(web: Browser, conn: Conn, shop: rota.App) -> None:

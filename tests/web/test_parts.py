@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 
-from rota.api.stream import Hub, Listener, Sent
+from rota.api.stream import Hub, Sent, StreamClient
 from rota.telemetry.events import Event
 from rota.web.access import Viewer
 from rota.web.page_scope import MARK
@@ -121,7 +121,7 @@ def test_the_more_pages_are_open_the_rarer_each_of_them_looks() -> None:
 
 async def test_news_wait_for_their_moment_unless_somebody_did_something() -> None:
     deed = Sent(2, Event("audit.recorded", {}))
-    listener = Listener(frozenset({"runs", "audit"}))
+    listener = StreamClient(frozenset({"runs", "audit"}))
     listener.offer(Sent(1, Event("run.succeeded", {})))
     waiting = asyncio.create_task(take(listener, 60, pace=1_000_000))
     await asyncio.sleep(0)
@@ -130,7 +130,7 @@ async def test_news_wait_for_their_moment_unless_somebody_did_something() -> Non
     listener.close()
     assert [it.number for it in await waiting] == [1, 2]
 
-    listener = Listener(frozenset({"runs", "audit"}))
+    listener = StreamClient(frozenset({"runs", "audit"}))
     listener.offer(deed)
     assert await take(listener, 60, pace=1_000_000) == [deed]
 

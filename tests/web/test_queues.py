@@ -15,7 +15,7 @@ async def test_the_list(web: Browser, shop: rota.App) -> None:
     await web.get("/queues")
 
     assert "mail active 1" in web.text
-    assert "nobody serves it" in web.text
+    assert "0 0 0 none Pause…" in web.text
 
 
 async def test_a_queue_is_paused_with_a_reason_and_resumed(
@@ -23,7 +23,7 @@ async def test_a_queue_is_paused_with_a_reason_and_resumed(
 ) -> None:
     await shop.runs.enqueue("send", {"user_id": 1})
     await web.get("/queues/mail/pause")
-    assert "1 run and what comes will wait" in web.text
+    assert "1 run and new ones will wait" in web.text
     await web.post("/queues/mail/pause", 422, reason=" ")
     assert "Enter a reason" in web.text
     await web.post("/queues/mail/pause", reason="provider is down")
@@ -55,7 +55,7 @@ async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
     assert "until" in web.text
     assert "1 run waits" in web.text
     await web.get("/queues")
-    assert "goes on in 1 h" in web.text
+    assert "resumes in 1 h" in web.text
 
     await web.get("/queues/mail/pause")
     assert "Change the pause of mail?" in web.text
@@ -68,7 +68,7 @@ async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
 async def test_a_queue_that_nobody_has_named(web: Browser) -> None:
     await web.get("/queues/nope", 404)
 
-    assert "Not here" in web.text
+    assert "Not found" in web.text
 
 
 async def test_names_are_text_and_nothing_else(web: Browser, conn: Any) -> None:
@@ -107,10 +107,10 @@ async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: An
     assert "1 run may wait in queue mail" in web.text
     conn.execute("SELECT rota.tend_caps(), rota.tend_caps()")
     await web.get("/queues/mail")
-    assert "1 may wait, more are refused: full since" in web.text
-    assert "Queue mail is full: 1 run waits in it, and 1 may." in web.text
+    assert "at most 1, then new runs are refused: full since" in web.text
+    assert "Queue mail is full: 1 run waits, and its cap is 1." in web.text
     await web.get("/queues")
-    assert "full: 1 may wait" in web.text
+    assert "full: at most 1 may wait" in web.text
     (row,) = [one for one in rows(await shop.attention.get()) if one.need.kind == "full_queue"]
     assert (row.button, row.to, row.asks) == ("Change the cap…", "/queues/mail/cap", True)
     await web.post("/queues/mail/cap", max_waiting="", when_full="refuse", reason="fine")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import rota
-from rota.testing import drain
+from rota.testing import run_due
 from tests.web.conftest import Browser
 
 
 async def _failed(shop: rota.App, count: int) -> list[int]:
     ids = [(await shop.runs.enqueue("boom", {"text": f"no {n}"})).id for n in range(count)]
-    await drain(shop)
+    await run_due(shop)
     return ids
 
 
@@ -139,8 +139,8 @@ async def test_completion(web: Browser, shop: rota.App) -> None:
     for query, offered in (
         ("", "queue: its queue"), ("jo", "job: its job"), ("state:fa", "failed"),
         ("job:se", "send"), ("queue:ma", "mail"), ("tag:bo", "board"), ("tenant:a", "acme"),
-        ("since:2", "24h"), ("en", "send"), ("1", "open it"),
-        ("lamp", "text: lamp in payload or error"), ("job:zzz", "Nothing fits"),
+        ("since:2", "24h"), ("en", "send"), ("1", "open this run"),
+        ("lamp", "text: lamp in payload or error"), ("job:zzz", "No suggestions"),
     ):  # fmt: skip
         await web.get(f"/runs/complete?q={query}", **{"X-Rota-Part": "offers"})
         assert offered in web.text, query
@@ -198,7 +198,8 @@ async def test_bulk_actions_are_listed_and_steered(web: Browser, shop: rota.App)
     await web.get("/bulk/1/pause")
     await web.post("/bulk/1/pause", reason="wait")
     assert "Bulk action 1 is paused" in web.text
-    await web.post("/bulk/1/pause", 409)
+    await web.post("/bulk/1/pause")
+    assert "Bulk action 1 is paused" in web.text
     await web.get("/bulk/1")
     await web.post("/bulk/1/throttle", rate="20")
     assert "limited to 20 runs per second" in web.text

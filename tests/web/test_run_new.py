@@ -84,7 +84,7 @@ async def test_a_run_by_its_fields(many: rota.App, web: Browser) -> None:
     assert run.metadata == {"by": "me"}
     await web.get("/runs/new?job=order")
     await web.post("/runs/new", **fields)
-    assert f"Run {run.id} holds this key already" in web.text
+    assert f"Run {run.id} already holds this key" in web.text
 
 
 async def test_what_is_wrong_stands_beside_its_field(many: rota.App, web: Browser) -> None:
@@ -121,7 +121,7 @@ async def test_as_json_and_again(web: Browser, shop: rota.App) -> None:
     assert "is enqueued" in web.text
 
     await web.get(f"/runs/new?from={run.id}")
-    assert f"With what run {run.id} had" in web.text
+    assert f"Filled in from run {run.id}" in web.text
     assert 'value="7"' in web.page
     assert 'value="vip"' in web.page
     assert 'value="slow"' in web.page

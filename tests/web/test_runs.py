@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 import rota
 from rota.errors import FilterError
 from rota.model.run_filter import RunFilter
-from rota.testing import drain
+from rota.testing import run_due
 from rota.web.expected import Expected, expected_of
 from rota.web.frames import parts_of
 from rota.web.life_picture import picture_of
@@ -66,7 +66,7 @@ async def test_what_somebody_types(web: Browser, shop: rota.App) -> None:
 async def test_a_filter_that_makes_no_sense(web: Browser, query: str) -> None:
     await web.get(f"/runs?{query}", 422)
 
-    assert "Not understood" in web.text
+    assert "Invalid request" in web.text
 
 
 async def test_pages_by_key(web: Browser, shop: rota.App) -> None:
@@ -103,7 +103,7 @@ async def test_a_waiting_run_is_cancelled_and_retried(web: Browser, shop: rota.A
 
 async def test_a_failure_with_its_traceback(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("boom", {"text": "550 <b>no</b>"})
-    await drain(shop)
+    await run_due(shop)
     await web.get("/runs?state=failed")
     assert "550 <b>no</b>" in web.text
     await web.get(f"/runs/{run.id}")
@@ -210,7 +210,7 @@ async def test_a_large_payload_is_folded_and_downloaded(web: Browser, shop: rota
 
 async def test_the_log_of_a_run_is_filtered_and_says_so(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("boom", {"text": "<b>no</b>"})
-    await drain(shop)
+    await run_due(shop)
     await web.get(f"/runs/{run.id}")
     assert "it breaks" in web.text
     assert "other lines are hidden" not in web.text
@@ -298,7 +298,7 @@ def test_when_it_will_be_done() -> None:
     usual: Any = SimpleNamespace(attempts=30, p50_ms=60_000, p95_ms=90_000, p99_ms=100_000)
     assert expected_of(run(0.5, 60), None, now).left == "about 1 min left"
     assert expected_of(run(None, 10), usual, now).left == "about 50 s left"
-    assert expected_of(run(None, 70), usual, now).left == "any moment now"
+    assert expected_of(run(None, 70), usual, now).left == "should end soon"
     assert expected_of(run(None, 700), usual, now) == Expected(
         "longer than usual", "usually 1 min, p95 1 min 30 s", True
     )
@@ -308,7 +308,7 @@ def test_when_it_will_be_done() -> None:
 
 async def test_a_run_with_many_attempts_is_folded(web: Browser, shop: rota.App, conn: Any) -> None:
     run = await shop.runs.enqueue("boom", {"text": "lamp"})
-    await drain(shop)
+    await run_due(shop)
     conn.execute(
         "INSERT INTO rota.past_attempts (run_id, attempt, state, worker, started_at, finished_at,"
         " duration_ms, is_spent, job, tenant, error_type, error)"
@@ -326,7 +326,7 @@ async def test_a_run_with_many_attempts_is_folded(web: Browser, shop: rota.App, 
 async def test_every_filter_of_runs_is_one_of_the_page(web: Browser, shop: rota.App) -> None:
     run = await shop.runs.enqueue("boom", {"text": "lamp"})
     other = await shop.runs.enqueue("boom", {"text": "mug"})
-    await drain(shop)
+    await run_due(shop)
     group = (await shop.runs.get(run.id)).error_group
     for query, words, both in (
         ("error=lamp", "error lamp", False),
@@ -366,10 +366,10 @@ async def test_what_a_run_started_and_who_asked_for_it(
         """SELECT rota.enqueue_run('clean', triggered_by => '{"type": "code", "run": "<b>"}')"""
     )
     await web.get(f"/runs/{run.id}")
-    assert "What it started 1 run" in web.text
+    assert "Runs it enqueued 1 run" in web.text
     assert f"{child} clean queued" in web.text
     await web.get(f"/runs/{child}")
-    assert f"Asked for by run {run.id}" in web.text
+    assert f"Enqueued by run {run.id}" in web.text
     await web.get(f"/runs/{child + 1}")
     assert "Asked for by" not in web.text
 

@@ -89,6 +89,19 @@ async def test_other_kinds(
     assert getattr(await shop.schedules.get("x"), column) == value
 
 
+async def test_clock_changes_are_of_cron_alone(web: Browser, digest: rota.App) -> None:
+    chosen = {"when": "every", "every": "1h", "gap": "skip", "fold": "both"}
+    await web.get("/schedules/new")
+    await send(web, "/schedules/new", name="x", job="clean", **chosen)
+    assert "Schedule x created" in web.text
+    await digest.schedules.update("digest", gap="skip")
+    await web.get("/schedules/digest/edit")
+    await send(web, "/schedules/digest/edit", when="every", every="1h", fold="both")
+    for name in ("x", "digest"):
+        found = await digest.schedules.get(name)
+        assert (found.interval_seconds, found.gap, found.fold) == (3600, "run_after", "first")
+
+
 async def test_once_is_by_the_clocks_of_its_zone(web: Browser, shop: rota.App) -> None:
     await web.get("/schedules/new")
     given = {"when": "at", "at": "2036-07-01T08:00", "timezone": "Europe/Vienna"}
@@ -282,6 +295,6 @@ async def test_one_that_starts_with_any_number_of_others(web: Browser, digest: r
     await send(web, "/schedules/digest/edit", burst_allowed="1", reason="it must be on time")
     assert (await digest.schedules.get("digest")).burst_allowed
     await web.get("/schedules/digest")
-    assert "Start on time with all of them." in web.text
+    assert "Start on time." in web.text
     await web.get("/schedules/digest/edit")
     assert fields(web.page)["burst_allowed"] == ["1"]

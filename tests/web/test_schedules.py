@@ -103,7 +103,7 @@ async def test_off_on_moved_and_deleted(web: Browser, digest: rota.App) -> None:
     await web.get("/schedules/digest/reschedule")
     await web.post("/schedules/digest/reschedule", 422, until="")
     await web.post("/schedules/digest/reschedule", until="30min")
-    assert "is moved" in web.text
+    assert "is rescheduled" in web.text
     await web.get("/schedules/digest/delete")
     await web.post("/schedules/digest/delete", reason="gone")
     assert "is deleted" in web.text
@@ -143,13 +143,13 @@ async def test_filters_are_always_visible(web: Browser, digest: rota.App) -> Non
     assert "digest" not in web.text
     await web.get("/schedules?text=nothing&job=send")
     assert "Nothing matches" in web.text
-    assert "Without job send" in web.text
+    assert "Remove “job send”" in web.text
 
 
 async def test_an_edit_is_reverted(web: Browser, digest: rota.App) -> None:
     await digest.schedules.by("ada").update("digest", cron="0 9 * * *", reason="later")
     await web.get("/schedules/digest")
-    assert "ada changed 1 thing" in web.text
+    assert "ada changed 1 field" in web.text
     assert "cron 30 8 * * 1-5 0 9 * * *" in web.text
     path = web.page[web.page.index("/schedules/digest/revert/") :].partition('"')[0]
     await web.get(path)
@@ -174,7 +174,7 @@ async def test_an_edit_is_reverted(web: Browser, digest: rota.App) -> None:
 async def test_a_backfill_after_a_look(web: Browser, shop: rota.App) -> None:
     await shop.schedules.create("hourly", "clean", cron="0 * * * *", timezone="Europe/Vienna")
     await web.get("/schedules/hourly/backfill")
-    assert "local time of Europe/Vienna" in web.text
+    assert "times in Europe/Vienna" in web.text
     given = {"start": "2026-01-05T10:30", "end": "2026-01-05T13:30"}
     await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
     assert "3 times would run" in web.text
@@ -182,7 +182,7 @@ async def test_a_backfill_after_a_look(web: Browser, shop: rota.App) -> None:
     assert await shop.runs.list() == []
     await web.post("/schedules/hourly/backfill", **given, reason="lost")
     assert "3 runs of hourly enqueued" in web.text
-    assert "filled in 3 times" in web.text
+    assert "backfilled 3 times" in web.text
     await web.get(f"/schedules/hourly/backfill?start={given['start']}&end={given['end']}")
     assert "0 times would run" in web.text
     assert "3 times left out" in web.text

@@ -16,17 +16,15 @@ async def test_what_is_kept_and_who_said_so(web: Browser, shop: rota.App, conn: 
     await shop.jobs.update("send", retention={"days": 3, "count": 5000})
     await web.get("/settings")
 
-    assert (
-        "Runs that have ended, with their attempts 30 days retention.run_days default" in web.text
-    )
-    assert "The audit for ever retention.audit_days default" in web.text
+    assert "Finished runs, with their attempts 30 days retention.run_days default" in web.text
+    assert "Audit forever retention.audit_days default" in web.text
     assert 'send {"days": 3, "count": 5000}' in web.text
     assert 'href="/jobs/send/edit#f-retention"' in web.page
 
 
 async def test_configuration_in_effect(web: Browser) -> None:
     await web.get("/settings")
-    assert "server.token *** secret the program, or a flag" in web.text
+    assert "server.token *** secret argument" in web.text
     assert "worker.concurrency" not in web.text, "nobody has set it"
     await web.get("/settings?all=1")
     assert "logs.flush_seconds" in web.text

@@ -27,13 +27,13 @@ async def test_the_list_and_one(web: Browser, shop: rota.App) -> None:
     assert "No matching tenants" in web.text
     await web.get("/tenants/acme")
     assert "gold" in web.text
-    assert "None is kept" not in web.text
+    assert "No runs are stored" not in web.text
     last = web.text.partition("Last runs")[2]
     assert "queued" in last
     assert "send" in last
     assert 'href="/runs?tenant=acme"' in web.page
     await web.get("/tenants/blue")
-    assert "None is kept" in web.text
+    assert "No runs are stored" in web.text
     await web.get("/tenants/none", 404)
 
 
@@ -51,7 +51,7 @@ async def test_a_tenant_is_paused_with_a_reason_and_resumed(
     assert "Tenant acme is paused" in web.text
     assert "by web:admin: “unpaid”" in web.text
     await web.get("/tenants?paused=1")
-    assert "goes on in" in web.text
+    assert "resumes in" in web.text
     await web.get("/tenants/acme/resume")
     await web.post("/tenants/acme/resume", reason="paid")
     assert "Tenant acme is resumed" in web.text

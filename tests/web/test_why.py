@@ -16,7 +16,7 @@ async def test_on_the_page_of_a_run(web: Browser, shop: rota.App) -> None:
     await shop.queues.by("grace").pause("mail", "provider is down")
     await web.get(f"/runs/{run.id}")
     assert "Why is it waiting? Queue mail is paused by grace: “provider is down”." in web.text
-    assert "What happens next. Nothing of the queue starts until somebody resumes it" in web.text
+    assert "What happens next. No run of the queue starts until somebody resumes it" in web.text
     assert '<button class="btn s ghost icon" type="button" data-copy="rota queues resume mail"' in (
         web.page
     )

@@ -73,8 +73,7 @@ async def test_the_release_of_its_application(web: Browser, worker: int, conn: A
 async def test_what_failed_there(web: Browser, worker: int, engine: Engine) -> None:
     await web.get(f"/workers/{worker}")
     assert (
-        "Failed here lately runs whose last attempt was on this worker All its runs None"
-        in web.text
+        "Recent failures runs whose last attempt was on this worker All its runs None" in web.text
     )
     run = engine.one("SELECT id FROM rota.open_runs")
     (claim,) = engine.rows("SELECT id, attempt FROM rota.open_runs")
@@ -86,7 +85,7 @@ async def test_what_failed_there(web: Browser, worker: int, engine: Engine) -> N
 
 async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: Any) -> None:
     await web.get(f"/workers/{worker}/drain")
-    assert "1 run that it has goes on for as long as needed" in web.text
+    assert "Running attempts (1) take as long as they need" in web.text
     await web.post(f"/workers/{worker}/drain", reason="new kernel")
     assert f"Worker {worker} is draining" in web.text
     assert "Has not received the request yet. Requested by web:admin: “new kernel”" in web.text
@@ -105,15 +104,15 @@ async def test_a_worker_is_drained_and_resumed(web: Browser, worker: int, conn: 
 
 async def test_a_worker_is_stopped(web: Browser, worker: int, shop: rota.App) -> None:
     await web.get(f"/workers/{worker}/stop")
-    assert "It runs 1 run now" in web.text
-    assert "are stopped and requeued. This does not use an attempt." in web.text
+    assert "1 attempt is running now" in web.text
+    assert "are interrupted and requeued. This does not use an attempt." in web.text
     await web.post(f"/workers/{worker}/stop", how="drain", reason="it leaks")
     assert "stops when its running attempts have ended" in web.text
     found = await shop.workers.get(worker)
     assert (found.is_to_stop, found.is_to_hurry) == (True, False)
     await web.get(f"/workers/{worker}/stop")
-    await web.post(f"/workers/{worker}/stop", 409, how="drain")
-    assert "already draining" in web.text
+    await web.post(f"/workers/{worker}/stop", how="drain")
+    assert f"Worker {worker} was already stopping" in web.text
     await web.get(f"/workers/{worker}/stop")
     await web.post(f"/workers/{worker}/stop", how="now")
     assert (await shop.workers.get(worker)).is_to_hurry
@@ -134,7 +133,7 @@ async def test_one_that_sleeps(web: Browser, worker: int, engine: Engine) -> Non
     engine.rows("DELETE FROM rota.open_runs")
     engine.one("SELECT rota.fall_asleep(%s, 600, true)", worker)
     await web.get("/workers?status=asleep")
-    assert "Signed off, without connections" in web.text
+    assert "It has closed its connections" in web.text
     await web.get(f"/workers/{worker}")
     assert "Asleep" in web.text
     assert "/drain" not in web.page

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from django.conf import settings
 
-# Where the database is, is known when the first test asks for it: see test_django.py.
+# The address of the database is set when the first test needs it: see test_django.py.
 settings.configure(
     DATABASES={"default": {"ENGINE": "django.db.backends.postgresql"}}, INSTALLED_APPS=["tickets"]
 )
@@ -16,8 +16,8 @@ django.setup()
 
 @pytest.fixture(scope="session")
 def rota_prepare() -> Callable[[str], None]:
-    """The tables of the application, once: each test gets a copy. With migrations of your own,
-    this is the place to run them."""
+    """Creates the application's tables once; each test gets a copy. If you have migrations, run
+    them here."""
 
     def prepare(url: str) -> None:
         with psycopg.connect(url) as conn:

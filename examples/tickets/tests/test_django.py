@@ -1,4 +1,4 @@
-"""Django's TestCase: each test is a transaction that is rolled back, on one database for all."""
+"""Django's TestCase: all tests share a database; each is a transaction that is rolled back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def django_database(rota_session_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def rota_database_url(django_database: str) -> str:
-    """The application has the same database as Django."""
+    """The application uses the same database as Django."""
     return django_database
 
 

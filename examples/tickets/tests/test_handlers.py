@@ -1,4 +1,4 @@
-"""Handlers as the functions that they are: no database."""
+"""Handlers are called as plain functions, without a database."""
 
 from __future__ import annotations
 

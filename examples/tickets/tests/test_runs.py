@@ -1,4 +1,4 @@
-"""Runs, on a database of the test's own."""
+"""Runs: each test has its own database."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_report_is_sent_in_the_morning(
     rota_app: rota.App, rota_worker: TestWorker, rota_clock: Clock
 ) -> None:
     rota_clock.set(datetime(2031, 7, 1, 5, 0, tzinfo=UTC))
-    rota_worker.run_all_sync()  # what was missed in the years up to here
+    rota_worker.run_all_sync()  # catches up what was missed until then
     rota_clock.advance(timedelta(hours=2))
     (run,) = rota_worker.tick_sync()
     assert run.scheduled_for == datetime(2031, 7, 1, 6, 0, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""A test that rolls back: what it enqueued is seen on its connection alone."""
+"""A test that rolls back: its enqueues are visible only on its own connection."""
 
 from __future__ import annotations
 

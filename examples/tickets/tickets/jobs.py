@@ -1,4 +1,4 @@
-"""Seats are reserved, sold and sent; what is not paid in time is free again."""
+"""Seats are reserved and sold, and tickets are sent. Unpaid reservations lapse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def send_ticket(ctx: rota.Context, seat: str) -> str:
 
 @app.job
 async def reserve(seat: str) -> None:
-    """A reservation lapses after a quarter of an hour."""
+    """Lets the reservation lapse after 15 minutes."""
     await lapse.options(delay=timedelta(minutes=15), key=seat).enqueue(seat=seat)
 
 

@@ -1,4 +1,4 @@
-"""The same table for those who use Django."""
+"""The same table as a Django model."""
 
 from __future__ import annotations
 

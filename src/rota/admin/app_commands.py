@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class CommandSets:
-    """What an application is made of, and each of its faces once."""
+    """The command sets of an application: `app.runs`, `app.schedules`, … Each is created on first
+    use."""
 
     config: Config
     registry: Registry

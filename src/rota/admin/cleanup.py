@@ -21,10 +21,12 @@ from rota.model.cleanup_condition import parse_condition
 from rota.model.cleanup_recipes import RECIPES, TABLES, RecipeOffer, offers
 from rota.model.instants import LONGEST_SECONDS
 from rota.model.schedule_info import Triggered
+from rota.model.wording import listed
 from rota.store import cleanup
 from rota.store.audit import because
 from rota.store.plans import Plan
 from rota.store.schedules import schedules
+from rota.store.schedules.lists import named
 
 Found = list[CleanupInfo]
 Counts = list[CleanupCount]
@@ -33,17 +35,17 @@ Tables = list[CleanupTable]
 
 
 class CleanupCommands(Commands):
-    """A cleanup is a schedule of the job `rota.cleanup`: pause it, change its time and see its
-    runs as those of any other."""
+    """A cleanup is a schedule of the job `rota.cleanup`: it can be paused, changed and inspected
+    like any other schedule."""
 
     @command
     def list(self) -> Plan[Found]:
-        """All cleanups, by name."""
+        """List all cleanups by name."""
         return _list()
 
     @command
     def get(self, name: str) -> Plan[CleanupInfo]:
-        """ScheduleNotFound if there is none."""
+        """Return one cleanup. Raises ScheduleNotFound if there is none."""
         return _get(name)
 
     @command
@@ -60,10 +62,10 @@ class CleanupCommands(Commands):
         description: str = "",
         reason: str | None = None,
     ) -> Plan[CleanupInfo]:
-        """Remove rows of a table whose `column` is further back than `older_than`, at these times.
-        `where` narrows them: `status <> 'pending' and retries > 3`. Its name is that of the table
-        after `cleanup_`, unless given. InputError says what does not fit, WrongState that the
-        name is taken."""
+        """Delete rows of a table whose `column` is more than `older_than` in the past, at the times
+        of `cron`. `where` adds conditions: `status <> 'pending' and retries > 3`. The name defaults
+        to `cleanup_` and the name of the table. Raises InputError if the table, a column or a value
+        is invalid, and WrongState if the name is taken."""
         rule = {"column": column, "older_than": _seconds(older_than)}
         if where is not None and where.strip():
             rule["where"] = parse_condition(where)
@@ -79,33 +81,36 @@ class CleanupCommands(Commands):
         name: str | None = None,
         reason: str | None = None,
     ) -> Plan[CleanupInfo]:
-        """A cleanup for tables that are usual, as `recipes` lists them; `prefix` says which, if
-        several are called alike."""
+        """Add one of the ready-made cleanups that `recipes` lists. `prefix` selects the tables if
+        the recipe fits several, with or without their schema. The name defaults to the recipe's
+        or, if that is taken, to the recipe's and the prefix."""
         return because(reason, self._add_recipe(recipe, prefix, name))
 
     @command
     def remove(self, name: str, *, reason: str | None = None) -> Plan[None]:
-        """No more rows are removed; history and audit stay. WrongState for Rota's own one."""
+        """Remove a cleanup and cancel its waiting runs; history and audit are kept. Raises
+        WrongState if it is Rota's own."""
         return because(reason, self._remove(name))
 
     @command
     def run(self, name: str, *, reason: str | None = None) -> Plan[Triggered]:
-        """One run now, which a worker carries out."""
+        """Enqueue one run now; a worker executes it."""
         return because(reason, self._run(name))
 
     @command
     def plan(self, name: str | None = None) -> Plan[Counts]:
-        """How many rows each rule would remove now, of one cleanup or of all. Changes nothing."""
+        """Count the rows that each rule would delete now, of one cleanup or of all. Changes
+        nothing."""
         return _plan(name)
 
     @command
     def recipes(self) -> Plan[Recipes]:
-        """Cleanups for tables that this database has."""
+        """List ready-made cleanups for tables that exist in this database."""
         return _recipes()
 
     @command
     def tables(self) -> Plan[Tables]:
-        """Tables with a column that holds a time."""
+        """List tables with a column that holds a time."""
         return cleanup.list_tables()
 
     def _add(
@@ -125,11 +130,11 @@ class CleanupCommands(Commands):
     def _add_recipe(self, recipe: str, prefix: str | None, name: str | None) -> Plan[CleanupInfo]:
         offer = yield from _offer(recipe, prefix)
         found = offer.recipe
-        return (
-            yield from self._create(
-                name or found.name, offer.rules, found.cron, "UTC", found.description
-            )
-        )
+        if name is None:
+            taken = yield from named(found.name, "")
+            is_other = taken is not None and not offer.shares_tables(cleanup.info_of(taken).rules)
+            name = offer.second_name if is_other else found.name
+        return (yield from self._create(name, offer.rules, found.cron, "UTC", found.description))
 
     def _create(
         self,
@@ -140,6 +145,13 @@ class CleanupCommands(Commands):
         description: str,
     ) -> Plan[CleanupInfo]:
         payload = {"rules": list(rules)}
+        taken = yield from named(name, "")
+        if taken is not None and taken.job == JOB:
+            raise WrongState(
+                f'cleanup "{name}" already exists', hint="pass another name, or remove it first"
+            )
+        if taken is not None:
+            raise WrongState(f'schedule "{name}" already exists', hint="pass another name")
         made = yield from edits.create(
             name,
             JOB,
@@ -152,7 +164,9 @@ class CleanupCommands(Commands):
     def _remove(self, name: str) -> Plan[None]:
         found = yield from cleanup.find_cleanup(name)
         if found.is_system:
-            raise WrongState(f'cleanup "{name}" belongs to Rota', hint="disable its schedule")
+            raise WrongState(
+                f'cleanup "{name}" belongs to Rota', hint="disable its schedule instead"
+            )
         yield from schedules.delete_schedule(name, "", cancel_waiting=True, actor=self.actor)
 
     def _run(self, name: str) -> Plan[Triggered]:
@@ -198,36 +212,40 @@ def _plan(name: str | None) -> Plan[Counts]:
 
 
 def _recipes() -> Plan[Recipes]:
-    used = [one.name for one in (yield from cleanup.list_cleanups())]
+    used = [rule for one in (yield from _list()) for rule in one.rules]
     return [one.info(used) for one in offers((yield from cleanup.known_tables(TABLES)))]
 
 
 def _offer(recipe: str, prefix: str | None) -> Plan[RecipeOffer]:
     if recipe not in {one.name for one in RECIPES}:
-        known = ", ".join(one.name for one in RECIPES)
-        raise TemplateNotFound(f'no recipe is named "{recipe}"', hint=f"there are {known}")
-    found = [
-        one
-        for one in offers((yield from cleanup.known_tables(TABLES)))
-        if one.recipe.name == recipe and prefix in (None, one.prefix)
-    ]
-    if not found:
+        names = ", ".join(one.name for one in RECIPES)
+        raise TemplateNotFound(f'no recipe is named "{recipe}"', hint=f"choose from {names}")
+    known = offers((yield from cleanup.known_tables(TABLES)))
+    there = [one for one in known if one.recipe.name == recipe]
+    if not there:
         raise WrongState(
             f'recipe "{recipe}" needs tables that this database does not have',
-            hint="`rota cleanup recipes` lists those that fit",
+            hint=f"{listed('recipes')} for the tables that there are",
         )
-    if len(found) > 1:
-        prefixes = ", ".join(one.prefix for one in found)
-        raise WrongState(
-            f'recipe "{recipe}" fits several tables', hint=f"give one of the prefixes {prefixes}"
-        )
-    return found[0]
+    found = there if prefix is None else _of_prefix(there, prefix)
+    if len(found) == 1:
+        return found[0]
+    hint = f"pass one of the prefixes {', '.join(one.prefix for one in found or there)}"
+    if found:
+        raise WrongState(f'recipe "{recipe}" matches several tables', hint=hint)
+    raise WrongState(f'recipe "{recipe}" has no tables with the prefix "{prefix}"', hint=hint)
+
+
+def _of_prefix(there: Sequence[RecipeOffer], prefix: str) -> list[RecipeOffer]:
+    """Without a schema, that of `public` is meant, or the only one."""
+    whole = [one for one in there if one.prefix in (prefix, f"public.{prefix}")]
+    return whole or [one for one in there if one.bare_prefix == prefix]
 
 
 def _seconds(age: float | timedelta) -> float:
     found = age.total_seconds() if isinstance(age, timedelta) else age
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise InputError(f"older_than is a number of seconds or a timedelta, not {age!r}")
+        raise InputError(f"older_than must be a number of seconds or a timedelta, not {age!r}")
     if not 0 <= found <= LONGEST_SECONDS:
-        raise InputError(f"older_than is from 0 to 100 years, not {age!r}")
+        raise InputError(f"older_than must be from 0 to 100 years, not {age!r}")
     return int(found) if float(found).is_integer() else float(found)

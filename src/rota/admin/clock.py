@@ -1,4 +1,4 @@
-"""What time it is, by the one clock that counts."""
+"""The current time, by the database's clock."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ Cursor = Sequence[Any] | None
 
 
 class Commands:
-    """What all have: a database, the name that the audit gets, and perhaps a limit of time."""
+    """Base of all command sets: a database, the actor that the audit records, and an optional time
+    limit."""
 
     seconds: float | None = None
     # Of a face that a tenant's handle lends: what it shows and acts on is only that tenant's.

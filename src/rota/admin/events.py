@@ -1,5 +1,5 @@
-"""Business events: those that people and other programs send, and all that are kept. Code has
-`app.emit`."""
+"""Commands about business events: emit, list and replay them, and watch tables. Application code
+uses `app.emit`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from rota.store.sessions.pool import Database
 Found = list[EventInfo]
 Bindings = list[BindingInfo]
 Watches = list[WatchInfo]
-Refusals = list[Refusal]
 Numbers = list[int]
 
 
@@ -216,9 +215,11 @@ class EventCommands(Commands):
         return events.find_watch(watch)
 
     @command
-    def refusals(self, hook: str | None = None, *, limit: int = 50) -> Plan[Refusals]:
-        """Rejected webhook requests, latest first."""
-        return events.list_refusals(hook, limit)
+    def refusals(
+        self, hook: str | None = None, *, cursor: Cursor = None, limit: int = 50
+    ) -> Plan[Page[Refusal]]:
+        """One page of rejected webhook requests by minute, latest first."""
+        return events.page_refusals(hook, cursor=cursor, limit=limit)
 
 
 class Events(EventCommands, AsyncCommands):

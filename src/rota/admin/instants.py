@@ -1,4 +1,4 @@
-"""Times that people give: an instant, or so long from now by the database's clock."""
+"""Reads a time given by a user: an instant, or a duration from now by the database's clock."""
 
 from __future__ import annotations
 

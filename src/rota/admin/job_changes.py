@@ -29,7 +29,7 @@ from rota.model.retention import Retention
 
 
 class JobChanges(TypedDict, total=False):
-    """What `app.jobs.update` takes, for type checkers."""
+    """Arguments of `app.jobs.update`, for type checkers."""
 
     description: str
     queue: str
@@ -50,6 +50,14 @@ class JobChanges(TypedDict, total=False):
     expires_in: float | timedelta | None
     key: str | None
     tenant: str | None
+
+
+class JobChangeKeywords(JobChanges, total=False):
+    """The same, also by the names that columns and JobInfo have."""
+
+    timeout_seconds: float | timedelta | None
+    delay_seconds: float | timedelta | None
+    expires_in_seconds: float | timedelta | None
 
 
 def columns_of(name: str, changes: Mapping[str, Any], config: Config) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one can know of jobs, and do with them."""
+"""Commands about jobs: read, change, enable, disable, delete, and compare them with the code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from rota.admin.commands import AsyncCommands, Commands, Cursor, SyncCommands, command
-from rota.admin.job_changes import JobChanges, columns_of, columns_to_reset
+from rota.admin.job_changes import JobChangeKeywords, columns_of, columns_to_reset
 from rota.admin.schedules.edits import said
 from rota.admin.schedules.next_time import compute_next
+from rota.admin.schedules.payloads import encoded
 from rota.config import Config
 from rota.errors import JobError
 from rota.jobs.elsewhere import OF_JOBS, refuse
@@ -58,7 +59,7 @@ class JobCommands(Commands):
 
     @command
     def get(self, name: str) -> Plan[JobInfo]:
-        """Raises UnknownJob if no application has registered it."""
+        """Return one job. Raises UnknownJob if no application has registered it."""
         return jobs.find_job(name)
 
     @command
@@ -79,13 +80,14 @@ class JobCommands(Commands):
         reset: Sequence[str] = (),
         reason: str | None = None,
         version: int | None = None,
-        **changes: Unpack[JobChanges],
+        **changes: Unpack[JobChangeKeywords],
     ) -> Plan[JobInfo]:
         """Override settings of the code; deployments keep them. Queue, priority, maximum attempts
         and default payload apply to new runs, and waiting runs keep theirs; timeout, backoff and
         log level apply from the next attempt. Fields in `reset` are reset to the code. Raises
-        VersionConflict if the job is not at `version`."""
-        columns = columns_of(name, changes, self.config)
+        PayloadError if the job would not take the default payload, and VersionConflict if the job
+        is not at `version`."""
+        columns = columns_of(name, self._fitting(name, changes), self.config)
         given = columns_to_reset(reset)
         return jobs.update_job(
             name, columns, reset=given, version=version, reason=reason, actor=self.actor
@@ -93,13 +95,13 @@ class JobCommands(Commands):
 
     @command
     def enable(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Returns whether it changed: False if it was already enabled."""
+        """Enable a job. Returns whether it changed: False if it was already enabled."""
         return self._set_enabled(name, True, reason)
 
     @command
     def disable(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Its runs wait, including new ones; its schedules skip their times. Returns whether it
-        changed: False if it was already disabled."""
+        """Disable a job: its runs wait, including new ones, and its schedules skip their times.
+        Returns whether it changed: False if it was already disabled."""
         return self._set_enabled(name, False, reason)
 
     @command
@@ -152,6 +154,14 @@ class JobCommands(Commands):
         written = yield from jobs.sync_jobs(definitions, actor=self.actor)
         yield from compute_next()
         return written
+
+    def _fitting(self, name: str, changes: JobChangeKeywords) -> JobChangeKeywords:
+        """With the default payload as the types of the job store it, if this process declares it;
+        of other jobs the database knows the arguments."""
+        for key in ("default_payload", "payload"):
+            if isinstance(given := changes.get(key), Mapping):
+                changes = {**changes, key: encoded(self.registry, name, given)}  # type: ignore[misc]
+        return changes
 
     def _set_enabled(self, name: str, enabled: bool, reason: str | None) -> Plan[bool]:
         yield from jobs.find_job(name)

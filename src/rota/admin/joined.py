@@ -1,4 +1,4 @@
-"""Plans on a connection of the caller's, of any driver. Nothing here ends its transaction."""
+"""Executes plans on the caller's own connection, of any driver, without ending its transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ async def run_joined(database: Database, connection: Any, plan: Plan[T]) -> T:
             sql = as_json_rows(database.statements.get(ask.statement))
             ask = plan.send(_rows(await connections.fetch(connection, sql, ask.params)))
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        value: T = done.value
+        return value
 
 
 def run_joined_sync(database: Database, connection: Any, plan: Plan[T]) -> T:
@@ -35,7 +36,8 @@ def run_joined_sync(database: Database, connection: Any, plan: Plan[T]) -> T:
             sql = as_json_rows(database.statements.get(ask.statement))
             ask = plan.send(_rows(connections.fetch_sync(connection, sql, ask.params)))
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        value: T = done.value
+        return value
 
 
 def _rows(found: list[Any]) -> Rows:

@@ -1,4 +1,4 @@
-"""What one can do with limits."""
+"""Commands about limits."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Found = list[LimitInfo]
 
 
 class LimitChanges(TypedDict, total=False):
-    """What a limit says; of one that there is, what is not named stays. None takes a value away:
-    no key, any queue, any job, any schedule."""
+    """Fields of a limit; omitted ones do not change. None removes a value: no key, any queue, any
+    job, any schedule."""
 
     kind: LimitKind
     cap: int

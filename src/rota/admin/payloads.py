@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from rota.errors import PayloadError
 from rota.jobs.batch import NO_PAYLOAD
+from rota.jobs.encoding import encode_value
 from rota.jobs.registry import Registry
 
 
@@ -21,6 +21,6 @@ def encode(
     if not isinstance(payload, Mapping):
         raise PayloadError(f'job "{job}": payload must be a mapping, not {payload!r}')
     if registry is None or job not in registry:
-        return json.dumps(dict(payload), ensure_ascii=False), None
+        return encode_value(payload, "payload").decode(), None
     schema = registry.get(job).schema
     return schema.encode(schema.bind((), payload)).decode(), schema.hash

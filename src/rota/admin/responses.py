@@ -1,4 +1,4 @@
-"""Requests that are sent twice and carried out once."""
+"""Stored responses, so that a request repeated with its idempotency key has no second effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long what has ended is kept: `app.retention`."""
+"""Retention of finished runs and other history: `app.retention`."""
 
 from __future__ import annotations
 

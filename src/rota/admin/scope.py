@@ -1,8 +1,8 @@
-"""What keeps the face of a tenant's handle to that tenant.
+"""Restricts the commands of a tenant handle to that tenant.
 
-Each face says which of its commands take a tenant, which are about a run, and which are the same
-for all tenants. What it does not say is refused: a new command shows nobody another tenant's data
-because somebody forgot.
+Each group of commands declares which of them take a tenant, which are about a run, and which are
+the same for all tenants. Anything else is refused, so that a new command cannot expose another
+tenant's data by oversight.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Scope:
         kwargs: Mapping[str, Any],
     ) -> Generator[Any, Any, Any]:
         """The plan of a command, which ends as if there were nothing but the tenant's."""
+        made: Generator[Any, Any, Any]
         if name in self.takes:
             made = plan(face, *args, **_with(face.tenant, kwargs))
         elif name in self.own or name in self.shared:
@@ -47,7 +48,7 @@ class Scope:
             raise FilterError(
                 f"{name} is not available per tenant", hint="call it on the application itself"
             )
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 def _with(tenant: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one can know of workers, and tell them."""
+"""Commands about workers: read, drain, stop and resume them."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ class WorkerCommands(Commands):
         return workers.find_worker(worker_id)
 
     @command
-    def drain(self, worker_id: int, reason: str | None = None, *, stop: bool = False) -> Plan[None]:
-        """Stop claiming runs and processing schedules, return runs that have not started, and
-        finish running attempts, however long they take; then wait to be resumed, or exit with
-        `stop`."""
+    def drain(self, worker_id: int, reason: str | None = None, *, stop: bool = False) -> Plan[bool]:
+        """Make a worker stop claiming runs and processing schedules, return runs that have not
+        started, and finish its running attempts, however long they take; then it waits to be
+        resumed, or exits with `stop`. Returns whether it changed: False if it was already asked
+        to."""
         return workers.drain_worker(worker_id, stop=stop, reason=reason, actor=self.actor)
 
     @command
     def stop(
         self, worker_id: int, reason: str | None = None, *, at_once: bool = False
-    ) -> Plan[None]:
-        """Exit when the running attempts have ended, however long that takes. `at_once` works like
-        a SIGTERM: attempts that run longer than `worker.shutdown_seconds` are stopped and
-        requeued without using an attempt."""
+    ) -> Plan[bool]:
+        """Make a worker exit when its running attempts have ended, however long they take.
+        `at_once` works like a SIGTERM: attempts that run longer than `worker.shutdown_seconds` are
+        stopped and requeued without using an attempt. Returns whether it changed: False if it was
+        already asked to."""
         return workers.drain_worker(
             worker_id, stop=True, at_once=at_once, reason=reason, actor=self.actor
         )
@@ -65,8 +67,9 @@ class WorkerCommands(Commands):
         return workers.list_running(worker_id, limit)
 
     @command
-    def resume(self, worker_id: int, reason: str | None = None) -> Plan[None]:
-        """Let a draining worker claim again."""
+    def resume(self, worker_id: int, reason: str | None = None) -> Plan[bool]:
+        """Let a draining worker claim again. Returns whether it changed: False if it was not
+        draining."""
         return workers.resume_worker(worker_id, reason=reason, actor=self.actor)
 
 

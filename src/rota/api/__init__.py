@@ -1,4 +1,5 @@
-"""The control plane over HTTP: `create_api(app)` is an ASGI application of its own, or part of one.
+"""The API over HTTP: `create_api(app)` returns an ASGI application, to be served alone or mounted
+in your own.
 
 Not imported by `import rota`: FastAPI takes a third of a second.
 """

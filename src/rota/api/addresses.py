@@ -1,4 +1,4 @@
-"""Who is at the other end: the address that a limit is kept for."""
+"""The address of a client, by which rate limits are counted."""
 
 from __future__ import annotations
 

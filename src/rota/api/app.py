@@ -85,12 +85,13 @@ ROOT_ROUTES = (health.routes, metrics.routes)
 def create_api(
     app: App, *, authenticate: Authenticate | None = None, is_local: bool = False
 ) -> FastAPI:
-    """The API of an application, to be served or mounted: `main.mount("/rota", create_api(app))`.
+    """Return the API of an application, to be served or mounted: `main.mount("/rota",
+    create_api(app))`.
 
-    `authenticate` gets each request and answers who it is (the audit's word for the caller), or
-    None; without it, the token of `[server] token` is asked for. `is_local` asks for nothing, but
-    answers only what comes from this machine by its own name. The database is opened by the first
-    request, and closed by whoever owns the application.
+    `authenticate` gets each request and returns the name of the caller for the audit, or None to
+    refuse it; without it, requests need the token of `[server] token`. `is_local` requires no
+    authentication, but accepts only requests from this machine that use its own name. The database
+    is opened by the first request, and must be closed by the owner of the application.
     """
     api = FastAPI(
         title="Rota",

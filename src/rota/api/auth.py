@@ -1,4 +1,4 @@
-"""Who may ask: nobody without a token, but for the two paths that say whether the server lives."""
+"""Authentication: every request needs the token, except those to the health endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an action changed anything: doing again what is done already succeeds, and says so."""
+"""Whether an action changed anything: repeating one that is already done succeeds, and says so."""
 
 from __future__ import annotations
 

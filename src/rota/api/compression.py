@@ -1,6 +1,8 @@
-"""Answers are sent compressed to whoever takes them so. Streams are not: an event that waits for
-its block to fill comes too late. Neither is what another site has asked for: it could guess, from
-lengths, what stands beside the words that it has put into the address."""
+"""Compresses responses for clients that accept it.
+
+Streams are not compressed, because an event would wait until its block is full. Neither are
+responses to requests from other sites, which could guess their content from their length.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How many connections a server holds, and how long one may keep it waiting.
+"""Limits the number of connections, and how long a client may keep the server waiting.
 
-Whoever opens a connection needs no token, so nobody may hold one for nothing: a request has to
-arrive whole in time, and an answer has to be read. When all places are taken, a newcomer gets the
-place of who has waited longest without having asked for anything.
+Opening a connection needs no token, so nobody may hold one for nothing: a request has to arrive
+whole in time, and its response has to be read. When the maximum is reached, a new connection
+replaces the one that has been idle longest.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from rota import errors
+from rota.api.unknown import fields_at, unknown
+from rota.model.wording import Face, said
 from rota.telemetry.logger import get_logger
 
 MEDIA_TYPE = "application/problem+json"
@@ -83,6 +85,7 @@ _TEXTS = {
     "database_unavailable": "the database cannot be reached",
     "refused_by_database": "the database rejected this; see the server's log",
 }
+_UNKNOWN = "unknown_field"
 _log = get_logger("api")
 _QUIET_SECONDS = 30.0
 
@@ -144,7 +147,8 @@ def code_of(kind: type[Exception]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def as_problem(error: errors.RotaError) -> ProblemError:
+def as_problem(error: errors.RotaError, face: Face = "rest") -> ProblemError:
+    """In the words of the API, or of a page."""
     if isinstance(error, errors.DatabaseError):
         return _of_database(error)
     kind = next(one for one in type(error).__mro__ if one in STATUS)
@@ -157,7 +161,8 @@ def as_problem(error: errors.RotaError) -> ProblemError:
         _log.error("the database is unavailable", error=str(error))
         detail = (kind.__doc__ or "").strip() or "not available"
         return ProblemError(status, code_of(type(error)), detail, headers=headers)
-    return ProblemError(status, code_of(type(error)), str(error), hint=error.hint)
+    hint = said(error.hint or "", face) or None
+    return ProblemError(status, code_of(type(error)), said(str(error), face), hint=hint)
 
 
 def _of_database(error: errors.DatabaseError) -> ProblemError:
@@ -180,35 +185,37 @@ def internal(error: BaseException) -> ProblemError:
     return ProblemError(500, "internal", "internal error; see the server's log")
 
 
-def of_any(error: Exception) -> ProblemError:
+def of_any(error: Exception, face: Face = "rest") -> ProblemError:
     """For what is raised before a route is reached, by a gate or by whoever authenticates."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, errors.RotaError):
-        return as_problem(error)
+        return as_problem(error, face)
     if isinstance(error, AnyHTTPException):
         code = HTTPStatus(error.status_code).name.lower()
         return ProblemError(error.status_code, code, str(error.detail), headers=error.headers)
     return internal(error)
 
 
-def as_validation_problem(error: RequestValidationError) -> ProblemError:
-    found = [
-        {
-            "field": _path(one["loc"]),
-            "code": str(one["type"]),
-            "message": str(one["msg"]),
-        }
-        for one in error.errors()
-    ]
-    first = found[0]
-    return ProblemError(
-        422,
-        "invalid",
-        f"{first['field']}: {first['message']}",
-        field=first["field"],
-        problems=found,
+def as_validation_problem(error: RequestValidationError, body: Any = None) -> ProblemError:
+    """`body` is the type of the request's body, which says what an unknown field may mean. Those
+    come first: one that is missing may be among them, misspelled."""
+    found = sorted(
+        (_invalid(one, body) for one in error.errors()), key=lambda one: one["code"] != _UNKNOWN
     )
+    first = found[0]
+    text = first["message"]
+    detail = text if first["code"] == _UNKNOWN else f"{first['field']}: {text}"
+    return ProblemError(422, "invalid", detail, field=first["field"], problems=found)
+
+
+def _invalid(one: Mapping[str, Any], body: Any) -> dict[str, str]:
+    place = one["loc"]
+    if one["type"] != "extra_forbidden":
+        return {"field": _path(place), "code": str(one["type"]), "message": str(one["msg"])}
+    known = fields_at(body, place[1:-1])
+    message = unknown("field", _path(place), known) if known else str(one["msg"])
+    return {"field": _path(place), "code": _UNKNOWN, "message": message}
 
 
 def _path(place: Sequence[Any]) -> str:
@@ -240,7 +247,7 @@ def install(api: FastAPI) -> None:
 
 def _of_http(request: Request, error: AnyHTTPException) -> ProblemError:
     if error.status_code == 404:
-        return ProblemError(404, "no_such_path", "there is nothing at this path")
+        return ProblemError(404, "no_such_path", "no endpoint has this path")
     if error.status_code == 405:
         allowed = ", ".join(sorted(_methods(request)))
         detail = f"{request.method} is not allowed here; use {allowed}"

@@ -1,7 +1,7 @@
-"""`Idempotency-Key` on POST: a request that is sent again gets the first one's answer.
+"""`Idempotency-Key` on POST: a repeated request gets the response of the first one.
 
-Only answers of success are kept. Whatever else was answered did nothing, so the same key may be
-used again, with a mended body too.
+Only successful responses are stored. Any other response means that nothing was done, so the key may
+be used again, also with a corrected body.
 """
 
 from __future__ import annotations

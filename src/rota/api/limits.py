@@ -1,4 +1,4 @@
-"""How often one client may fail, and how large a question may be."""
+"""Limits on failed requests per client, and on the size of request bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the live stream compares, read so that it costs little also where much waits."""
+"""Reads the figures that the live stream compares, at a bounded cost even with a large backlog."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from rota.api.schemas.values import write_cursor
+from rota.api.schemas.views import list_of
 from rota.model.error_group import ErrorPage
 from rota.model.log import LogPage
 from rota.model.page import Page
@@ -58,4 +59,4 @@ def _written(items: Sequence[Any]) -> bytes:
 
 @cache
 def _codec(item: type) -> TypeAdapter[list[Any]]:
-    return TypeAdapter(list[item])  # type: ignore[valid-type]
+    return TypeAdapter(list_of(item))

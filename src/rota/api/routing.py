@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from typing import Any, NoReturn
 from urllib.parse import unquote, unquote_to_bytes
 
 from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rota.api.errors import ProblemError, of_any
+from rota.api.errors import ProblemError, as_validation_problem, of_any
+from rota.api.unknown import unknown
 from rota.model.json_bounds import check_bounds
 
 # Stands for a slash inside a name while the path is cut at its slashes. Of the private use area.
@@ -72,23 +74,35 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
+        body = self.body_field.field_info.annotation if self.body_field else None
 
         async def strict(request: Request) -> Response:
-            for name in request.query_params:
-                if name not in known:
-                    there = f"choose from {', '.join(sorted(known))}" if known else "there are none"
-                    raise ProblemError(
-                        422, "unknown_parameter", f"unknown parameter {name!r}; {there}", field=name
-                    )
+            _check_parameters(request, known)
             request.path_params.update(
                 {
                     name: given_name(value) if isinstance(value, str) else value
                     for name, value in request.path_params.items()
                 }
             )
-            return await handle(StrictRequest(request.scope, request.receive))
+            try:
+                return await handle(StrictRequest(request.scope, request.receive))
+            except RequestValidationError as error:
+                raise as_validation_problem(error, body) from error
 
         return strict
+
+
+def _check_parameters(request: Request, known: Collection[str]) -> None:
+    found = [
+        {"field": name, "code": "unknown_parameter", "message": unknown("parameter", name, known)}
+        for name in dict.fromkeys(request.query_params)
+        if name not in known
+    ]
+    if found:
+        first = found[0]
+        raise ProblemError(
+            422, first["code"], first["message"], field=first["field"], problems=found
+        )
 
 
 def given_name(part: str) -> str:

@@ -1,4 +1,4 @@
-"""One answer for all who ask the same at the same time."""
+"""Shares one result among requests that ask for the same at the same time."""
 
 from __future__ import annotations
 

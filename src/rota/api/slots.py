@@ -1,4 +1,4 @@
-"""What only so many may have at once."""
+"""Bounds the number of streams, exports and waiting requests that are open at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 @dataclass
-class Slots:
+class StreamSlots:
     """`with slots.take(): …`, or a ProblemError that says what there is too much of."""
 
     most: int
@@ -28,7 +28,11 @@ class Slots:
     def take(self) -> Iterator[None]:
         # Nothing is awaited between the look and the taking: all who ask at once are counted.
         if self.taken >= self.most:
-            raise ProblemError(503, "too_many_streams", f"{self.most} {self.what} already")
+            raise ProblemError(
+                503,
+                "too_many_streams",
+                f"too many at once: {self.most} {self.what}; try again later",
+            )
         self.taken += 1
         try:
             yield
@@ -41,7 +45,10 @@ class HeldStream(StreamingResponse):
     and also if nobody was there to read the first."""
 
     def __init__(
-        self, source: AsyncGenerator[bytes], slots: Slots, headers: Mapping[str, str] | None = None
+        self,
+        source: AsyncGenerator[bytes],
+        slots: StreamSlots,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(source, headers=_HEADERS | dict(headers or {}))
         self._source = source
@@ -64,7 +71,7 @@ class Archive(HeldStream):
 
     media_type = "application/gzip"
 
-    def __init__(self, source: AsyncGenerator[bytes], slots: Slots, name: str) -> None:
+    def __init__(self, source: AsyncGenerator[bytes], slots: StreamSlots, name: str) -> None:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
         told = f"attachment; filename=\"{plain}.tar.gz\"; filename*=UTF-8''{quote(name)}.tar.gz"
         super().__init__(source, slots, {"Content-Disposition": told})

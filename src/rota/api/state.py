@@ -1,4 +1,4 @@
-"""What an API holds for as long as it lives, and what a request gets of it."""
+"""The state of an API, and what each request gets from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import Depends, Request
 from rota.admin.commands import Commands
 from rota.api.paced_changes import PacedChanges
 from rota.api.shared import Shared
-from rota.api.slots import Archive, Slots
+from rota.api.slots import Archive, StreamSlots
 from rota.api.stream import MOST_LISTENERS, Hub
 
 if TYPE_CHECKING:
@@ -64,12 +64,16 @@ class ApiState:
     # strangers may ask, too.
     metrics: Shared[Metrics] = field(default_factory=lambda: Shared(seconds=1.0))
     readiness: Shared[None] = field(default_factory=Shared)
-    listeners: Slots = field(
-        default_factory=lambda: Slots(MOST_LISTENERS, "listeners are connected")
+    listeners: StreamSlots = field(
+        default_factory=lambda: StreamSlots(MOST_LISTENERS, "listeners are connected")
     )
-    tails: Slots = field(default_factory=lambda: Slots(MOST_TAILS, "tails are open"))
-    exports: Slots = field(default_factory=lambda: Slots(MOST_EXPORTS, "exports are in progress"))
-    waits: Slots = field(default_factory=lambda: Slots(MOST_WAITS, "requests are waiting for runs"))
+    tails: StreamSlots = field(default_factory=lambda: StreamSlots(MOST_TAILS, "tails are open"))
+    exports: StreamSlots = field(
+        default_factory=lambda: StreamSlots(MOST_EXPORTS, "exports are in progress")
+    )
+    waits: StreamSlots = field(
+        default_factory=lambda: StreamSlots(MOST_WAITS, "requests are waiting for runs")
+    )
 
     def __post_init__(self) -> None:
         stats = self.app.stats.within(self.app.config.server.statement_seconds)

@@ -1,4 +1,4 @@
-"""The live stream: one poller a server, whoever listens gets its news from memory."""
+"""The live stream: one poller per server; all listeners are served from memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import json
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class Sent:
     event: Event | None  # None: something was lost, look again
 
 
-class Listener:
+class StreamClient:
     """One client's queue. Full, it is emptied, and the client is told to look again."""
 
     def __init__(self, topics: frozenset[str]) -> None:
@@ -100,7 +100,7 @@ class Hub:
         self._closer: asyncio.Task[None] | None = None
         self._seconds = poll_seconds
         self._epoch = secrets.token_hex(4)
-        self._listeners: set[Listener] = set()
+        self._listeners: set[StreamClient] = set()
         self._kept: deque[Sent] = deque(maxlen=_KEPT_EVENTS)
         self._number = 0
         self._lost_before = 0  # of what came up to here, some is no longer known
@@ -108,8 +108,8 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self._audit = _AuditPlace()
 
-    def listen(self, topics: frozenset[str], last_id: str | None) -> Listener:
-        listener = Listener(topics)
+    def listen(self, topics: frozenset[str], last_id: str | None) -> StreamClient:
+        listener = StreamClient(topics)
         if last_id is not None:
             for sent in self._since(last_id):
                 listener.offer(sent)
@@ -124,7 +124,7 @@ class Hub:
         """How many."""
         return len(self._listeners)
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: StreamClient) -> None:
         self._listeners.discard(listener)
 
     def id_of(self, sent: Sent) -> str:
@@ -216,7 +216,7 @@ class _AuditPlace:
 
 
 async def events_of(
-    hub: Hub, listener: Listener, *, heartbeat: float = HEARTBEAT_SECONDS
+    hub: Hub, listener: StreamClient, *, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncGenerator[bytes]:
     """The stream of one client, until it leaves or the server ends."""
     try:
@@ -235,7 +235,7 @@ async def events_of(
 
 
 async def until_stopped(
-    source: AsyncIterator[Any], stopping: asyncio.Event, show: Callable[[Any], bytes]
+    source: AsyncGenerator[Any], stopping: asyncio.Event, show: Callable[[Any], bytes]
 ) -> AsyncGenerator[bytes]:
     """Any other source as a stream, with signs of life while it says nothing."""
     stop = asyncio.ensure_future(stopping.wait())
@@ -257,8 +257,7 @@ async def until_stopped(
         if step is not None:
             step.cancel()
             await asyncio.gather(step, return_exceptions=True)
-        async with aclosing(source):  # type: ignore[type-var]
-            pass
+        await source.aclose()
 
 
 def _json(data: dict[str, Any]) -> str:

@@ -85,8 +85,9 @@ def get(
     shown = value_text(config.get(key)) if reveal else config.show(key)
     if reveal:
         entry["value"] = config.get(key)
-    is_embedded = key == "database_url" and config.database_url is None and config.embedded
-    if is_embedded and has_embedded(config):
+    is_unset = key == "database_url" and config.database_url is None and config.embedded
+    is_embedded = is_unset and has_embedded(config)
+    if is_embedded:
         entry["value"] = shown = _embedded(ctx, reveal)
         entry["source"] = "embedded"
     if json:
@@ -95,6 +96,8 @@ def get(
     say(shown)
     if is_embedded:
         remark("not set: the embedded Postgres is used; `rota psql` opens it")
+    elif is_unset:
+        remark("not set, and there is no embedded database here yet; `rota dev` creates one")
 
 
 def _embedded(ctx: typer.Context, reveal: bool) -> str:
@@ -149,7 +152,7 @@ def init(
     ),
     json: Json = False,
 ) -> None:
-    """Write a rota.toml that lists every setting with its default and range as comments."""
+    """Write a rota.toml that lists every setting. Defaults and ranges are in comments."""
     from rota.config.edit import write_template
 
     if path.exists():

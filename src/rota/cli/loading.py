@@ -76,7 +76,7 @@ def source_roots(place: Place) -> list[Path]:
 
 
 def _put_on_path(place: Place) -> str:
-    """Make it importable; answers its name."""
+    """Make it importable; returns its name."""
     if not place.target:
         raise Failure(f"{place.text!r} is not an application", hint=HOW, code=2)
     if place.file is None:
@@ -113,7 +113,7 @@ def _import(name: str, place: Place) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             hint = "run it in the directory that contains the package, or pass the path of the file"
-            raise Failure(f"there is no module {error.name}", hint=hint, code=2) from error
+            raise Failure(f"no module named {error.name}", hint=hint, code=2) from error
         raise _broken(place.target, error) from error
     except (Exception, SystemExit) as error:
         raise _broken(place.target, error) from error

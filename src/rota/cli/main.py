@@ -81,6 +81,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
         DatabaseError,
         FilterError,
         InputError,
+        LimitError,
         RotaError,
         SearchError,
         TemplateNotFound,
@@ -92,7 +93,7 @@ def _explain(error: Exception) -> tuple[str, str | None, int]:
     if isinstance(error, DatabaseError):
         return str(error), error.hint or (None if error.sqlstate else DATABASE_HINT), 1
     if isinstance(error, RotaError):
-        misuse = ConfigError | FilterError | InputError | SearchError | TimingError
+        misuse = ConfigError | FilterError | InputError | LimitError | SearchError | TimingError
         # A kind of TimingError for whoever creates a schedule; here it is just not there.
         is_misuse = isinstance(error, misuse) and not isinstance(error, TemplateNotFound)
         return str(error), error.hint, 2 if is_misuse else 1

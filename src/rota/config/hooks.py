@@ -56,7 +56,7 @@ def read_hooks(data: Any, env: Mapping[str, str], where: str) -> dict[str, Hook]
     for variable in env:
         if variable.startswith(PREFIX) and variable not in known and env[variable].strip():
             raise UnknownOption(
-                f"the environment variable {variable} does not belong to a webhook",
+                f"environment variable {variable} does not belong to a declared webhook",
                 hint=f"declare it as [hooks.NAME]; declared: {', '.join(found) or 'none'}",
             )
     return found

@@ -46,9 +46,9 @@ class Config(Settings):
     ) -> Self:
         """Read all sources: defaults < file < ROTA_* variables < arguments.
 
-        Without `toml_path` or ROTA_CONFIG the file is the nearest one upwards from the working
-        directory. Overrides are `schema="x"`, `worker={"concurrency": 2}` or, from a mapping,
-        `**{"worker.concurrency": 2}`; None means not given. `unchecked` sets values past their
+        Without `toml_path` or ROTA_CONFIG, the file is the nearest one, from the working directory
+        upwards. Overrides are `schema="x"`, `worker={"concurrency": 2}` or, from a mapping,
+        `**{"worker.concurrency": 2}`; None means not given. `unchecked` sets values outside their
         ranges: it is for tests, which cannot wait for a lease of ten seconds.
         """
         env = os.environ if env is None else env
@@ -160,7 +160,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         elif variable.startswith(prefixes):
             near = nearest(variable.removeprefix("ROTA_").lower().replace("_", ".", 1))
             hint = f"did you mean {near.env}?" if near else LIST_HINT
-            raise UnknownOption(f"no setting belongs to the {where}", hint=hint)
+            raise UnknownOption(f"unknown {where}", hint=hint)
     return values
 
 

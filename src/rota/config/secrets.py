@@ -1,4 +1,4 @@
-"""Secrets are checked where they are set, because whoever trips over one later would show it."""
+"""Secrets are checked where they are set, because an error message further on could reveal them."""
 
 from __future__ import annotations
 

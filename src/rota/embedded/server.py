@@ -12,11 +12,11 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import psycopg
-from psycopg import pq, sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
 
 from rota.embedded.binaries import find_binaries
-from rota.embedded.cluster import OLD_USER, USER, ensure_cluster, read_password
+from rota.embedded.cluster import USER, ensure_cluster, read_password
 from rota.embedded.launch import Launch, launch, log_error, start_watchdog
 from rota.embedded.locks import FileLock
 from rota.embedded.paths import Home, open_home
@@ -199,7 +199,7 @@ def _ensure_watchdog(home: Home) -> None:
 
 def _ensure_database(url: str) -> None:
     try:
-        with _connect_as_user(url) as connection:
+        with psycopg.connect(url, dbname=_ALWAYS_THERE, autocommit=True) as connection:
             known = connection.execute(
                 "SELECT FROM pg_database WHERE datname = %s", [_DATABASE]
             ).fetchone()
@@ -207,27 +207,3 @@ def _ensure_database(url: str) -> None:
                 connection.execute(f"CREATE DATABASE {_DATABASE}")
     except psycopg.Error as error:
         raise EmbeddedError(f"the embedded Postgres refuses connections: {error}") from error
-
-
-def _connect_as_user(url: str) -> psycopg.Connection[tuple[object, ...]]:
-    try:
-        return psycopg.connect(url, dbname=_ALWAYS_THERE, autocommit=True)
-    except psycopg.OperationalError as error:
-        # A cluster of an earlier release knows only its old role.
-        try:
-            _add_user(url)
-        except psycopg.Error:
-            raise error from None
-        return psycopg.connect(url, dbname=_ALWAYS_THERE, autocommit=True)
-
-
-def _add_user(url: str) -> None:
-    """The old role stays, for programs that have its URL, without the schema of its name."""
-    password = sql.Literal(conninfo_to_dict(url)["password"])
-    with psycopg.connect(url, user=OLD_USER, dbname=_ALWAYS_THERE, autocommit=True) as old:
-        role = sql.SQL(
-            "CREATE ROLE {} SUPERUSER CREATEDB CREATEROLE REPLICATION BYPASSRLS LOGIN PASSWORD {}"
-        )
-        old.execute(role.format(sql.Identifier(USER), password))
-        path = sql.SQL("ALTER ROLE {} SET search_path = public")
-        old.execute(path.format(sql.Identifier(OLD_USER)))

@@ -1,4 +1,4 @@
-"""The attempt as a handler in a child sees it: what it says goes to the worker at once."""
+"""The attempt as a handler in a child process sees it: reports go to the worker at once."""
 
 from __future__ import annotations
 

@@ -160,6 +160,6 @@ def _refuse_while_loading() -> None:
     module = loading()
     if module is not None:
         raise RotaError(
-            "a worker starts while its own child loads the program: it would start for ever",
-            hint="put the start of the worker under `if __name__ == '__main__':`",
+            "the program starts a worker when it is imported, so each child would start another",
+            hint="start the worker under `if __name__ == '__main__':`",
         )

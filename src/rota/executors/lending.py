@@ -1,4 +1,4 @@
-"""Sessions in which users' code runs: what is said before it and after it."""
+"""The statements sent before and after users' code in a session."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Lending:
 
     def end(self, *, is_settled: bool = False) -> Statement:
         """Several statements in one: for a cursor that fills in parameters by itself. What is
-        deferred runs with what the code has set. Answers which transaction this is, and marks the
+        deferred runs with what the code has set. Returns which transaction this is, and marks the
         place behind which the end of the run is written."""
         reset, parameters = self.reset()
         mark, _ = handlers.mark(self._statements)

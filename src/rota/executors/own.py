@@ -1,5 +1,4 @@
-"""Rota's own sessions as the way of a handler into the database: taken from those that are kept,
-given back as they came."""
+"""Transactions of handlers on Rota's own sessions, which are kept, lent and reset."""
 
 from __future__ import annotations
 

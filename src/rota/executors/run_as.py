@@ -1,9 +1,9 @@
-"""The wall of `run_as`: nothing that the role left behind may run when the transaction ends,
-because that would be as the worker.
+"""Enforces `run_as`: nothing that the role has deferred may run at commit, where it would run with
+the worker's rights.
 
 The role's caller, a SECURITY DEFINER function, settles deferred constraints and closes cursors. But
-a trigger may defer its next one, and only the server knows what is deferred. So the caller is asked
-again until a pass writes nothing: what was deferred has then run, and nothing can be new.
+a trigger may defer another one, and only the server knows what is deferred. So the caller is called
+again until a pass writes nothing: everything deferred has then run, and nothing is new.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from rota.executors.sql_answer import SqlFailure
+from rota.executors.sql_result import SqlFailure
 from rota.store.sql_jobs import CommandMark, mark_command
 from rota.store.statements import Statements
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rota.errors import RotaError
 from rota.executors.base import CalledAttempt, CallOutcome, Executor
-from rota.executors.sql_answer import BadAnswer, FunctionAnswer
 from rota.executors.sql_function import SqlFunctionCall
+from rota.executors.sql_result import FunctionResult, InvalidResult
 from rota.model.outcome import Ended, Failure, Outcome, Policy, decide
 from rota.model.run import Claim
 from rota.telemetry.lines import LEVELS
@@ -33,14 +33,16 @@ class SqlExecutor(Executor):
         )
         attempt.tell_instead(call.stop)
         return await call.run(
-            lambda answer: decide_answer(answer, claim, policy, config.runs.result_bytes)
+            lambda answer: decide_result(answer, claim, policy, config.runs.result_bytes)
         )
 
 
-def decide_answer(answer: FunctionAnswer, claim: Claim, policy: Policy, most_bytes: int) -> Outcome:
+def decide_result(answer: FunctionResult, claim: Claim, policy: Policy, most_bytes: int) -> Outcome:
     """`success: false` is a failure like any other, except that the writes stay."""
     if len((answer.text or "").encode()) > most_bytes:
-        raise BadAnswer.of(f"the answer is over {most_bytes} bytes", answer.text)
+        raise InvalidResult.of(
+            f"the function's result has more than {most_bytes} bytes", answer.text
+        )
     message, details = answer.message, answer.details
     if answer.success:
         return Ended("succeeded", "succeeded", message=message, result=answer.text, details=details)

@@ -24,7 +24,7 @@ from rota.executors.base import CommittedItself, Decided
 from rota.executors.ending import Rows, carry_out, write
 from rota.executors.lending import Lending
 from rota.executors.run_as import settle
-from rota.executors.sql_answer import FunctionAnswer, SqlFailure, read_answer
+from rota.executors.sql_result import FunctionResult, SqlFailure, read_result
 from rota.model.outcome import Outcome
 from rota.model.run import Claim
 from rota.store.runs.ends import end_one
@@ -68,7 +68,7 @@ class SqlFunctionCall:
     def stop(self) -> None:
         self._told.set()
 
-    async def run(self, decide: Callable[[FunctionAnswer], Outcome]) -> CommittedItself | Decided:
+    async def run(self, decide: Callable[[FunctionResult], Outcome]) -> CommittedItself | Decided:
         """Call it, and end the run by what `decide` makes of its answer. What the function raised
         is raised as a SqlFunctionError, LeaseLost where the run is somebody else's by now."""
         arguments = lent(self._lending.name)
@@ -86,7 +86,7 @@ class SqlFunctionCall:
             await conn.close()
 
     async def _call(
-        self, conn: AsyncConnection[Any], decide: Callable[[FunctionAnswer], Outcome]
+        self, conn: AsyncConnection[Any], decide: Callable[[FunctionResult], Outcome]
     ) -> CommittedItself | Decided:
         found = find_call(self._claim.job)
         rows = await (await conn.execute(*self._statements.of(found))).fetchall()
@@ -107,7 +107,7 @@ class SqlFunctionCall:
 
     async def _ask(
         self, conn: AsyncConnection[Any], call: str, is_answering: bool, is_local: bool
-    ) -> FunctionAnswer:
+    ) -> FunctionResult:
         level = "debug1" if self._is_debug else "log"
         await conn.execute(*self._lending.begin(is_local=is_local, level=level))
         await self._limit(conn, is_local)
@@ -119,9 +119,9 @@ class SqlFunctionCall:
             call.encode(), [self._claim.payload.decode()] if takes_payload else None
         )
         if not is_answering:
-            return FunctionAnswer(True)
+            return FunctionResult(True)
         row = await cursor.fetchone()
-        return read_answer(row[0] if row else None)
+        return read_result(row[0] if row else None)
 
     async def _limit(self, conn: AsyncConnection[Any], is_local: bool = True) -> None:
         if self._timeout is not None:

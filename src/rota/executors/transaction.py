@@ -22,7 +22,7 @@ from rota.executors.lending import Lending
 from rota.executors.own import OwnAsync, OwnSync
 from rota.executors.ways import AsyncWay, Way
 from rota.model.run import Claim
-from rota.store.sessions.identity import Identity
+from rota.store.sessions.identity import SessionIdentity
 from rota.store.sessions.kept import KeptSessions
 from rota.store.statements import Statements
 
@@ -135,14 +135,16 @@ class AttemptTransaction:
         return make_way(source, self._terms())
 
     def _terms(self) -> Terms:
-        return Terms(self._statements, self._lending, Identity(self._sessions, self._statements))
+        return Terms(
+            self._statements, self._lending, SessionIdentity(self._sessions, self._statements)
+        )
 
     def _check(self, other: object, name: str, way: object, source: Any) -> None:
         if other is not None:
             raise JobError(f"this attempt already uses {name}; use one of the two")
         if way is not None and source is not self._source:
             raise JobError(
-                "this attempt already has a transaction elsewhere: an attempt can have only one"
+                "this attempt already has a transaction on another connection; it can have only one"
             )
 
     async def complete(self, duration_ms: float, result: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The ways of a handler into the database: what the transaction of an attempt asks of each."""
+"""What the transaction of an attempt needs from each kind of connection."""
 
 from __future__ import annotations
 

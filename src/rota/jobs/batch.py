@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple
 
 from rota.errors import InputError
-from rota.jobs.handle import R
+from rota.jobs.handle import R_co
 from rota.jobs.options import NO_OPTIONS, Options
 
 _OF_KEYS = {"key", "key_seconds", "on_conflict"}
@@ -20,17 +20,17 @@ NO_PAYLOAD = "null"
 _UNIFORM = [name for name in NO_OPTIONS.parameters if name not in _OF_KEYS]
 
 
-class Call(NamedTuple, Generic[R]):
+class Call(NamedTuple, Generic[R_co]):
     """A checked enqueue that has not been sent."""
 
     job: str
     payload: str
     validated_by: int | None
     options: Options
-    decode: Callable[[Any], R] | None = None
+    decode: Callable[[Any], R_co] | None = None
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """What one statement takes: `runs/enqueue_batch` for calls that differ in their payloads
     only, `runs/enqueue_many` for others."""
 
@@ -68,7 +68,7 @@ class Batch:
         return restored
 
 
-def _part(calls: Sequence[Call], triggered_by: str | None) -> Part:
+def _part(calls: Sequence[Call], triggered_by: str | None) -> BatchPart:
     payloads = f"[{','.join([call.payload for call in calls])}]"
     first = calls[0]
     job, validated_by, options = first.job, first.validated_by, first.options
@@ -78,14 +78,14 @@ def _part(calls: Sequence[Call], triggered_by: str | None) -> Part:
     if is_uniform and all(call.options is options for call in calls):
         given = {name: options.parameters[name] for name in _UNIFORM}
         own = {"job": job, "payloads": payloads, "validated_by": validated_by}
-        return Part(True, given | own | {"triggered_by": triggered_by})
+        return BatchPart(True, given | own | {"triggered_by": triggered_by})
     several: dict[str, Any] = {
         "jobs": [job] if is_one_job else [call.job for call in calls],
         "payloads": payloads,
         "validated_by": [call.validated_by for call in calls],
         "triggered_by": triggered_by,
     }
-    return Part(False, _columns(calls) | several)
+    return BatchPart(False, _columns(calls) | several)
 
 
 def _columns(calls: Sequence[Call]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class AttemptLog:
         self._bound = bound
 
     def bind(self, **fields: Any) -> AttemptLog:
-        """A log whose every line carries these fields too."""
+        """Return a log that adds these fields to every line."""
         return AttemptLog(self._attempt, {**(self._bound or {}), **fields})
 
     def debug(self, message: str, **fields: Any) -> None:
@@ -98,10 +98,12 @@ class Context:
 
     @property
     def attempt(self) -> int:
+        """The number of this attempt; it increases with every claim."""
         return self._attempt.claim.attempt
 
     @property
     def max_attempts(self) -> int:
+        """The maximum number of attempts that the run may use."""
         return self._attempt.claim.max_attempts
 
     @property
@@ -130,6 +132,8 @@ class Context:
 
     @property
     def triggered_by(self) -> Mapping[str, Any]:
+        """What created the run: its `type`, such as `code`, `sql`, `manual`, `event` or
+        `scheduler`, and details such as the actor."""
         return self._extras.get("triggered_by") or _CODE
 
     @property
@@ -138,16 +142,18 @@ class Context:
 
     @property
     def scheduled_for(self) -> datetime | None:
+        """The nominal time of the schedule; None without a schedule."""
         text = self._extras.get("scheduled_for")
         return datetime.fromisoformat(text) if text else None
 
     @property
     def is_catch_up(self) -> bool:
+        """Whether the nominal time was missed and is caught up."""
         return bool(self.triggered_by.get("type") == "catch_up")
 
     @property
     def lateness(self) -> timedelta:
-        """How long after its scheduled time this attempt started."""
+        """How long after the time it was due this attempt started."""
         text = self._extras.get("run_at")
         meant_for = datetime.fromisoformat(text) if text else self.queued_at
         return max(self.started_at - meant_for, timedelta())
@@ -162,10 +168,12 @@ class Context:
 
     @property
     def queued_at(self) -> datetime:
+        """Since when the run could be claimed."""
         return self._attempt.claim.enqueued_at
 
     @property
     def started_at(self) -> datetime:
+        """When the run was claimed for this attempt."""
         return self._attempt.started_at
 
     @property
@@ -182,7 +190,7 @@ class Context:
     def progress(self, fraction: float, message: str | None = None) -> None:
         """Report the progress (0 to 1) with an optional message, shown with the run."""
         if not 0 <= fraction <= 1:
-            raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
+            raise ValueError(f"progress must be a fraction from 0 to 1, not {fraction!r}")
         self._attempt.report_progress(fraction, message)
 
     @overload
@@ -198,7 +206,7 @@ class Context:
         Other sessions see its rows only then; if the handler raises, or the lease is lost,
         everything is rolled back. A second block in the same attempt is a second savepoint of the
         same transaction. It uses a connection of Rota, or one from `source`: a pool of psycopg or
-        asyncpg, or an engine, session or sessionmaker of SQLAlchemy, in the same database.
+        asyncpg, or an engine, session or sessionmaker of SQLAlchemy, for the same database.
         """
         return self._attempt.open_transaction(source)
 

@@ -14,8 +14,8 @@ from rota.jobs.definition import JobDefinition
 from rota.jobs.elsewhere import OF_JOB, refuse
 from rota.jobs.enqueue import Enqueuer
 from rota.jobs.handle import R, Run
-from rota.jobs.job_arguments import JobArguments
-from rota.jobs.options import NO_OPTIONS, OptionArguments, Options
+from rota.jobs.job_arguments import JobKeywords
+from rota.jobs.options import NO_OPTIONS, OptionKeywords, Options
 from rota.jobs.registry import Registry
 from rota.model.backoff import Backoff
 
@@ -24,7 +24,7 @@ P = ParamSpec("P", default=...)
 
 
 class BoundJob(Generic[P, R]):
-    """A job with options for its next enqueues."""
+    """A job with options for its enqueues."""
 
     def __init__(self, definition: JobDefinition, enqueuer: Enqueuer, options: Options) -> None:
         self.definition = definition
@@ -35,8 +35,8 @@ class BoundJob(Generic[P, R]):
     def name(self) -> str:
         return self.definition.name
 
-    def options(self, **options: Unpack[OptionArguments]) -> BoundJob[P, R]:
-        """The same job with these options for the following enqueues."""
+    def options(self, **options: Unpack[OptionKeywords]) -> BoundJob[P, R]:
+        """Return the same job with these options for its enqueues; it can be kept and reused."""
         own = self.definition
         default = self._default_backoff() if "backoff" in options else None
         merged = self._options.merge(options, default)
@@ -44,7 +44,7 @@ class BoundJob(Generic[P, R]):
         return BoundJob(own, self._enqueuer, merged)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """A validated call that is not enqueued yet, for `app.enqueue_many`."""
+        """Return a validated call that is not enqueued yet, for `app.enqueue_many`."""
         definition = self.definition
         schema, options = definition.schema, self._options
         if not args and not kwargs and schema.names:
@@ -54,7 +54,7 @@ class BoundJob(Generic[P, R]):
         return Call(definition.name, payload, schema.hash, options, definition.decode_result)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
-        """Enqueue one run with these arguments."""
+        """Enqueue one run with these arguments, or without any with the default payload."""
         return await self._enqueuer.send(self.call(*args, **kwargs))
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
@@ -161,7 +161,7 @@ class JobDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> SyncJob[P, R]: ...
     @overload
-    def __call__(self, **arguments: Unpack[JobArguments]) -> Declare: ...
+    def __call__(self, **arguments: Unpack[JobKeywords]) -> Declare: ...
     def __call__(self, function: Any = None, /, **arguments: Any) -> Any:  # type: ignore[misc]
         if function is not None:
             return self._declare(function, {})

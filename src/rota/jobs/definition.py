@@ -79,6 +79,10 @@ class JobDefinition:
         values["decode_result"] = result_decoder(function, name)
         return cls(name=name, function=function, schema=schema, source=place, **values)
 
+    @property
+    def schedule_names(self) -> list[str]:
+        return [str(one["name"]) for one in self.schedules]
+
     def policy(
         self,
         config: Config,
@@ -131,15 +135,15 @@ def _by_function(
 def _check_function(function: Any) -> str:
     """The function's place, for errors and for `rota.jobs.source`."""
     if isinstance(function, type) or not inspect.isroutine(function):
-        raise JobError(f"a job is a function (def or async def), not {function!r}")
+        raise JobError(f"a job must be a function (def or async def), not {function!r}")
     inner = inspect.unwrap(function)
     place = f"{function.__module__}:{function.__qualname__}"
     code = getattr(inner, "__code__", None)
     if code is None:
-        raise JobError(f"a job is a function written in Python; {place} is not")
+        raise JobError(f"a job must be a function written in Python; {place} is not")
     place = f"{place} ({code.co_filename}:{code.co_firstlineno})"
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise JobError(f"{place} is a generator; a job returns one result")
+        raise JobError(f"{place} is a generator; a job must return one result")
     return place
 
 
@@ -177,7 +181,7 @@ def _check_payloads(values: dict[str, Any], schema: PayloadSchema, place: str) -
             wanted = values.get("default_payload", {}) if given is None else given
             checked = schema.encode(schema.bind((), wanted))
         except PayloadError as error:
-            hint = error.hint or "give the schedule a payload, or the job a default_payload"
+            hint = error.hint or "pass a payload to the schedule, or default_payload to the job"
             text = f'{place}: its schedule "{one["name"]}": {error}'
             raise JobError(text, hint=hint) from None
         one["payload"] = None if given is None else json.loads(checked)
@@ -194,13 +198,13 @@ def _check_key(values: dict[str, Any], schema: PayloadSchema, place: str) -> Non
         raise JobError(f"{place}: {error}") from None
     if values["schedules"]:
         raise JobError(
-            f"{place}: key and schedules exclude each other: every time of a schedule has its run",
-            hint="overlap says what happens while the last run of a schedule has not ended",
+            f"{place}: key and schedules cannot be combined: every time of a schedule needs a run",
+            hint="use the schedule's overlap policy instead",
         )
     if "event_delivery" in values:
         raise JobError(
-            f"{place}: key and event_delivery exclude each other",
-            hint="rota.debounce and rota.throttle take a key of their own",
+            f"{place}: key and event_delivery cannot be combined",
+            hint="pass the key to rota.debounce or rota.throttle instead",
         )
 
 

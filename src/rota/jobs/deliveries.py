@@ -72,16 +72,16 @@ def read_delivery(given: Mapping[str, Any]) -> DeclaredDelivery:
     if odd := [str(name) for name in given if name not in _FIELDS]:
         raise ValueError(f"unknown field {odd[0]}; choose from {', '.join(_FIELDS)}")
     if ("debounce_seconds" in given) == ("throttle_seconds" in given):
-        raise ValueError("give either debounce_seconds or throttle_seconds")
+        raise ValueError("exactly one of debounce_seconds and throttle_seconds is required")
     if "longest_seconds" in given and "debounce_seconds" not in given:
-        raise ValueError("longest_seconds needs debounce_seconds")
+        raise ValueError("longest_seconds requires debounce_seconds")
     seconds = {
         name: check_duration(name, given[name], least=SHORTEST, most=YEAR)
         for name in _FIELDS[:3]
         if name in given
     }
     if seconds.get("longest_seconds", YEAR) < seconds.get("debounce_seconds", 0):
-        raise ValueError("longest_seconds is shorter than debounce_seconds, the quiet time")
+        raise ValueError("longest_seconds must not be shorter than debounce_seconds")
     return DeclaredDelivery(**seconds, key=_key(given.get("key")))
 
 

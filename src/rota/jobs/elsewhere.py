@@ -1,4 +1,4 @@
-"""Names that people bring from other programs: who calls them is told Rota's own."""
+"""Names from other task queues: the AttributeError names Rota's equivalent."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, NoReturn
 
 # Of a job.
 OF_JOB = {
-    "delay": "await job.enqueue(…), or job.enqueue_sync(…) without await; to let it wait:"
+    "delay": "await job.enqueue(…), or job.enqueue_sync(…) without await; to delay it:"
     " job.options(delay=60).enqueue(…)",
     "apply_async": "job.options(…).enqueue(…), with options such as delay, queue, priority and key",
-    "apply": "job(…) calls the function here and now, job.enqueue(…) asks for a run",
+    "apply": "job(…) to call the function directly, or job.enqueue(…) to enqueue a run",
     "send": "job.enqueue(…), or job.enqueue_sync(…) without await",
     "send_with_options": "job.options(…).enqueue(…)",
     "defer": "job.enqueue(…), or job.enqueue_sync(…) without await",
     "defer_async": "await job.enqueue(…)",
     "configure": "job.options(…)",
-    "s": "job.call(…), for app.enqueue_many",
-    "signature": "job.call(…), for app.enqueue_many",
+    "s": "job.call(…), which app.enqueue_many takes",
+    "signature": "job.call(…), which app.enqueue_many takes",
     "schedule": "app.schedule(name, job, cron=…), or job.options(delay=60).enqueue(…)",
     "trigger": "job.enqueue(…)",
-    "run": "job(…) calls the function here and now, job.enqueue(…) asks for a run",
+    "run": "job(…) to call the function directly, or job.enqueue(…) to enqueue a run",
 }
 # Of an application.
 OF_APP = {
@@ -53,5 +53,5 @@ OF_JOBS = {
 
 def refuse(owner: Any, name: str, words: Mapping[str, str], called: str) -> NoReturn:
     """An AttributeError that answers with the right name, where there is one."""
-    told = f"; write {words[name]}" if name in words else ""
+    told = f"; use {words[name]}" if name in words else ""
     raise AttributeError(f"{called} has no attribute {name!r}{told}", name=name, obj=owner)

@@ -22,7 +22,7 @@ from rota.telemetry import parent
 
 
 class Started(list[Run]):
-    """The runs that an event has started, or that were there already; `event_id` is its number."""
+    """The runs that an event has started, or that already existed; `event_id` is the event's id."""
 
     event_id: int | None = None
 

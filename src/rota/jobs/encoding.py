@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -38,6 +39,14 @@ def dump_json(value: Any) -> bytes:
     return text.encode()
 
 
+def as_plain(value: Any) -> dict[Any, Any]:
+    """For encoders, of a value that they do not know: every mapping is an object."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    kind = type(value)
+    raise ValueError(f"a value of type {kind.__module__}.{kind.__qualname__} has no JSON form")
+
+
 _ERRORS: dict[str, type[RotaError]] = {"payload": PayloadError, "the result": ResultError}
 
 
@@ -45,12 +54,15 @@ def encode_value(value: Any, what: str) -> bytes:
     """Any value that JSON can say, models and dates too, or an error that begins `what`."""
     kind = _ERRORS.get(what, InputError)
     try:
-        raw = pydantic_core.to_json(value, inf_nan_mode="constants", bytes_mode="base64")
+        raw = pydantic_core.to_json(
+            value, inf_nan_mode="constants", bytes_mode="base64", fallback=as_plain
+        )
         if b"NaN" in raw or b"Infinity" in raw:
             json.loads(raw, parse_constant=_refuse_constant)
         check_size(raw)
     except (ValueError, RecursionError, OverflowError) as error:
-        raise kind(f"{what} cannot be stored as JSON: {error}") from error
+        reason = str(error).removeprefix("Error serializing to JSON: ValueError: ")
+        raise kind(f"{what} cannot be stored as JSON: {reason}") from error
     if has_nul(raw):
         raise kind(f"{what} contains a NUL character, which jsonb cannot store")
     return raw

@@ -1,4 +1,4 @@
-"""The way of a call into the database: one statement, ours or on the caller's connection."""
+"""Sends an enqueue to the database: one statement, on our own connection or the caller's."""
 
 from __future__ import annotations
 

@@ -10,9 +10,12 @@ from typing_extensions import TypeVar
 
 from rota.errors import RotaError, RunFailed
 from rota.model.run import RunEnd, RunInfo
+from rota.model.states import RunState
 
 # What the handler returns. `Run` alone is a run of any job.
 R = TypeVar("R", default=Any)
+# A run of ints is a run of objects: one list may hold the runs of several jobs.
+R_co = TypeVar("R_co", covariant=True, default=Any)
 
 
 class RunReader(Protocol):
@@ -31,7 +34,7 @@ class RunReader(Protocol):
     def retry_run_sync(self, run_id: int, reason: str | None) -> None: ...
 
 
-class Run(Generic[R]):
+class Run(Generic[R_co]):
     """A run that was enqueued or, if `is_duplicate`, that already held the key."""
 
     __slots__ = ("_decode", "_reader", "id", "is_duplicate", "job")
@@ -42,7 +45,7 @@ class Run(Generic[R]):
         job: str,
         is_duplicate: bool = False,
         reader: RunReader | None = None,
-        decode: Callable[[Any], R] | None = None,
+        decode: Callable[[Any], R_co] | None = None,
     ) -> None:
         self.id = run_id
         self.job = job
@@ -50,7 +53,7 @@ class Run(Generic[R]):
         self._reader = reader
         self._decode = decode
 
-    async def wait(self, timeout: float | timedelta | None = None) -> R:
+    async def wait(self, timeout: float | timedelta | None = None) -> R_co:
         """Wait until the run has succeeded and return the result, as the type that the handler
         declares.
 
@@ -59,7 +62,7 @@ class Run(Generic[R]):
         """
         return self._result(await self._through.wait_run(self.id, _seconds(timeout)))
 
-    def wait_sync(self, timeout: float | timedelta | None = None) -> R:
+    def wait_sync(self, timeout: float | timedelta | None = None) -> R_co:
         return self._result(self._through.wait_run_sync(self.id, _seconds(timeout)))
 
     async def info(self) -> RunInfo:
@@ -69,10 +72,11 @@ class Run(Generic[R]):
     def info_sync(self) -> RunInfo:
         return self._through.get_run_sync(self.id)
 
-    async def state(self) -> str:
+    async def state(self) -> RunState:
+        """The current state of the run."""
         return (await self.info()).state
 
-    def state_sync(self) -> str:
+    def state_sync(self) -> RunState:
         return self.info_sync().state
 
     async def cancel(self, reason: str | None = None) -> str:
@@ -90,10 +94,10 @@ class Run(Generic[R]):
     def retry_sync(self, reason: str | None = None) -> None:
         self._through.retry_run_sync(self.id, reason)
 
-    def _result(self, end: RunEnd) -> R:
+    def _result(self, end: RunEnd) -> R_co:
         if end.state != "succeeded":
             raise RunFailed(end.id, end.state, end.end_reason, end.last_error)
-        result: R = end.result if self._decode is None else self._decode(end.result)
+        result: R_co = end.result if self._decode is None else self._decode(end.result)
         return result
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, get_args
 
 from rota.config import Config
@@ -34,7 +35,7 @@ BackoffFunction = Callable[[int], "float | timedelta"]
 
 
 class JobArguments(TypedDict, total=False):
-    """What `@app.job()` takes, for type checkers."""
+    """Arguments of `@app.job()`, for type checkers."""
 
     name: str | None
     queue: str | None
@@ -64,12 +65,23 @@ class JobArguments(TypedDict, total=False):
     tenant: str | None
 
 
+class JobKeywords(JobArguments, total=False):
+    """The same, also by the names that columns and JobInfo have."""
+
+    is_enabled: bool | None
+    timeout_seconds: float | timedelta | None
+    delay_seconds: float | timedelta | None
+    expires_in_seconds: float | timedelta | None
+
+
 def check_arguments(arguments: Mapping[str, Any], place: str, config: Config) -> dict[str, Any]:
     """Those that are given, by their short names; a JobError names the function at `place`."""
     try:
         named = with_short_names(arguments, OTHER_NAMES)
     except ValueError as error:
         raise JobError(f"{place}: {error}") from None
+    for name in named:
+        _refuse_unknown(name, place)
     return {
         name: _check_argument(name, value, place, config)
         for name, value in named.items()
@@ -77,19 +89,28 @@ def check_arguments(arguments: Mapping[str, Any], place: str, config: Config) ->
     }
 
 
+def _refuse_unknown(name: str, place: str) -> None:
+    if name in CHECKS:
+        return
+    problem = f"{place}: unknown job option {name}"
+    if name in _OF_ONE_RUN:
+        raise JobError(problem, hint=f"it is an option of one run: {_OF_ONE_RUN[name]}")
+    near = get_close_matches(name, CHECKS, 1)
+    hint = f"did you mean {near[0]}?" if near else None
+    raise JobError(f"{problem}; choose from {', '.join(CHECKS)}", hint=hint)
+
+
 def _check_argument(name: str, value: Any, place: str, config: Config) -> Any:
-    check = CHECKS.get(name)
-    if check is None:
-        raise JobError(f"{place}: unknown job option {name}; choose from {', '.join(CHECKS)}")
     try:
-        return check(name, value, config)
+        return CHECKS[name](name, value, config)
     except (ValueError, InputError) as error:
         raise JobError(f"{place}: {error}") from None
 
 
 def _check_backoff(name: str, value: Any, config: Config) -> Backoff | BackoffFunction:
     if callable(value):
-        return value  # type: ignore[no-any-return]
+        function: BackoffFunction = value
+        return function
     return Backoff.parse(value, config.runs.default_backoff())
 
 
@@ -139,7 +160,7 @@ def _check_limits(name: str, value: Any, config: Config) -> tuple[DeclaredLimit,
     for one in given:
         if not isinstance(one, DeclaredLimit):
             raise ValueError(
-                f"{name} must be made with rota.concurrency, rate or sequence: {one!r}"
+                f"{name} must be made with rota.concurrency, rate or sequence, not {one!r}"
             )
     return given
 
@@ -170,6 +191,16 @@ CHECKS: dict[str, Callable[[str, Any, Config], Any]] = {
     "expires_in": lambda name, value, config: check_duration(name, value, most=LONGEST_SECONDS),
     "key": lambda name, value, config: check_text(name, value, most=200),
     "tenant": lambda name, value, config: check_tenant(name, value),
+}
+# Options of an enqueue that a declaration does not take, and what to write instead.
+_OF_ONE_RUN = {
+    "expires_at": "a decorator takes expires_in, the time after which a run that has not started "
+    "is cancelled",
+    "run_at": "a decorator takes delay",
+    "key_keep": "job.options(key_keep=…)",
+    "key_seconds": "job.options(key_keep=…)",
+    "on_conflict": "job.options(on_conflict=…)",
+    "connection": "job.options(connection=…)",
 }
 # What the database, the API and JobInfo call them.
 OTHER_NAMES = {

@@ -16,12 +16,14 @@ def check_key(name: str, template: str, arguments: Sequence[str]) -> None:
     """ValueError for a brace that is not round a name, or a name that is no argument."""
     if set(_FIELD.sub("", template)) & set("{}"):
         raise ValueError(
-            f"{name} {template!r} has a brace that is not round the name of an argument;"
+            f"{name} {template!r} has a brace that does not enclose the name of an argument;"
             ' write for example "invoice:{invoice_id}"'
         )
     for field in _FIELD.findall(template):
         first = field.partition(".")[0]
         if first not in arguments:
             near = get_close_matches(first, arguments, 1)
-            known = f"did you mean {near[0]}?" if near else f"it takes {', '.join(arguments)}"
-            raise ValueError(f"{name} {template!r} names {first}, which is no argument; {known}")
+            known = f"did you mean {near[0]}?" if near else f"the job takes {', '.join(arguments)}"
+            raise ValueError(
+                f"{name} {template!r} names {first}, which is not an argument; {known}"
+            )

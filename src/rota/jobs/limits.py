@@ -1,7 +1,7 @@
-"""What a job's code may say about how much of it runs: `@app.job(limits=[rota.concurrency(5)])`.
+"""Limits declared by a job's code: `@app.job(limits=[rota.concurrency(5)])`.
 
 Declarations are checked here and stored when the application starts. From then on they are rows of
-`rota.limits` that operators may change; what they touched stays theirs.
+`rota.limits` that operators may change; their changes are kept.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def rate(
     name: str | None = None,
 ) -> DeclaredLimit:
     """At most this many starts in any period of `per` seconds, and at most `burst` at one moment.
-    `cost` names the payload field that says for how many a run counts."""
+    `cost` names the payload field that says how many starts a run counts as. With a key, each of
+    its values has its own limit."""
     made = _declare("rate", cap, key, on_full, name)
     try:
         if cost is not None:

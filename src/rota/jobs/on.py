@@ -1,4 +1,4 @@
-"""What a job is bound to, with a filter: `@app.job(events=[rota.on("order.*", where={…})])`."""
+"""Binds a job to an event, with a filter: `@app.job(events=[rota.on("order.*", where={…})])`."""
 
 from __future__ import annotations
 

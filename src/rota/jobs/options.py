@@ -33,7 +33,7 @@ KeyKeep = float | timedelta | Literal["forever"] | None
 
 
 class RunOptions(TypedDict, total=False):
-    """What every enqueue takes, for type checkers."""
+    """Options of every enqueue, for type checkers."""
 
     queue: str | None
     priority: int | None
@@ -53,9 +53,18 @@ class RunOptions(TypedDict, total=False):
 
 
 class OptionArguments(RunOptions, total=False):
-    """What `job.options()` takes."""
+    """Arguments of `job.options()`."""
 
     connection: Any
+
+
+class OptionKeywords(OptionArguments, total=False):
+    """The same, also by the names that SQL and the API have."""
+
+    delay_seconds: float | timedelta | None
+    expires_in_seconds: float | timedelta | None
+    key_seconds: KeyKeep
+    timeout_seconds: float | timedelta | None
 
 
 @dataclass(frozen=True)
@@ -85,9 +94,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.run_at is not None and self.delay is not None:
-            raise InputError("give run_at or delay, not both")
+            raise InputError("run_at and delay cannot be combined")
         if self.expires_at is not None and self.expires_in is not None:
-            raise InputError("give expires_at or expires_in, not both")
+            raise InputError("expires_at and expires_in cannot be combined")
         if self.on_conflict == "throttle" and self.key_keep is None:
             raise InputError(
                 "throttle needs key_keep: the period in which only the first call runs"
@@ -110,6 +119,8 @@ class Options:
             named = with_short_names(given, OTHER_NAMES)
         except ValueError as error:
             raise InputError(str(error)) from None
+        for name in named:
+            _refuse_unknown(name)
         checked = {
             name: _check(name, value, default_backoff)
             for name, value in named.items()
@@ -168,11 +179,14 @@ def _without_opposites(given: Mapping[str, Any]) -> dict[str, None]:
     return {_OPPOSITES[name]: None for name in given if _OPPOSITES.get(name, name) not in given}
 
 
-def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
+def _refuse_unknown(name: str) -> None:
     if name not in _NAMES:
         near = get_close_matches(name, _NAMES, 1)
         hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(_NAMES)}"
         raise UnknownOption(f"unknown enqueue option {name}", hint=hint)
+
+
+def _check(name: str, value: Any, default_backoff: Backoff | None) -> Any:
     try:
         if name == "backoff":
             return check_backoff(value, default_backoff)
@@ -213,8 +227,7 @@ def _check_metadata(name: str, value: Any) -> Mapping[str, Any]:
 _CHECKS: dict[str, Any] = {
     "queue": lambda name, value: check_text(name, value, most=100),
     "priority": lambda name, value: check_number(name, value, 0, 9),
-    # A wait that is over already means at once: callers compute `due - now`.
-    "delay": lambda name, value: max(0.0, check_duration(name, value, -MAX_DELAY, MAX_DELAY)),
+    "delay": lambda name, value: check_duration(name, value, 0, MAX_DELAY),
     "run_at": _check_instant,
     "expires_at": _check_instant,
     "expires_in": lambda name, value: check_duration(name, value, most=MAX_DELAY),

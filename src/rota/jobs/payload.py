@@ -23,7 +23,7 @@ from pydantic_core.core_schema import CoreConfig
 from typing_extensions import TypedDict
 
 from rota.errors import JobError, PayloadError
-from rota.jobs.encoding import check_size, dump_json, encode_plain, has_nul
+from rota.jobs.encoding import as_plain, check_size, dump_json, encode_plain, has_nul
 from rota.jobs.signature import Field, Signature, read_signature
 
 # Bytes as base64, because JSON has no bytes; no NaN, because JSON has none of that either.
@@ -85,7 +85,8 @@ class PayloadSchema:
         """The payload for a call with these arguments, checked. Defaults are left to the call."""
         values = self._by_name(args, kwargs) if args else kwargs
         try:
-            return self._validate(values)  # type: ignore[no-any-return]
+            bound: dict[str, Any] = self._validate(values)
+            return bound
         except ValidationError as error:
             self._refuse(error)
 
@@ -112,7 +113,8 @@ class PayloadSchema:
         if is_validated and self._decode_plain is not None:
             return self._decode_plain(raw)
         try:
-            return self._adapter.validator.validate_json(raw)  # type: ignore[no-any-return]
+            decoded: dict[str, Any] = self._adapter.validator.validate_json(raw)
+            return decoded
         except ValidationError as error:
             self._refuse(error)
 
@@ -137,7 +139,14 @@ class PayloadSchema:
         schema = self._adapter.core_schema
         serialize = pydantic_core.SchemaSerializer(schema, _SERIALIZER_CONFIG).to_python
         return lambda values: dump_json(
-            serialize(values, mode="json", by_alias=True, round_trip=True, warnings="error")
+            serialize(
+                values,
+                mode="json",
+                by_alias=True,
+                round_trip=True,
+                warnings="error",
+                fallback=as_plain,
+            )
         )
 
     def _refuse(self, error: ValidationError) -> NoReturn:

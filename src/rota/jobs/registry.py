@@ -17,7 +17,9 @@ class Registry:
         self.application = application
         self._by_name: dict[str, JobDefinition] = {}
         self._new: dict[str, JobDefinition] = {}
+        self._by_schedule: dict[str, JobDefinition] = {}
         self._watchers: list[Callable[[], object]] = []
+        self._guards: list[Callable[[JobDefinition], object]] = []
         # What app.schedule has said, by tenant and name: the columns of the schedule.
         self.schedules: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.version = 0  # grows with every declaration
@@ -31,14 +33,40 @@ class Registry:
                 f"{known.source} and {definition.source}",
                 hint="give one of them another name: @app.job(name=…)",
             )
+        self._refuse_another_schedule(definition)
+        for guard in self._guards:
+            guard(definition)
+        for name in known.schedule_names if known is not None else ():
+            del self._by_schedule[name]
+        self._by_schedule |= dict.fromkeys(definition.schedule_names, definition)
         self._by_name[definition.name] = definition
         self._new[definition.name] = definition
         self.version += 1
         for watcher in list(self._watchers):
             watcher()
 
+    def _refuse_another_schedule(self, definition: JobDefinition) -> None:
+        """Which of two holds would depend on the order of imports."""
+        for name in definition.schedule_names:
+            other = self._by_schedule.get(name)
+            if other is not None and other.name != definition.name:
+                raise JobError(
+                    f'two jobs declare a schedule named "{name}": '
+                    f"{other.source} and {definition.source}",
+                    hint="give one of them another name: rota.every(…, name=…)",
+                )
+
+    def declares_schedule(self, name: str) -> JobDefinition | None:
+        """The job whose decorator declares a schedule of this name."""
+        return self._by_schedule.get(name)
+
+    def guard(self, guard: Callable[[JobDefinition], object]) -> None:
+        """Calls before each declaration. What it raises, the decorator does, and the job is not
+        declared."""
+        self._guards.append(guard)
+
     def watch(self, watcher: Callable[[], object]) -> Callable[[], None]:
-        """Calls after each declaration, in the thread that declares; answers how to end that."""
+        """Calls after each declaration, in the thread that declares; returns how to end that."""
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
@@ -49,6 +77,9 @@ class Registry:
             near = get_close_matches(name, self._by_name, 1)
             hint = f"did you mean {near[0]}?" if near else None
             raise UnknownJob(f'no job is named "{name}" in this process', hint=hint) from None
+
+    def find(self, name: str) -> JobDefinition | None:
+        return self._by_name.get(name)
 
     def names(self) -> list[str]:
         return sorted(self._by_name)

@@ -19,9 +19,10 @@ Required = str | tuple[str, Seconds] | Mapping[str, Any] | Requirement
 
 
 class ScheduleArguments(TypedDict, total=False):
-    """What `app.schedule`, `app.schedules.create`, `put` and `update` take beside name and job.
+    """Arguments of `app.schedule`, `app.schedules.create`, `put` and `update`, besides name and
+    job.
 
-    Exactly one of `cron`, `every`, `at` and `init` says when.
+    Exactly one of `cron`, `every`, `at` and `init` sets the timing.
     """
 
     cron: str | None
@@ -63,6 +64,20 @@ class ScheduleArguments(TypedDict, total=False):
     enabled: bool | None
 
 
+class ScheduleKeywords(ScheduleArguments, total=False):
+    """The same, also by the names that columns and ScheduleInfo have."""
+
+    interval_seconds: Seconds | None
+    run_at: datetime | None
+    has_seconds: bool
+    jitter_seconds: Seconds
+    catch_up_seconds: Seconds | None
+    grace_seconds: Seconds
+    is_shadow: bool
+    timeout_seconds: Seconds | None
+    is_enabled: bool | None
+
+
 def columns(arguments: ScheduleArguments) -> dict[str, Any]:
     """The columns that are given, in the form of JSON. A value that cannot be is a TimingError.
 
@@ -96,17 +111,32 @@ def check_timing(stored: Mapping[str, Any]) -> None:
         said = " and ".join(_SHORT[name] for name in found) or "none"
         raise TimingError(f"a schedule needs exactly one of cron, every, at and init, found {said}")
     if stored.get("every_from") == "end" and "interval_seconds" not in found:
-        raise TimingError("every_from = end needs every: it counts from the end of a run")
+        raise TimingError("every_from = end requires every: the interval starts when a run ends")
     if found != ["init"]:
         from rota.timing.timing import Timing
 
         Timing.of(**timing_arguments({name: stored.get(name) for name in TIMING}))
 
 
+def refuse_ignored(given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """TimingError for what only a cron expression can follow, given to a whole schedule (`stored`)
+    that has none."""
+    if stored.get("cron") is not None:
+        return
+    for column, what in _OF_CRON.items():
+        if given.get(column, DEFAULTS[column]) != DEFAULTS[column]:
+            raise TimingError(f"{OTHER_NAMES.get(column, column)} requires cron: {what}")
+
+
 TIMING: Final = (
     "cron", "interval_seconds", "run_at", "timezone", "gap", "fold", "start_at", "end_at",
     "has_seconds",
 )  # fmt: skip
+_OF_CRON = {
+    "has_seconds": "it says that the expression has six fields",
+    "gap": "it is about local times that a clock change skips",
+    "fold": "it is about local times that a clock change repeats",
+}
 _SHORT = {"cron": "cron", "interval_seconds": "every", "run_at": "at", "init": "init"}
 
 

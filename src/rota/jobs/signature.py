@@ -52,10 +52,12 @@ def read_signature(function: Callable[..., Any], place: str) -> Signature:
     fields: list[Field] = []
     positional: list[str] = []
     contexts: list[str] = []
-    for parameter in inspect.signature(function).parameters.values():
+    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
         _refuse_unusable(parameter, place)
         annotation = hints.get(parameter.name, Any)
         if is_context(annotation):
+            if number > 0 and not contexts:
+                _refuse_late_context(parameter, place)
             contexts.append(parameter.name)
             continue
         fields.append(Field(parameter.name, annotation, parameter.default))
@@ -82,6 +84,17 @@ def _refuse_unusable(parameter: inspect.Parameter, place: str) -> None:
         raise JobError(
             f"{place}: parameter {parameter} {problem}; a payload is a fixed set of named values",
             hint="name each value as a parameter, or take one parameter of type dict or list",
+        )
+
+
+def _refuse_late_context(parameter: inspect.Parameter, place: str) -> None:
+    """Type checkers take a context that callers must give, but does not come first, for an argument
+    of the enqueue."""
+    if parameter.default is _NO_DEFAULT:
+        raise JobError(
+            f"{place}: the context must be the first parameter, or have a default",
+            hint=f"write ({parameter.name}: rota.Context, …), or {parameter.name}: "
+            "rota.Context | None = None",
         )
 
 

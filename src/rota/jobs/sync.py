@@ -34,7 +34,7 @@ async def register(
     config: Config,
     application: str = "",
 ) -> list[str]:
-    """Store the definitions; answers the names of those that are new or have changed."""
+    """Store the definitions; returns the names of those that are new or have changed."""
     with translate():
         async with connection.cursor(row_factory=tuple_row) as cursor:
             query = declare(declared(definitions, config, application))

@@ -1,7 +1,7 @@
-"""What a job's code may say about when it runs: `@app.job(schedules=[rota.cron("0 8 * * *")])`.
+"""Schedules declared by a job's code: `@app.job(schedules=[rota.cron("0 8 * * *")])`.
 
 Declarations are checked here and stored when the application starts. From then on they are rows of
-`rota.schedules` that operators may change; what they touched stays theirs.
+`rota.schedules` that operators may change; their changes are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.model.schedule import CatchUp, Overlap, Requirement
 
 
 class DeclaredArguments(TypedDict, total=False):
-    """What every timing takes besides when, for type checkers."""
+    """Arguments that every timing accepts, for type checkers."""
 
     name: str
     description: str
@@ -52,6 +52,17 @@ class DeclaredArguments(TypedDict, total=False):
     run_metadata: Mapping[str, Any] | None
 
 
+class DeclaredKeywords(DeclaredArguments, total=False):
+    """The same, also by the names that columns and ScheduleInfo have."""
+
+    jitter_seconds: Seconds
+    catch_up_seconds: Seconds | None
+    grace_seconds: Seconds
+    is_shadow: bool
+    timeout_seconds: Seconds | None
+    is_enabled: bool
+
+
 @dataclass(frozen=True, slots=True)
 class DeclaredSchedule:
     """A checked declaration, as columns of `rota.schedules`; name None: the job's own."""
@@ -67,7 +78,7 @@ def cron(
     with_seconds: bool = False,
     gap: Literal["run_after", "skip"] = "run_after",
     fold: Literal["first", "second", "both"] = "first",
-    **policies: Unpack[DeclaredArguments],
+    **policies: Unpack[DeclaredKeywords],
 ) -> DeclaredSchedule:
     """Run at the times of a cron expression, in a time zone."""
     when = {"cron": expression, "timezone": timezone, "gap": gap, "fold": fold}
@@ -78,27 +89,28 @@ def every(
     interval: float | timedelta,
     *,
     every_from: Literal["start", "end"] = "start",
-    **policies: Unpack[DeclaredArguments],
+    **policies: Unpack[DeclaredKeywords],
 ) -> DeclaredSchedule:
-    """Run at an interval of this many seconds, without drift, or counted from the end of a run."""
+    """Run at an interval in seconds (minimum 1), measured without drift, or from the end of the
+    last run with `every_from="end"`."""
     return _declare({"every": interval, "every_from": every_from}, policies)
 
 
-def once(at: datetime, **policies: Unpack[DeclaredArguments]) -> DeclaredSchedule:
+def once(at: datetime, **policies: Unpack[DeclaredKeywords]) -> DeclaredSchedule:
     """Run once, at this time."""
     return _declare({"at": at}, policies)
 
 
 def on_start(
-    when: Literal["once", "release", "start"] = "once", **policies: Unpack[DeclaredArguments]
+    when: Literal["once", "release", "start"] = "once", **policies: Unpack[DeclaredKeywords]
 ) -> DeclaredSchedule:
-    """Run when workers start, by one of them: `once` ever (until it has succeeded), once per
-    `release`, or at each `start` from no live workers."""
+    """Run when workers start, on one of them: `once` ever (until it has succeeded), once per
+    `release`, or at each `start` of the application's workers after none was live."""
     return _declare({"init": when}, policies)
 
 
 def after(name: str, within: float | timedelta | None = None) -> Requirement:
-    """For `requires`: the job or schedule with this name must have succeeded, at its last run or
+    """For `requires`: the job or schedule with this name must have succeeded, in its last run or
     within this many seconds."""
     try:
         seconds = None if within is None else check_duration("within", within)
@@ -121,11 +133,13 @@ def name_schedules(job: str, declared: Iterable[DeclaredSchedule]) -> list[dict[
 
 
 def _declare(when: Mapping[str, Any], policies: Mapping[str, Any]) -> DeclaredSchedule:
-    given: Any = {**when, "enabled": True, **policies}
+    given: Any = {**when, **policies}
     name = given.pop("name", None)
     try:
         columns = schedule_options.complete(schedule_options.columns(given))
+        columns["is_enabled"] = columns["is_enabled"] is not False
         schedule_options.check_timing(columns)
+        schedule_options.refuse_ignored(columns, columns)
         if name is not None:
             check_text("name", name, most=200)
     except (ValueError, TimingError) as error:

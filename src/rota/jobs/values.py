@@ -14,6 +14,7 @@ from typing import Any
 from rota.errors import InputError
 from rota.jobs.encoding import encode_value
 from rota.model.backoff import Backoff
+from rota.model.instants import LONGEST_SECONDS
 from rota.model.log import LEVELS
 from rota.model.tenant import LONGEST_NAME, tenant_fault
 
@@ -59,7 +60,7 @@ def with_short_names(given: Mapping[str, Any], others: Mapping[str, str]) -> dic
     for name, value in given.items():
         short = others.get(name, name)
         if short in named or (short != name and short in given):
-            raise ValueError(f"{short} and {name} are the same; give one of them")
+            raise ValueError(f"{short} and {name} are the same option; pass only one of them")
         named[short] = value
     return named
 
@@ -80,6 +81,14 @@ def check_duration(name: str, value: Any, least: float = SHORTEST, most: float =
             f" not {value!r}"
         )
     return float(seconds)
+
+
+def checked_delay(value: float | timedelta | None) -> float | None:
+    """In seconds; InputError if it is negative, or nobody can wait so long."""
+    try:
+        return None if value is None else check_duration("delay", value, 0, LONGEST_SECONDS)
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def check_tags(name: str, value: Any) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What needs somebody: things as they should not be, each with what is usual for it."""
+"""Things that need attention, each compared with what is usual."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CLEAN_MINUTES = 5
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that needs somebody, as a sentence: `noun`, `name`, `says`.
+    """One item that needs attention, as a sentence: `noun`, `name`, `says`.
 
-    `state` is the word and picture of how it stands, `subject` what kind of thing it is, `figures`
-    the numbers of the sentence, `command` what one types to change it or to look closer.
+    `state` is its state in one word, `subject` the type of object, `figures` the numbers in the
+    sentence, `command` the command that fixes it or shows more.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class KindCount:
-    """How many there are of one kind, whether they are listed or not."""
+    """The number of items of one kind, listed or not."""
 
     kind: str
     subject: str
@@ -57,8 +57,8 @@ class KindCount:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Everything that needs somebody, the worst first; of each kind only the first few are
-    listed, and `total` counts them all."""
+    """Everything that needs attention, most severe first. Of each kind only the first few are
+    listed; `total` counts them all."""
 
     at: datetime
     total: int

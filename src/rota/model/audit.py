@@ -39,7 +39,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one field was, and what it became."""
+    """A field with its value before and after."""
 
     field: str
     before: Any

@@ -18,8 +18,8 @@ FITTING: dict[Action, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class BulkItem:
-    """One run: `outcome` is cancelled, requested (its worker was asked), retried or deleted; or
-    refused, for the reason given."""
+    """The result for one run: `outcome` is cancelled, requested (its worker was asked to stop),
+    retried, deleted, or refused for the `reason`."""
 
     id: int
     outcome: str
@@ -32,7 +32,7 @@ class BulkItem:
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """After a dry run the outcomes are what would become of each."""
+    """The results of an action on the given runs; after a dry run, the expected ones."""
 
     action: Action
     is_dry_run: bool

@@ -15,10 +15,10 @@ BulkState = Literal["running", "paused", "stopped", "finished"]
 class BulkAction:
     """One row of `rota.bulk_actions`.
 
-    `done`, `skipped` and `failed` are runs: a skipped one had changed its state or was gone when
-    its turn came, a failed one could not be acted on; `problems` says of the first twenty why.
-    `total` is how many fit, as far as they have been counted, and all of them if `is_counted`.
-    `error` says why it does not go on; `has_worker`, whether there is anybody to carry it out.
+    `done`, `skipped` and `failed` are numbers of runs: a skipped run was deleted or had changed its
+    state, a failed one could not be acted on; `problems` has the reasons for the first 20. `total`
+    is the number of matching runs counted so far; `is_counted` means that all are counted. `error`
+    says why it does not continue, `has_worker` whether a live worker can carry it out.
     """
 
     id: int
@@ -45,7 +45,7 @@ class BulkAction:
 
     @property
     def worked(self) -> int:
-        """How many have had their turn."""
+        """The number of runs processed so far."""
         return self.done + self.skipped + self.failed
 
     @property

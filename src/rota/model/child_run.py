@@ -1,4 +1,4 @@
-"""A run that another one has asked for."""
+"""A run that was enqueued by another run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class ChildRun:
+    """A run that another run has enqueued."""
+
     id: int
     job: str
     queue: str

@@ -17,8 +17,8 @@ _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 @dataclass(frozen=True, slots=True)
 class CleanupRule:
-    """Rows of `table` whose `column` is further back than `older_than`, and which fit `where`. At
-    most `batch_size` times `max_batches` rows are removed in one run."""
+    """Deletes rows of `table` whose `column` is more than `older_than` in the past and that match
+    `where`: at most `batch_size` times `max_batches` rows per run."""
 
     table: str
     column: str
@@ -30,7 +30,7 @@ class CleanupRule:
 
 @dataclass(frozen=True, slots=True)
 class CleanupInfo:
-    """A schedule of the job `rota.cleanup`: what it removes, and when."""
+    """A schedule of the job `rota.cleanup`: what it deletes, and when."""
 
     name: str
     description: str
@@ -45,7 +45,7 @@ class CleanupInfo:
 
 @dataclass(frozen=True, slots=True)
 class CleanupCount:
-    """How many rows a rule would remove now."""
+    """The number of rows that a rule would delete now."""
 
     name: str
     table: str
@@ -55,7 +55,7 @@ class CleanupCount:
 
 @dataclass(frozen=True, slots=True)
 class CleanupTable:
-    """A table that rows can be removed from; `times` are its columns that hold a time."""
+    """A table that a cleanup can delete from; `times` are its columns that hold a time."""
 
     name: str
     times: list[str]
@@ -63,8 +63,8 @@ class CleanupTable:
 
 @dataclass(frozen=True, slots=True)
 class RecipeInfo:
-    """A cleanup for tables that this database has. `prefix` is what stands before their usual
-    names; `is_used`: there is a cleanup of this name already."""
+    """A ready-made cleanup for tables of this database. `prefix` is what precedes their usual
+    names; `is_used` says whether cleanups delete from all of these tables by these columns."""
 
     name: str
     description: str

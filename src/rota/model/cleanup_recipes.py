@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rota.model.cleanup import RecipeInfo, rule_of
+from rota.model.cleanup import CleanupRule, RecipeInfo, rule_of
 
 _DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecipeRule:
     """A rule about a table by its usual name; `where` is a condition as it is stored."""
 
     table: str
@@ -34,7 +35,7 @@ class Recipe:
     name: str
     description: str
     cron: str
-    parts: tuple[Part, ...]
+    parts: tuple[RecipeRule, ...]
 
 
 RECIPES = (
@@ -42,14 +43,14 @@ RECIPES = (
         "stale_session_cleanup",
         "Expired sessions, every hour",
         "0 * * * *",
-        (Part("sessions", "expires_at"),),
+        (RecipeRule("sessions", "expires_at"),),
     ),
     Recipe(
         "webhook_delivery_prune",
         "Webhook deliveries older than 168 hours that are not pending, daily at 03:00",
         "0 3 * * *",
         (
-            Part(
+            RecipeRule(
                 "webhook_deliveries",
                 "created_at",
                 7 * _DAY,
@@ -62,17 +63,17 @@ RECIPES = (
         "OAuth tokens and codes, expired, revoked or used for a day, daily at 04:00",
         "0 4 * * *",
         (
-            Part("oauth_tokens", "expires_at", _DAY),
-            Part("oauth_tokens", "revoked_at", _DAY),
-            Part("oauth_authorization_codes", "expires_at"),
-            Part("oauth_authorization_codes", "used_at", _DAY),
+            RecipeRule("oauth_tokens", "expires_at", _DAY),
+            RecipeRule("oauth_tokens", "revoked_at", _DAY),
+            RecipeRule("oauth_authorization_codes", "expires_at"),
+            RecipeRule("oauth_authorization_codes", "used_at", _DAY),
         ),
     ),
     Recipe(
         "expired_auth_cleanup",
         "Expired magic links and password resets, daily at 05:00",
         "0 5 * * *",
-        (Part("magic_links", "expires_at"), Part("password_resets", "expires_at")),
+        (RecipeRule("magic_links", "expires_at"), RecipeRule("password_resets", "expires_at")),
     ),
 )
 TABLES = sorted({part.table for recipe in RECIPES for part in recipe.parts})
@@ -86,11 +87,27 @@ class RecipeOffer:
     prefix: str
     rules: tuple[dict[str, Any], ...]
 
-    def info(self, used: Iterable[str]) -> RecipeInfo:
-        recipe = self.recipe
+    @property
+    def bare_prefix(self) -> str:
+        """Without the schema."""
+        return self.prefix.partition(".")[2]
+
+    @property
+    def second_name(self) -> str:
+        """Of the cleanup, if another prefix has the recipe's own name: with what tells them
+        apart."""
+        parts = re.findall(r"[^\W_]+", self.prefix.removeprefix("public.") or "public")
+        return "_".join((self.recipe.name, *parts))
+
+    def shares_tables(self, rules: Iterable[CleanupRule]) -> bool:
+        return not {one["table"] for one in self.rules}.isdisjoint(one.table for one in rules)
+
+    def info(self, used: Iterable[CleanupRule]) -> RecipeInfo:
+        recipe, rules = self.recipe, [rule_of(one) for one in self.rules]
+        there = {(one.table, one.column) for one in used}
         return RecipeInfo(
-            recipe.name, recipe.description, recipe.cron, self.prefix,
-            [rule_of(one) for one in self.rules], recipe.name in set(used),
+            recipe.name, recipe.description, recipe.cron, self.prefix, rules,
+            all((one.table, one.column) in there for one in rules),
         )  # fmt: skip
 
 
@@ -111,7 +128,7 @@ def offers(tables: Iterable[Mapping[str, Any]]) -> list[RecipeOffer]:
     ]
 
 
-def _fits(part: Part, table: Mapping[str, Any]) -> bool:
+def _fits(part: RecipeRule, table: Mapping[str, Any]) -> bool:
     name = str(table["name"])
     is_named = name == part.table or name.endswith(f"_{part.table}")
     return is_named and part.column in table["times"] and part.columns <= set(table["columns"])

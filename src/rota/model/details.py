@@ -15,7 +15,7 @@ Isolation = Literal["waiting", "process", "inline"]
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """Who has seen to a run that failed for good, or to all of its group."""
+    """Who marked a run that failed permanently, or its error group, as handled."""
 
     handled_at: datetime
     handled_by: str

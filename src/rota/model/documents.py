@@ -1,4 +1,4 @@
-"""What runs were given and have answered, as text."""
+"""Payloads and results of runs, as text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunDocuments:
-    """As they are stored, indented: no number is rounded. `result` is None where there is none. Of
-    large ones the beginning; the bytes are those of the whole."""
+    """Payload and result as stored, indented, with no number rounded. `result` is None if there is
+    none. Large documents are truncated; `…_bytes` is the size of the whole."""
 
     payload: str
     payload_bytes: int
@@ -18,7 +18,8 @@ class RunDocuments:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDocuments:
-    """What the runs of a schedule get, as it is stored, indented: no number is rounded."""
+    """Payload and metadata of the runs of a schedule as stored, indented, with no number
+    rounded."""
 
     payload: str | None
     run_metadata: str | None

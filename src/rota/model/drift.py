@@ -9,7 +9,8 @@ from typing import Any, Literal
 # new: only the code has it. follows: the next sync writes what the code says. kept: an operator
 # changed it, it stays. gone: only the database has it. revived: it was deleted from the code and
 # is back. deleted: an operator deleted the schedule. taken: another schedule has the name. left:
-# its `app.schedule` was removed from the code; it stays and goes on until somebody deletes it.
+# its `app.schedule` was removed from the code; it stays until somebody deletes it, and `stored` is
+# what it does meanwhile: its state, or shadow, job_disabled or job_deleted.
 Change = Literal["new", "follows", "kept", "gone", "revived", "deleted", "taken", "left"]
 
 

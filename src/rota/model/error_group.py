@@ -1,4 +1,4 @@
-"""Failures of one kind: what, where, how often, and whether somebody has seen to them."""
+"""Error groups: what failed, where, how often, and whether it is handled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ OPEN: tuple[Standing, ...] = ("new", "back", "known")
 
 
 class ErrorFilters(TypedDict, total=False):
-    """`text` is part of the type, the message or the place."""
+    """Filters of `app.errors.list`, for type checkers. `text` matches the type, the message or the
+    location."""
 
     standings: tuple[Standing, ...] | None
     job: str | None
@@ -24,12 +25,12 @@ class ErrorFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """Failures of one type at one place with one message, but for ids and numbers.
+    """Failures with the same type, location and message, apart from ids and numbers.
 
-    `standing` is `new` for a day, then `known`; `handled` once somebody has said so; `back` if it
-    happened after that, or again after a week without; `quiet` after a week without. `failures`
-    and `runs` (those that ended as failed) count all that happened, `recent_…` and `counts` only
-    the range that was asked for: `counts` by equal steps, the last one up to now.
+    `standing` is `new` for a day, then `known`; `handled` once an operator has marked it; `back` if
+    it recurred after that, or after a week of silence; `quiet` after a week of silence. `failures`
+    and `runs` (those that ended as failed) are totals; `recent_…` and `counts` cover only the
+    requested range: `counts` in equal intervals, the last one up to now.
     """
 
     id: str
@@ -69,8 +70,8 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage:
-    """Part of a list. `standings` counts the groups of the same filter by their standing, whichever
-    of them the list shows; `since` is where the range begins that is counted."""
+    """One page of a list. `standings` counts the groups by standing, regardless of the filter by
+    standing; `since` is the start of the counted range."""
 
     groups: list[ErrorGroup]
     cursor: tuple[object, ...] | None
@@ -81,7 +82,7 @@ class ErrorPage:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of the runs that were looked at have this value."""
+    """The number of examined runs that have this value."""
 
     value: str
     runs: int
@@ -89,7 +90,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """What runs of a group have in common: `name` is `job`, `worker` or `payload.<field>`."""
+    """What the runs of a group have in common: `name` is `job`, `worker` or `payload.<field>`."""
 
     name: str
     shares: list[Share]

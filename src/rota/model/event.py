@@ -13,7 +13,7 @@ Outcome = Literal["started", "debounced", "throttled", "unbound", "filtered", "d
 
 
 class EventFilters(TypedDict, total=False):
-    """What `app.events.list` takes, for type checkers. `name` may have a `*` for any characters;
+    """Filters of `app.events.list`, for type checkers. In `name`, `*` matches any characters;
     `text` is part of the payload; a timedelta counts back from now."""
 
     name: str | None
@@ -52,14 +52,14 @@ class EventInfo:
 
     @property
     def told(self) -> list[Delivery]:
-        """One for each job; whatever plain SQL wrote there must not keep anybody from reading."""
+        """The deliveries, one for each job. Entries that cannot be read are omitted."""
         given = self.deliveries if isinstance(self.deliveries, list) else []
         return [Delivery.of(one) for one in given if isinstance(one, Mapping)]
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What one job got of an event."""
+    """What one job got from an event."""
 
     job: str
     run: int | None
@@ -92,9 +92,9 @@ def _word(given: Mapping[str, Any], run: int | None) -> str:
     if given.get("debounced"):
         return _replayed(f"debounced into run {run}", given)
     if until := given.get("throttled_until"):
-        return _replayed(f"throttled until {_time(until)}: run {run} has this period", given)
+        return _replayed(f"throttled until {_time(until)}: run {run} covers this period", given)
     if given.get("is_duplicate"):
-        return "already existed: the key was taken"
+        return "duplicate: another run holds the key"
     if by := given.get("replayed_by"):
         return f"replayed by {by}"
     return "waiting: the job was disabled" if given.get("is_disabled") else "started"
@@ -132,8 +132,8 @@ def _span(seconds: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BindingInfo:
-    """A job and what it is bound to: a name or a pattern, with the filter that payloads must
-    fit."""
+    """A job, the event name or pattern that it is bound to, and the filter that payloads must
+    match."""
 
     pattern: str
     job: str

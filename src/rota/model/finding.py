@@ -12,8 +12,8 @@ VERDICTS: tuple[Verdict, ...] = ("bad", "warn", "ok")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`title` says what is so, `detail` what it costs, `advice` what to do, `commands` what to
-    type; `figure` is what was measured, `limit` what it should not pass."""
+    """The result of a check: `title` is the finding, `detail` its impact, `advice` what to do,
+    `commands` what to run; `figure` is the measured value, `limit` its threshold."""
 
     check: str
     verdict: Verdict
@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings, the worst first."""
+    """All findings, most severe first."""
 
     at: datetime
     took_ms: float

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """`kind`: run, job, schedule, queue or worker. `name` is what it is asked for by: the id of a
-    run or a worker, else its name. `text` is how people know it; `detail` is the job of a run or a
-    schedule, the queue of a job, the host of a worker."""
+    """A search result. `kind` is run, job, schedule, queue or worker. `name` identifies it: the id
+    of a run or a worker, otherwise the name. `text` is the display text; `detail` is the job of a
+    run or a schedule, the queue of a job, or the host of a worker."""
 
     kind: str
     name: str

@@ -68,8 +68,8 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class SqlFunction:
-    """What a SQL job calls, and as which role; `definition` None: there is no such function any
-    more."""
+    """The function that a SQL job calls, and the role it runs as. `definition` is None if the
+    function no longer exists."""
 
     name: str
     run_as: str | None

@@ -64,18 +64,18 @@ class LimitInfo:
         """How many runs it allows, in words."""
         each = f" for each {self.key}" if self.key else ""
         if self.kind == "sequence":
-            after = "the success" if self.next_after == "success" else "the end"
-            return f"one after {after} of the other{each}"
+            after = "success" if self.next_after == "success" else "end"
+            return f"one at a time, after the {after} of the previous run{each}"
         if self.kind == "concurrency":
             return f"{self.cap:,} at once{each}"
-        burst = f", {self.burst:,} at one moment" if self.burst else ""
+        burst = f", burst {self.burst:,}" if self.burst else ""
         return f"{self.cap:,} in {duration(self.period_seconds)}{burst}{each}"
 
 
 @dataclass(frozen=True, slots=True)
 class LimitKey:
-    """One counter. `wait_until`: when a rate has room again. `blocked_by`: the failed run whose
-    success a sequence waits for."""
+    """One counter of a limit. `wait_until`: when a rate has room again. `blocked_by`: the failed
+    run whose success a sequence waits for."""
 
     value: str
     in_use: int
@@ -86,7 +86,7 @@ class LimitKey:
 
 @dataclass(frozen=True, slots=True)
 class LimitRun:
-    """A run that has a place, or waits for one."""
+    """A run that holds a slot of a limit, or waits for one."""
 
     id: int
     job: str
@@ -99,7 +99,8 @@ class LimitRun:
 
 @dataclass(frozen=True, slots=True)
 class LimitDetails:
-    """A limit, its fullest counters, who has a place and who waits; a hundred of each at most."""
+    """A limit, its counters, the runs that hold a slot and the runs that wait for one; at most 100
+    of each."""
 
     limit: LimitInfo
     keys: list[LimitKey]

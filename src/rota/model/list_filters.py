@@ -3,7 +3,7 @@ and for the edges that offer the same choices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 JobOrder = Literal["name", "newest", "changed"]
@@ -19,8 +19,8 @@ WorkerStatus = Literal[
 
 
 class JobFilters(TypedDict, total=False):
-    """`text` is part of the name or the description; `metadata` names values that must be there,
-    compared as text."""
+    """Filters of `app.jobs.list`, for type checkers. `text` is part of the name or the description;
+    `metadata` has values that must be present, compared as text."""
 
     system: bool
     text: str | None
@@ -31,9 +31,10 @@ class JobFilters(TypedDict, total=False):
 
 
 class ScheduleFilters(TypedDict, total=False):
-    """`text` is looked for in name, job, description and zone, whatever its case; `queue` is the
-    one that its runs go to. `attention` are those that need somebody: late, missed, parked or
-    paused by Rota, Rota's own among them."""
+    """Filters of `app.schedules.list`, for type checkers. `text` is part of the name, job,
+    description or time zone, ignoring case; `queue` is the queue of its runs. `attention`: only
+    schedules that need attention (late, missed, parked, or paused by Rota), including Rota's
+    own."""
 
     system: bool
     attention: bool
@@ -41,7 +42,8 @@ class ScheduleFilters(TypedDict, total=False):
     queue: str | None
     tag: str | None
     tenant: str | None
-    state: str | None
+    state: str | Sequence[str] | None
+    states: Sequence[str] | None  # the same, as `app.runs.list` calls it
     text: str | None
     calendar: str | None
     metadata: Mapping[str, Any] | None
@@ -59,8 +61,8 @@ class LimitFilters(TypedDict, total=False):
 
 
 class WorkerFilters(TypedDict, total=False):
-    """Those that have left, and those that were lost more than ten minutes ago, are listed on
-    request: by `include_gone`, or the status `gone` or `lost`."""
+    """Filters of `app.workers.list`, for type checkers. Workers that shut down, or were lost more
+    than ten minutes ago, are listed only with `include_gone` or the status `gone` or `lost`."""
 
     include_gone: bool
     status: WorkerStatus | None

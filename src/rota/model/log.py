@@ -52,7 +52,7 @@ class LogKey(NamedTuple):
             micros, run_id, attempt, seq = map(int, text.split("."))
             at = _EPOCH + timedelta(microseconds=micros)
         except (ValueError, OverflowError):
-            raise SearchError(f"{text!r} is not a cursor of a search") from None
+            raise SearchError(f"{text!r} is not a search cursor") from None
         return cls(at, run_id, attempt, seq)
 
 

@@ -16,7 +16,7 @@ _NOTHING = LogText()
 
 
 class LogFilters(TypedDict, total=False):
-    """What a search and a tail can be narrowed by, for type checkers. `level` is the least one."""
+    """Filters of log searches and tails, for type checkers. `level` is the minimum."""
 
     job: str | None
     run_id: int | None
@@ -57,6 +57,10 @@ class LogQuestion:
         cursor: str | None = None,
     ) -> LogQuestion:
         known: dict[str, Any] = dict(filters)
+        for name in known:
+            if name not in LogFilters.__annotations__:
+                there = ", ".join(LogFilters.__annotations__)
+                raise SearchError(f"logs: unknown filter {name}", hint=f"choose from {there}")
         levels = levels_from(known.pop("level", None), known.pop("levels", None))
         if not 1 <= limit <= MOST_LINES:
             raise SearchError(f"limit must be from 1 to {MOST_LINES}, not {limit}")

@@ -8,8 +8,8 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class LogStep:
-    """`levels`: lines by level. `is_rough`: there were too many to look at all of them; the numbers
-    are those of the part that was, stretched to the whole."""
+    """`levels`: lines by level. `is_rough`: there were too many lines to read all of them; the
+    numbers are extrapolated from a sample."""
 
     at: datetime
     levels: dict[str, int]
@@ -22,10 +22,11 @@ class LogStep:
 
 @dataclass(frozen=True, slots=True)
 class LogVolume:
-    """Steps from `since` to `until`, each `step_seconds` long, the oldest first, empty ones too.
+    """Log lines in intervals of `step_seconds` from `since` to `until`, oldest first, empty ones
+    included.
 
-    `counted` lines were counted; `is_all` says whether that is all there are. `jobs` and `workers`
-    are those that wrote most of them.
+    `counted` is the number of lines counted; `is_all` says whether these are all. `jobs` and
+    `workers` are those that wrote most of them.
     """
 
     since: datetime
@@ -39,11 +40,11 @@ class LogVolume:
 
     @property
     def levels(self) -> dict[str, int]:
-        """Lines by level in all steps."""
+        """Lines by level, in all intervals."""
         names = {level for step in self.steps for level in step.levels}
         return {name: sum(step.levels.get(name, 0) for step in self.steps) for name in names}
 
     @property
     def lines(self) -> int:
-        """All of them; where not all were counted, about so many."""
+        """The total number of lines; an estimate if not all were counted."""
         return sum(step.lines for step in self.steps)

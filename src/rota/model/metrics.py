@@ -22,7 +22,8 @@ class AttemptMetric:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Something that happened so often. `age` is how long ago it last did, in seconds."""
+    """The number of times something happened. `age` is the time since it last happened, in
+    seconds."""
 
     name: str
     labels: dict[str, str]
@@ -34,7 +35,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class FleetHealth:
-    """How workers and schedules stand; None where there is nothing to measure."""
+    """The state of workers and schedules; None if there is nothing to measure."""
 
     live: int
     draining: int
@@ -64,7 +65,7 @@ class FleetHealth:
 
 @dataclass(frozen=True, slots=True)
 class LimitMetric:
-    """How a limit stands."""
+    """The use of a limit."""
 
     name: str
     in_use: int
@@ -73,7 +74,7 @@ class LimitMetric:
 
 @dataclass(frozen=True, slots=True)
 class CapMetric:
-    """What waits in a queue that has a cap."""
+    """The waiting runs of a queue that has a cap."""
 
     queue: str
     max_waiting: int
@@ -82,8 +83,8 @@ class CapMetric:
 
 @dataclass(frozen=True, slots=True)
 class TenantMetric:
-    """What a tenant has open, and how its attempts ended today; `tenant` is None for all those that
-    are not named."""
+    """The unfinished runs of a tenant, and the results of its attempts today; `tenant` is None for
+    all tenants that are not listed."""
 
     tenant: str | None
     blocked: int
@@ -97,6 +98,8 @@ class TenantMetric:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
+    """All measured values, as totals."""
+
     depths: list[QueueDepth]
     attempts: list[AttemptMetric]
     counters: list[Counter]
@@ -110,7 +113,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What somebody did: a row of the audit."""
+    """An operator action: a row of the audit."""
 
     id: int
     at: datetime
@@ -124,7 +127,7 @@ class Deed:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Totals and states of one moment, to be compared with those of the next."""
+    """Totals and states at one moment, to be compared with later ones."""
 
     attempts: dict[tuple[str, str, str], int] = field(default_factory=dict)
     counts: dict[tuple[str, tuple[tuple[str, str], ...]], int] = field(default_factory=dict)

@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rota.model.states import Decision
+from rota.model.states import Decision, ManualKind
 
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceInfo:
     """A nominal time, or a span of them, and the decision made for it: a worker started on it at
-    `claimed_at` and stored it at `decided_at`."""
+    `claimed_at` and stored it at `decided_at`. `backfill_count` of its times were run later by
+    backfills; `backfill_states` counts them by the state of their last run.
+
+    In a history with manual runs, also what people ran beside the times: `decision` is `triggered`
+    or `backfilled`, `nominal_at` is when they asked, and `details` has the `actor`."""
 
     schedule: str
     nominal_at: datetime
     through_at: datetime
     count: int
-    decision: Decision
+    decision: Decision | ManualKind
     reason: str | None
     claimed_at: datetime
     decided_at: datetime
@@ -34,3 +38,5 @@ class OccurrenceInfo:
     is_moved: bool
     details: dict[str, Any] | None
     backfill_state: str | None
+    backfill_count: int = 0
+    backfill_states: dict[str, int] | None = None

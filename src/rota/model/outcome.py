@@ -130,4 +130,4 @@ def lost_apart(failure: Failure, attempts_used: int, max_attempts: int) -> Outco
 
 SUCCEEDED = Ended("succeeded", "succeeded")
 EXPIRED = Ended("cancelled", "cancelled", "expired")
-CUT_OFF = Requeue("cancelled", None, is_spent=False, message="cut off by a shutdown")
+CUT_OFF = Requeue("cancelled", None, is_spent=False, message="interrupted by a shutdown")

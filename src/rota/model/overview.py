@@ -11,7 +11,7 @@ from rota.model.worker import WorkerInfo
 
 @dataclass(frozen=True, slots=True)
 class QueueRate:
-    """A queue, and how many attempts end in it each second, by the last minute."""
+    """A queue, and how many attempts finished in it per second during the last minute."""
 
     queue: QueueInfo
     per_second: float
@@ -19,6 +19,8 @@ class QueueRate:
 
 @dataclass(frozen=True, slots=True)
 class RunningRun:
+    """A run with a running attempt."""
+
     id: int
     job: str
     queue: str
@@ -31,7 +33,7 @@ class RunningRun:
 
 @dataclass(frozen=True, slots=True)
 class FailingJob:
-    """Attempts of the last minutes, how many of them failed, timed out or were lost, and why."""
+    """The recent attempts of a job: how many failed, timed out or were lost, and the last error."""
 
     job: str
     failures: int
@@ -41,6 +43,8 @@ class FailingJob:
 
 @dataclass(frozen=True, slots=True)
 class ComingSchedule:
+    """A schedule and its next time."""
+
     name: str
     tenant: str
     job: str
@@ -50,8 +54,8 @@ class ComingSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`at` is the database's time. `queues` are all, the longest line first; of the rest only as
-    many as were asked for."""
+    """An overview of the system at the database's time `at`. `queues` has all queues, largest
+    backlog first; `running`, `failing` and `schedules` are limited."""
 
     at: datetime
     queues: list[QueueRate]

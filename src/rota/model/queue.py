@@ -42,7 +42,7 @@ class QueueInfo:
 
 @dataclass(frozen=True, slots=True)
 class JobDepth:
-    """What waits and runs of one job in one queue."""
+    """The waiting and running runs of one job in one queue."""
 
     job: str
     blocked: int
@@ -55,7 +55,7 @@ class JobDepth:
 
 @dataclass(frozen=True, slots=True)
 class QueueDetails:
-    """A queue, and what is in it by job, the longest line first."""
+    """A queue and its runs by job, largest backlog first."""
 
     queue: QueueInfo
     jobs: list[JobDepth]

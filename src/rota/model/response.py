@@ -1,4 +1,4 @@
-"""What the API has answered before."""
+"""A stored response of the API."""
 
 from __future__ import annotations
 

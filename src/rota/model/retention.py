@@ -70,8 +70,8 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class RetentionItem:
-    """A partition dropped as a whole, or rows deleted from a table. `rows` of a partition are the
-    database's estimate. `note`: why it is still there."""
+    """A partition dropped as a whole, or rows deleted from a table. For a partition, `rows` is an
+    estimate of the database. `note`: why it was not deleted."""
 
     action: Literal["drop", "delete"]
     table: str
@@ -87,7 +87,7 @@ class RetentionItem:
 
 @dataclass(frozen=True, slots=True)
 class RetentionResult:
-    """What was removed; after a dry run, what would be."""
+    """What was deleted; after a dry run, what would be deleted."""
 
     is_dry_run: bool
     items: list[RetentionItem]

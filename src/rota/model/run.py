@@ -56,7 +56,7 @@ class Claim(NamedTuple):
 
 
 class RunEnd(NamedTuple):
-    """What became of a run."""
+    """How a run ended."""
 
     id: int
     state: RunState

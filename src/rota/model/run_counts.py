@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunCount:
-    """So many runs of a job in a state."""
+    """The number of runs of a job in a state."""
 
     job: str
     state: str
@@ -16,8 +16,8 @@ class RunCount:
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """How many runs fit a filter. `is_exact`: all of them; else at least so many, because
-    counting has its limits. `cursor` is where it could go on."""
+    """How many runs match a filter. If not `is_exact`, the number is a lower bound, because
+    counting is limited; `cursor` continues it."""
 
     runs: int
     is_exact: bool
@@ -27,7 +27,7 @@ class RunCounts:
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Runs of a filter in one state. Not `is_exact`: at least so many."""
+    """The number of matching runs in one state. If not `is_exact`, it is a lower bound."""
 
     state: str
     runs: int

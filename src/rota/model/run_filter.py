@@ -9,11 +9,11 @@ from typing import Any, Self, TypedDict
 
 from rota.errors import FilterError
 from rota.model.run import RunInfo
-from rota.model.states import END_STATES, RETRIABLE_STATES, RUN_STATES
+from rota.model.states import END_STATES, RETRIABLE_STATES, RunState, wanted_states
 
 
 class RunFilters(TypedDict, total=False):
-    """What `app.runs.list` and the bulk actions take, for type checkers."""
+    """Filters of `app.runs.list` and of bulk actions, for type checkers."""
 
     states: Sequence[str] | None
     state: str | Sequence[str] | None  # the same, as the API and the command line call it
@@ -39,12 +39,13 @@ class RunFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Every part narrows; None narrows nothing. Times are of the creation, those of the end say so,
-    the later one exclusive; a timedelta counts back from now, by the database's clock. `text` is
-    part of the payload, of the last error or of its type, `error` of the latter two;
-    `payload_fields` are names (`customer.id`) with values, compared as text. `dead` are those that
-    failed for good, `handled` those of them that somebody has seen to, or nobody. Runs of Rota's
-    housekeeping are left out, unless `system` or a name of it asks for them."""
+    """Which runs: all that match every given filter. `since` and `until` are times of the creation,
+    `ended_since` and `ended_until` of the end; the upper bound is exclusive, and a timedelta counts
+    back from now, by the database's clock. `text` is part of the payload, of the last error or of
+    its type, `error` only of the latter two; `payload_fields` are names (`customer.id`) with
+    values, compared as text. `dead`: only runs that failed permanently; `handled`: only those of
+    them that are marked as handled (True) or not (False). Runs of Rota's own jobs are omitted,
+    unless `system` is set or a job, queue, schedule or error group is given."""
 
     states: tuple[str, ...] | None = None
     job: str | None = None
@@ -69,17 +70,14 @@ class RunFilter:
     @classmethod
     def of(cls, given: RunFilters) -> Self:
         """FilterError if it says something that no run can be asked for."""
+        for name in given:
+            if name not in RunFilters.__annotations__:
+                there = ", ".join(RunFilters.__annotations__)
+                raise FilterError(f"unknown filter {name}", hint=f"choose from {there}")
         values: dict[str, Any] = {key: it for key, it in given.items() if it is not None}
-        if "state" in values:
-            if "states" in values:
-                raise FilterError("state and states are the same; give one of them")
-            one = values.pop("state")
-            values["states"] = [one] if isinstance(one, str) else one
-        for name in values:
-            if name not in cls.__dataclass_fields__:
-                raise FilterError(f"unknown filter {name}", hint=f"choose from {cls._names()}")
-        if "states" in values:
-            values["states"] = _check_states(values["states"])
+        states = wanted_states(values.pop("state", None), values.pop("states", None), RunState)
+        if states is not None:
+            values["states"] = states
         if "payload_fields" in values:
             values["payload_fields"] = _check_fields(values["payload_fields"])
         return cls(**values)
@@ -102,10 +100,6 @@ class RunFilter:
             for name, value in values.items()
             if value != self.__dataclass_fields__[name].default
         }
-
-    @classmethod
-    def _names(cls) -> str:
-        return ", ".join(cls.__dataclass_fields__)
 
     @property
     def is_empty(self) -> bool:
@@ -157,22 +151,13 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Part of a list. `cursor` leads to the next part; None: there is no more. A search that ran
-    out of time has fewer runs than asked for, and a cursor; `searched_to` says how far it came."""
+    """One page of a list. `cursor` leads to the next page; None if there is none. A search that
+    reached its time limit has fewer runs than requested, and a cursor; `searched_to` says how far
+    it got."""
 
     runs: list[RunInfo]
     cursor: int | None
     searched_to: datetime | None = None
-
-
-def _check_states(given: Sequence[str]) -> tuple[str, ...]:
-    states = (given,) if isinstance(given, str) else tuple(given)
-    for state in states:
-        if state not in RUN_STATES:
-            raise FilterError(
-                f"unknown state {state!r}", hint=f"choose from {', '.join(RUN_STATES)}"
-            )
-    return states
 
 
 def _check_fields(given: Any) -> dict[str, Any] | None:

@@ -8,7 +8,8 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """`query` is the filter as the address of the list says it: `state=failed&since=24h`."""
+    """A saved view of the list of runs. `query` is the filter as in its page URL:
+    `state=failed&since=24h`."""
 
     name: str
     query: str

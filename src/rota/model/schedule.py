@@ -35,7 +35,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     name: str
     job: str
-    version: int
+    tick_version: int
     anchor_at: datetime
     cursor_at: datetime
     cron: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """A column of `rota.schedules`, what it held before, and what since then."""
+    """A column of `rota.schedules` with its value before and after."""
 
     field: str
     before: Any
@@ -18,7 +18,8 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleEdit:
-    """`id` is the entry of the audit. `can_revert` says whether `revert` can take it back."""
+    """A change to a schedule. `id` is its audit entry; `can_revert` says whether `revert` can undo
+    it."""
 
     id: int
     at: datetime
@@ -31,10 +32,10 @@ class ScheduleEdit:
 
 @dataclass(frozen=True, slots=True)
 class ManualRun:
-    """A run that somebody asked for beside the times, or a backfill of many.
+    """A run that somebody started in addition to the schedule's times, or a backfill of many.
 
-    `state` is that of the run, None once it is deleted. A backfill has `from_at`, `until_at` and
-    the number of its `runs`.
+    `state` is the state of the run, None once it is deleted. A backfill has `from_at`, `until_at`
+    and the number of its `runs`.
     """
 
     at: datetime

@@ -104,7 +104,7 @@ class CalendarInfo:
 
 @dataclass(frozen=True, slots=True)
 class TemplateInfo:
-    """A timing to start from."""
+    """A timing template."""
 
     name: str
     cron: str

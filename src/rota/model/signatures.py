@@ -75,16 +75,12 @@ def _after(prefix: str, text: str) -> list[str]:
 
 
 def _bytes(texts: Sequence[str]) -> Iterator[bytes]:
-    """A digest in hexadecimal digits or in base64; what is neither is left out."""
-    for text in texts:
+    """A digest in hexadecimal digits or in base64. What is neither is there, and fits nothing."""
+    for text in filter(None, texts):
         try:
-            found = (
-                bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
-            )
+            yield bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
         except (ValueError, binascii.Error):
-            continue
-        if len(found) == hashlib.sha256().digest_size:
-            yield found
+            yield b""
 
 
 def _message(scheme: Scheme, stamp: str | None, body: bytes) -> bytes:

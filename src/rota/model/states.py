@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from rota.errors import FilterError
 
 RunState = Literal["blocked", "scheduled", "queued", "running", "succeeded", "failed", "cancelled"]
 EndState = Literal["succeeded", "failed", "cancelled"]
@@ -17,6 +20,8 @@ WorkerStatus = Literal[
 ]
 JobKind = Literal["python", "sql", "flow"]
 Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
+# Of what people ran of a schedule beside its times.
+ManualKind = Literal["triggered", "backfilled"]
 Strategy = Literal["on_demand", "cron", "interval", "once", "init", "event"]
 
 # Sets of states, each spelled out here only.
@@ -25,3 +30,21 @@ END_STATES: tuple[EndState, ...] = get_args(EndState)
 OPEN_STATES = tuple(state for state in RUN_STATES if state not in END_STATES)
 RETRIABLE_STATES: tuple[EndState, ...] = ("failed", "cancelled")
 FAILED_ATTEMPT_STATES: tuple[AttemptState, ...] = ("failed", "timed_out", "lost")
+
+
+def wanted_states(
+    state: str | Sequence[str] | None, states: str | Sequence[str] | None, known: Any
+) -> tuple[str, ...] | None:
+    """The filter by state that every list has under two names, for one state or several; `known`
+    is their Literal. None: all. FilterError for both names, or a state that there is not."""
+    if state is not None and states is not None:
+        raise FilterError("state and states are the same filter; pass only one of them")
+    given = state if states is None else states
+    if given is None:
+        return None
+    found = (given,) if isinstance(given, str) else tuple(given)
+    for one in found:
+        if one not in get_args(known):
+            there = ", ".join(get_args(known))
+            raise FilterError(f"unknown state {one!r}", hint=f"choose from {there}")
+    return found

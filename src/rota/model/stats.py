@@ -8,10 +8,10 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """What waits and runs in a queue, as it was counted last.
+    """The waiting and running runs of a queue, as last counted.
 
-    `held` runs are part of `queued`. `oldest_seconds` is how long the oldest of those that a
-    worker may take has waited.
+    `held` runs are part of `queued`. `oldest_seconds` is the age of the oldest run that a worker
+    may take.
     """
 
     queue: str
@@ -25,7 +25,7 @@ class QueueDepth:
 
 @dataclass(frozen=True, slots=True)
 class StateCounts:
-    """Runs by state: open ones as counted last, ended ones since ends are counted."""
+    """Runs by state: unfinished ones as last counted, ended ones since counting began."""
 
     blocked: int
     scheduled: int
@@ -38,10 +38,10 @@ class StateCounts:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Attempts that ended, how, and how long they took (from buckets: quantiles are estimates).
+    """Finished attempts by result, and their durations. Quantiles are estimated from buckets.
 
-    `failure_rate` is the share of failed, timed out and lost ones among those and the ones that
-    succeeded; None where there were none. A lost attempt lasted until its worker's last heartbeat.
+    `failure_rate` is the share of failed, timed out and lost attempts among these and the ones that
+    succeeded; None if there were none. A lost attempt lasted until its worker's last heartbeat.
     """
 
     attempts: int
@@ -61,13 +61,13 @@ class Activity:
 
     @property
     def bad(self) -> int:
-        """Those that `failure_rate` is about."""
+        """The failed, timed out and lost attempts."""
         return self.failed + self.timed_out + self.lost
 
 
 @dataclass(frozen=True, slots=True)
 class JobActivity:
-    """What one job did in the time that was asked about."""
+    """The activity of one job in the requested range."""
 
     job: str
     activity: Activity
@@ -75,7 +75,7 @@ class JobActivity:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was done in one step of a series, from `at` on."""
+    """The activity in one interval of a series, which starts at `at`."""
 
     at: datetime
     activity: Activity

@@ -23,13 +23,13 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """`cells` are keys of WORDS, the oldest first."""
+    """The most recent times of a schedule. `cells` are keys of WORDS, oldest first."""
 
     cells: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
-        """In words, for whoever does not see it."""
+        """The strip in words, for screen readers."""
         if not self.cells:
             return "no times yet"
         counts = Counter(self.cells)

@@ -31,9 +31,9 @@ def split_name(name: str) -> tuple[str | None, str]:
 
 
 class TenantSettings(TypedDict, total=False):
-    """What may differ from the defaults; None is the default. `weight` is its share of the workers
-    beside other tenants; what it may have waiting, enqueue a day (runs, and bytes of payloads), and
-    after how many days its ended runs go, where that is sooner than they would."""
+    """Settings of a tenant; None is the default. `weight` is its share of the workers relative to
+    other tenants. Quotas: waiting runs, and runs and payload bytes enqueued per day. The `…_days`
+    are maximums: they can only shorten the retention of its ended runs."""
 
     weight: float | None
     max_waiting: int | None
@@ -88,8 +88,8 @@ class TenantInfo:
 
 @dataclass(frozen=True, slots=True)
 class TenantDay:
-    """How the attempts of a tenant ended on a day (UTC), how long they took together, and what was
-    enqueued, where a quota asks for it. `other`: cancelled or snoozed."""
+    """The attempts of a tenant that ended on a day (UTC) by result, their total duration, and what
+    was enqueued, which is counted only if there is a quota. `other`: cancelled or snoozed."""
 
     day: date
     enqueued: int
@@ -102,8 +102,8 @@ class TenantDay:
 
 @dataclass(frozen=True, slots=True)
 class TenantStats:
-    """What a tenant has and did: open runs by state, the last days, the newest first, and how its
-    `recent` runs, the last thousand at most that have ended, went."""
+    """A tenant with its counts, its activity by day, newest first, and the results of its `recent`
+    runs: the last ones that ended, at most 1,000."""
 
     tenant: TenantInfo
     days: list[TenantDay]
@@ -115,8 +115,8 @@ class TenantStats:
 
 @dataclass(frozen=True, slots=True)
 class TenantShare:
-    """How much of what ended was a tenant's, in all and by day (UTC), the oldest first; without a
-    name: all `tenants` that are not listed, together."""
+    """A tenant's share of the attempts that ended, in total and by day (UTC), oldest first. `name`
+    is None for all `tenants` that are not listed, combined."""
 
     name: str | None
     tenants: int
@@ -127,7 +127,7 @@ class TenantShare:
 
 @dataclass(frozen=True, slots=True)
 class TenantAmount:
-    """What a deletion would find; log lines are not counted."""
+    """What a deletion would remove, without log lines."""
 
     schedules: int
     open_runs: int
@@ -138,7 +138,7 @@ class TenantAmount:
 
 @dataclass(frozen=True, slots=True)
 class TenantRemoval:
-    """What was deleted, by table. Not `is_done`: the time was up, and there is more."""
+    """What was deleted, by table. If not `is_done`, the time limit was reached and data is left."""
 
     name: str
     is_done: bool
@@ -151,7 +151,7 @@ class TenantRemoval:
 
 @dataclass(frozen=True, slots=True)
 class TenantArchive:
-    """An archive that was written: where, and how many rows of each table are in it."""
+    """An archive that was written: its path, and the number of rows of each table."""
 
     name: str
     path: str

@@ -14,11 +14,12 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A value for each step, in their order; None where nobody knows.
+    """A value for each interval, in order; None if unknown.
 
-    Counts are of attempts that ended in the step. Quantiles are estimates from buckets: of how long
-    attempts took, and of how long the first run of each claim had waited. `queued` and `running`
-    are as counted last in the step, `oldest_seconds` is the longest wait that was seen in it.
+    Counts are of attempts that ended in the interval. Quantiles are estimated from buckets: of the
+    duration of attempts, and of the time that the first run of each claim had waited. `queued` and
+    `running` are the last counts in the interval, `oldest_seconds` is the longest wait measured in
+    it.
     """
 
     succeeded: list[int]
@@ -36,10 +37,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """`steps` of `step_seconds` each from `since` on; the last one has just begun (`last_seconds`
-    of it are over). `before` is the same a day earlier.
+    """Values for `steps` intervals of `step_seconds` each, starting at `since`; of the last one,
+    `last_seconds` have passed. `before` is the same a day earlier.
 
-    `queued`, `running`, `oldest_seconds` and `oldest_queue` are of this moment.
+    `queued`, `running`, `oldest_seconds` and `oldest_queue` are current values.
     """
 
     at: datetime
@@ -55,8 +56,8 @@ class Trend:
     oldest_queue: str | None
 
     def per_minute(self, counts: list[int]) -> list[float]:
-        """Of counts in steps; the last one by what is over of it, at least a half: a few seconds
-        say little of a minute."""
+        """Counts per interval as rates per minute. The last interval is divided by the time that
+        has passed, but at least half of its length: a few seconds say little about a minute."""
         whole = self.step_seconds / 60
         rates = [count / whole for count in counts]
         if rates:

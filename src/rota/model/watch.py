@@ -14,8 +14,9 @@ _PART = re.compile(r"\s*([a-z]+)\s*(?:\[([^\]]*)\])?\s*(?:,|$)")
 class WatchInfo:
     """One watch of a table: its rows become events named `event`, a dot and the operation.
 
-    `update_of`: an update counts if one of these columns changed. `columns`: only these are told.
-    `drift` has a sentence for each way in which the database differs from what was installed.
+    `update_of`: an update emits an event only if one of these columns changed. `columns`: only
+    these are in the payload. `drift` has a sentence for each difference between the database and
+    what was installed.
     """
 
     id: int
@@ -61,9 +62,9 @@ def read_operations(text: str) -> tuple[list[str], list[str] | None]:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay has done, or would do: of so many events that match, how many runs, how many
-    events joined the run of another (the job bundles bursts), and how many were delivered before,
-    did not fit the job's filters, or were held by another transaction."""
+    """The result of a replay or its dry run: matching events, runs started, events that joined the
+    run of another event (because the job combines bursts), and events that were delivered before,
+    did not match the job's filters, or were locked by another transaction."""
 
     events: int
     started: int
@@ -76,8 +77,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What became of a delivery to a webhook: the event it is kept as, and whether it had come
-    before."""
+    """A webhook delivery: the event that it is stored as, and whether it was delivered before."""
 
     event_id: int
     is_duplicate: bool
@@ -85,7 +85,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What came to a webhook and was refused in a minute: why, from where and how often."""
+    """Webhook requests that were refused in one minute: why, from where and how often."""
 
     hook: str
     reason: str

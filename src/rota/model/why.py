@@ -14,9 +14,9 @@ class Reason:
     """One reason, in plain words.
 
     `code` is for programs, `sentence` for people. `since` and `until` say from when to when it
-    holds, or is expected to; of what `is_past`, `since` is when it happened. `by_whom` made it so.
-    `next_step` is what happens then, or what somebody should do; `command` would change it. `facts`
-    are the names and numbers in the words.
+    applies, or is expected to; if `is_past`, `since` is when it happened. `by_whom` caused it.
+    `next_step` is what happens next, or what to do; `command` would change it. `facts` are the
+    names and numbers in the sentence.
     """
 
     code: str
@@ -32,9 +32,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reasons of one run, schedule, job or queue, the heaviest first.
+    """The reasons for one run, schedule, job or queue, most important first.
 
-    `also` are the other kinds of thing that have the same name. `at` is the database's time.
+    `also` lists the other kinds of object with the same name. `at` is the database's time.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Which minutes, hours and days a question about the past is answered from."""
+"""The window of a question about the past: which minute, hour and day roll-ups answer it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USUAL_STEPS = 125
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StatsWindow:
     """A range in whole units: it holds what was asked for, and at its ends up to a unit more.
 
     Of [since, until) the days [first_day, last_day) are whole.
@@ -43,20 +43,20 @@ class Window:
         return max(1.0, (min(self.until, now) - self.since).total_seconds())
 
 
-def whole(since: datetime, until: datetime) -> Window:
+def whole(since: datetime, until: datetime) -> StatsWindow:
     """For sums over the range: the longer it is, the coarser are its ends."""
     length = until - since
     unit: Unit = "minute" if length <= _BY_MINUTE else "hour" if length <= _BY_HOUR else "day"
     return _window(since, until, unit)
 
 
-def stepped(range_: Window, step: int | None) -> tuple[Window, int]:
+def stepped(range_: StatsWindow, step: int | None) -> tuple[StatsWindow, int]:
     """For a series of the same range: its step in seconds, and the units that fit into it."""
     length = range_.seconds
     if step is None:
         step = next((one for one in _STEPS if length / one <= _USUAL_STEPS), _STEPS[-1])
     if step < 60 or step % 60:
-        raise InputError(f"a step must be whole minutes, not {step} s")
+        raise InputError(f"a step must be a whole number of minutes, not {step} s")
     if length / step > MOST_STEPS:
         raise InputError(
             f"{int(length / step)} steps of {step} s are more than {MOST_STEPS}",
@@ -81,12 +81,12 @@ def bounds(
     return start.astimezone(UTC), end.astimezone(UTC)
 
 
-def _window(since: datetime, until: datetime, unit: Unit) -> Window:
+def _window(since: datetime, until: datetime, unit: Unit) -> StatsWindow:
     start, end = _floor(since, unit), _ceil(until, unit)
     first, last = _ceil(start, "day"), _floor(end, "day")
     if unit == "minute" or first >= last:
         first = last = end
-    return Window(start, end, unit, first, last)
+    return StatsWindow(start, end, unit, first, last)
 
 
 def _floor(at: datetime, unit: Unit) -> datetime:

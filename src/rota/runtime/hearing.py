@@ -1,4 +1,4 @@
-"""What a worker does when it is called, and when its calls come or stop coming."""
+"""What a worker does when it is called, and when calls start or stop arriving."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ class Identity:
         done, _ = await asyncio.wait([drained], timeout=self._config.shutdown_seconds)
         if not done:
             self._log.warning(
-                "stopping runs that have not finished", runs=list(self.runner.running)
+                "interrupting attempts that have not finished", runs=list(self.runner.running)
             )
             self.runner.stop_all(Stop("shutdown"))
             await asyncio.wait([drained], timeout=_CUT_OFF_SECONDS)
@@ -255,7 +255,7 @@ class Identity:
         return True
 
     async def fall_asleep(self, *, most: float, ticking: bool) -> float:
-        """Be gone, but not for good; answers for how long. It has held still."""
+        """Be gone, but not for good; returns for how long. It has held still."""
         await self.isolation.stop()
         told = self._parent.unregistered if self._parent is not None else None
         sleeping = life.fall_asleep(self.worker, most=most, ticking=ticking)

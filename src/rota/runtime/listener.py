@@ -1,4 +1,4 @@
-"""Hears the calls of enqueuers and operators. A call is a hint; polling is the truth."""
+"""Receives the calls of enqueuers and operators. A call is a hint; polling is the truth."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Listener:
                 return
             self._has_said_polling = True
             self._log.warning(
-                "polling for work: the pooler is in transaction mode, which has no LISTEN",
+                "polling for work: the pooler is in transaction mode and does not support LISTEN",
                 hint="set database.direct_url to the address of the server itself",
             )
             return
@@ -110,7 +110,9 @@ class Listener:
                 pause = _PAUSES[min(tries, len(_PAUSES) - 1)]
                 tries += 1
                 if self._turns.failed(error):
-                    self._log.warning("the LISTEN connection broke, polling meanwhile", error=error)
+                    self._log.warning(
+                        "the LISTEN connection broke; polling until it is restored", error=error
+                    )
                 await asyncio.sleep(pause)
             finally:
                 self._set(False)

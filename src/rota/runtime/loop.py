@@ -103,7 +103,7 @@ class Loop(ABC):
             self._log.warning(f"{self.name} failed, retrying", error=error)
 
     def _count(self, error: Exception | None) -> bool:
-        """For whoever counts the turns, and judges them. Answers whether to speak of an error."""
+        """For whoever counts the turns, and judges them. Returns whether to speak of an error."""
         if self.on_turn is not None:
             self.on_turn(self.name, error is None)
         if error is None:

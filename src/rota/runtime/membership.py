@@ -173,7 +173,7 @@ class Membership:
         return sorted({*parts.registry.names(), *parts.background.sql_jobs.names, *own})
 
     async def jobs_changed(self) -> bool:
-        """There is more to run, or less; answers whether others know it."""
+        """There is more to run, or less; returns whether others know it."""
         if self.identity is None:
             return False
         is_said = await self.identity.know(self._known_jobs())

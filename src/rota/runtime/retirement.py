@@ -1,4 +1,4 @@
-"""What an operator tells a worker: to drain, to drain and stop, or to go on."""
+"""Carries out what an operator tells a worker: drain, drain and stop, or resume."""
 
 from __future__ import annotations
 

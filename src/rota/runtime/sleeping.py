@@ -1,6 +1,5 @@
-"""Sleep, for databases that are paid by activity: a worker that has had nothing to do for a while
-lets go of its connections, and asks nothing until something is due or somebody wakes it
-(docs/decisions/0035-sleep.md)."""
+"""Sleep, for databases that are billed by activity: an idle worker closes its connections, and
+sends no query until something is due or it is woken (docs/decisions/0035-sleep.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ class Sleepy(Protocol):
         """For how long nothing will come that the database knows of."""
 
     async def lie_down(self) -> float | None:
-        """Sign off and let go of everything; answers for how long. None: it got something to do."""
+        """Sign off and let go of everything; returns for how long. None: it got something to do."""
 
     async def get_up(self) -> None:
         """Register anew, and go on."""

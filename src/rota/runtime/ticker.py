@@ -1,4 +1,4 @@
-"""Ten times a second: that the loop turns is said, and what nobody would call out is looked at."""
+"""Ten times a second: reports that the event loop is running, and checks what no call announces."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ class Ticker:
             self._membership.lost(identity)
         elif identity is not None and parent.is_weak != identity.is_weak:
             identity.is_weak = not identity.is_weak
-            self._log.warning("the supervisor cannot renew the lease", is_so=identity.is_weak)
+            if identity.is_weak:
+                self._log.warning("the supervisor cannot renew the lease")
+            else:
+                self._log.info("the supervisor is renewing the lease again")
             self._membership.weak(identity, identity.is_weak)
 
     def _orphaned(self) -> None:

@@ -43,7 +43,8 @@ CONNECTIONS = 6
 
 
 class Worker:
-    """Runs the jobs of a registry until it is stopped. `async with worker:` does both."""
+    """Runs the jobs of an application until it is stopped. `async with worker:` starts and stops
+    it."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class Worker:
 
     @property
     def id(self) -> int | None:
-        """The number of the present identity; None while there is none."""
+        """The id of the worker; None while it is not registered."""
         return self._identity.worker if self._identity else None
 
     @property
@@ -194,13 +195,12 @@ class Worker:
     # Told by others.
 
     def hurry(self) -> None:
-        """A second signal: do not wait for what runs."""
+        """Interrupt running attempts instead of waiting for them: a second signal."""
         if self._identity is not None:
             self._identity.runner.stop_all(Stop("shutdown"))
 
     def wake(self) -> None:
-        """Look for work now, also out of sleep: somebody knows that there is some. May be called
-        from any thread."""
+        """Look for work now, even if the worker is asleep. May be called from any thread."""
         with suppress(RuntimeError):  # of a loop that has ended
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -253,8 +253,9 @@ class Worker:
     # The end.
 
     async def stop(self) -> None:
-        """Stop claiming, hand back, let the running finish until the limit, cut off the rest,
-        write everything, and be gone. Harmless when called twice."""
+        """Stop claiming, return runs that have not started, let running attempts finish until the
+        shutdown timeout, interrupt the rest, store all results, and sign off. May be called
+        twice."""
         if not self._parts.is_running:
             if self._stopped is not None:
                 await self._stopped.wait()

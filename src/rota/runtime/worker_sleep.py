@@ -1,4 +1,4 @@
-"""How a worker lies down and gets up again; when it does is for sleeping.py to say."""
+"""How a worker goes to sleep and wakes up; sleeping.py decides when."""
 
 from __future__ import annotations
 

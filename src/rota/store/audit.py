@@ -42,6 +42,11 @@ def write_audit(
     yield Ask("audit/write", params)
 
 
+def act_as(actor: str | None) -> Plan[None]:
+    """The audit names this actor for what follows in the transaction."""
+    yield Ask("audit/act_as", {"actor": actor})
+
+
 def because(reason: str | None, plan: Plan[T]) -> Plan[T]:
     """What the plan writes to the audit has this reason, where it gives none of its own."""
     if reason is not None:

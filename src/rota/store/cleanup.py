@@ -10,6 +10,7 @@ from typing import Any
 from rota.errors import InputError, ScheduleNotFound
 from rota.model.cleanup import JOB, CleanupCount, CleanupInfo, CleanupTable, rule_of
 from rota.model.schedule_info import ScheduleInfo
+from rota.model.wording import listed
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.schedules.lists import list_schedules, named
 
@@ -28,7 +29,7 @@ def find_cleanup(name: str) -> Plan[ScheduleInfo]:
         return found
     known = yield from list_cleanups()
     near = get_close_matches(name, [one.name for one in known], 1)
-    hint = f"did you mean {near[0]}?" if near else "`rota cleanup list` shows those that are"
+    hint = f"did you mean {near[0]}?" if near else listed("cleanups")
     raise ScheduleNotFound(f'no cleanup is named "{name}"', hint=hint)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from rota.errors import DatabaseError, RotaError, SchemaError, from_sqlstate
+from rota.model.wording import said
 
 # Schema, table or function not there: the database was not migrated, or not far enough.
 _NOT_THERE = frozenset({"3F000", "42P01", "42883"})
@@ -86,6 +87,9 @@ def as_rota_error(error: Any) -> RotaError:
         return DatabaseError(message, sqlstate=_INTERNAL)
     if error.sqlstate in _NOT_THERE:
         return SchemaError(message, hint="the schema is missing or too old: run `rota migrate`")
+    if str(error.sqlstate).startswith("RO"):
+        # Ours, in the words of SQL.
+        message, hint = said(message, "python"), said(hint or "", "python") or None
     return from_sqlstate(error.sqlstate, message, detail, hint)
 
 

@@ -12,12 +12,12 @@ from rota.model.event import BindingInfo, EventFilters, EventInfo, Outcome
 from rota.model.list_filters import TimeOrder
 from rota.model.page import Page
 from rota.model.watch import Received, Refusal, Replayed, WatchInfo
-from rota.store.audit import past_instant, write_audit
+from rota.model.wording import listed
+from rota.store.audit import act_as, past_instant, write_audit
 from rota.store.clock import read_clock
 from rota.store.pages import check_filters, check_order, like, read_page
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.queries import Query, each
-from rota.store.schedules.schedules import act_as
 
 _FILTERS = ("id", "tenant", "name", "pattern", "key", "job", "outcome", "text")
 # Of so many a name is looked up in each, for the key of events leads with the tenant.
@@ -145,8 +145,7 @@ def list_watches() -> Plan[list[WatchInfo]]:
 def find_watch(watch: int) -> Plan[WatchInfo]:
     rows = yield Ask("events/watches", {"id": watch})
     if not rows:
-        hint = "see `rota events watches`"
-        raise WatchNotFound(f"there is no watch {watch}", hint=hint)
+        raise WatchNotFound(f"there is no watch {watch}", hint=listed("watches"))
     return WatchInfo(**rows[0])
 
 
@@ -168,6 +167,9 @@ def refuse_hook(hook: str, reason: str, address: str) -> Plan[None]:
     yield Ask("events/refuse_hook", {"hook": hook, "reason": reason, "address": address})
 
 
-def list_refusals(hook: str | None, limit: int) -> Plan[list[Refusal]]:
-    rows = yield Ask("events/refusals", {"hook": hook, "limit": limit})
-    return [Refusal(**row) for row in rows]
+def page_refusals(
+    hook: str | None, *, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[Refusal]]:
+    return read_page(
+        "events/refusals", {"hook": hook}, Refusal, order="newest", cursor=cursor, limit=limit
+    )

@@ -13,6 +13,7 @@ from rota.model.job import JobInfo, SqlFunction
 from rota.model.list_filters import JobFilters, JobOrder
 from rota.model.page import Page
 from rota.model.queue import JobDepth
+from rota.model.wording import listed
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
@@ -48,7 +49,7 @@ def find_job(name: str) -> Plan[JobInfo]:
     if not found:
         known = yield Ask("jobs/names", {})
         near = get_close_matches(name, [row["name"] for row in known], 1)
-        hint = f"did you mean {near[0]}?" if near else "see `rota jobs list`"
+        hint = f"did you mean {near[0]}?" if near else listed("jobs")
         raise UnknownJob(f'no job is named "{name}"', hint=hint)
     return found[0]
 

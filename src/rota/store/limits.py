@@ -11,6 +11,7 @@ from rota.errors import LimitNotFound
 from rota.model.limit import LimitDetails, LimitInfo, LimitKey, LimitOrder, LimitRun
 from rota.model.list_filters import LimitFilters
 from rota.model.page import Page
+from rota.model.wording import listed
 from rota.store.pages import check_filters, check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
 from rota.store.queries import Query, only
@@ -39,7 +40,7 @@ def find_limit(name: str, tenant: str = "") -> Plan[LimitInfo]:
     if not found:
         known = [limit.name for limit in (yield from list_limits(tenant=tenant))]
         near = get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]}?" if near else "see `rota limits list`"
+        hint = f"did you mean {near[0]}?" if near else listed("limits")
         of = f' of tenant "{tenant}"' if tenant else ""
         raise LimitNotFound(f'there is no limit "{name}"{of}', hint=hint)
     return found[0]

@@ -1,7 +1,7 @@
 """Pages by key: a statement puts rows in order, and says of each where it stands.
 
 Such a statement takes `order`, `after` (the place of the last row of the page before) and `limit`,
-and answers a column `place`. So a page costs what it shows, and no row comes twice or is left out
+and returns a column `place`. So a page costs what it shows, and no row comes twice or is left out
 because others came or went meanwhile.
 """
 
@@ -16,6 +16,7 @@ from rota.model.page import Page
 from rota.store.plans import Ask, Plan
 
 T = TypeVar("T")
+Place = tuple[Any, ...]
 
 
 def read_page(
@@ -28,15 +29,28 @@ def read_page(
     limit: int,
 ) -> Plan[Page[T]]:
     """One row more than wanted is read, to know whether there is another page."""
+    rows = yield from read_rows(statement, params, make, order=order, cursor=cursor, limit=limit)
+    next_cursor = rows[limit - 1][0] if len(rows) > limit else None
+    return Page([row for _, row in rows[:limit]], next_cursor)
+
+
+def read_rows(
+    statement: str,
+    params: Mapping[str, Any],
+    make: Callable[..., T],
+    *,
+    order: str,
+    cursor: Sequence[Any] | None,
+    limit: int,
+) -> Plan[list[tuple[Place, T]]]:
+    """The rows of a page, and one more if there is any, each with its place."""
     if limit < 1:
         raise FilterError(f"limit must be at least 1, not {limit}")
     after = None if cursor is None else json.dumps(list(cursor))
     yield Ask("session/plan_by_values", {"is_local": True})
     asked = dict(params) | {"order": order, "after": after, "limit": limit + 1}
     rows = yield Ask(statement, asked)
-    places = [row.pop("place") for row in rows]
-    next_cursor = tuple(places[limit - 1]) if len(rows) > limit else None
-    return Page([make(**row) for row in rows[:limit]], next_cursor)
+    return [(tuple(row.pop("place")), make(**row)) for row in rows]
 
 
 def read_all(

@@ -1,8 +1,8 @@
-"""Single statements, typed: what one is given, and what its rows become.
+"""Single statements, typed: their parameters, and what their rows become.
 
-The runtime asks one statement at a time, over whichever connection it has at hand. A function in
-the room of a noun makes the query; the connection's owner sends it and gets what it reads. What
-needs several statements in one transaction is a plan (plans.py).
+The runtime sends one statement at a time, over whichever connection it has at hand. A function in
+the package of a noun makes the query; the owner of the connection sends it and gets the result.
+Several statements in one transaction are a plan (plans.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Query(NamedTuple, Generic[T_co]):
 
 
 class Fetch(Protocol):
-    """Whoever sends a query, and answers what it reads."""
+    """Whoever sends a query, and returns what it reads."""
 
     def __call__(self, query: Query[T], /) -> Awaitable[T]: ...
 
@@ -63,5 +63,5 @@ def first(make: Callable[[Any], T]) -> Callable[[Tuples], T | None]:
 
 
 def only(make: Callable[[Any], T]) -> Callable[[Tuples], T]:
-    """Of a statement that always answers one row."""
+    """Of a statement that always returns one row."""
     return lambda rows: make(rows[0])

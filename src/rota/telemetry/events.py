@@ -16,7 +16,7 @@ TOPICS = ("runs", "schedules", "queues", "workers", "logs", "stats", "audit")
 
 EVENTS: dict[str, tuple[str, str]] = {
     "run.succeeded": ("runs", "Runs of a job succeeded: `job`, `queue`, `count`."),
-    "run.failed": ("runs", "Runs of a job failed for good: `job`, `queue`, `count`."),
+    "run.failed": ("runs", "Runs of a job failed permanently: `job`, `queue`, `count`."),
     "run.cancelled": ("runs", "Runs of a job were cancelled: `job`, `queue`, `count`."),
     "attempt.failed": ("runs", "Attempts failed, including final ones: `job`, `queue`, `count`."),
     "attempt.timed_out": ("runs", "Attempts timed out: `job`, `queue`, `count`."),
@@ -33,11 +33,11 @@ EVENTS: dict[str, tuple[str, str]] = {
         "`blocked`, `oldest_seconds`.",
     ),
     "worker.live": ("workers", "A worker started, or resumed: `worker`, `name`."),
-    "worker.stuck": ("workers", "Its event loop is blocked: `worker`, `name`."),
-    "worker.failing": ("workers", "It is live, but failing: `worker`, `name`."),
-    "worker.stopping": ("workers", "It is shutting down: `worker`, `name`."),
-    "worker.gone": ("workers", "It shut down cleanly: `worker`, `name`."),
-    "worker.lost": ("workers", "It lost its lease: `worker`, `name`."),
+    "worker.stuck": ("workers", "The event loop of a worker is blocked: `worker`, `name`."),
+    "worker.failing": ("workers", "A worker is live, but failing: `worker`, `name`."),
+    "worker.stopping": ("workers", "A worker is shutting down: `worker`, `name`."),
+    "worker.gone": ("workers", "A worker shut down cleanly: `worker`, `name`."),
+    "worker.lost": ("workers", "A worker lost its lease: `worker`, `name`."),
     "log.stored": ("logs", "Log lines were stored: `count`."),
     "log.dropped": ("logs", "Log lines were dropped because a buffer was full: `count`."),
     "stats.changed": (

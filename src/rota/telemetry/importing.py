@@ -1,4 +1,4 @@
-"""What is to happen as soon as somebody imports a package that Rota itself does without."""
+"""Callbacks for the moment at which an optional package is imported."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ QUEUE_RUNS = Metric(
 )  # fmt: skip
 QUEUE_OLDEST = Metric(
     "rota_queue_oldest_seconds", "gauge", ("queue",),
-    "Age of the oldest queued run that a worker may take.",
+    "Age of the oldest queued run that is not held.",
 )  # fmt: skip
 QUEUE_COUNT_AGE = Metric(
     "rota_queue_count_age_seconds", "gauge", (), "Age of the count of unfinished runs."
@@ -67,11 +67,12 @@ RUNS_ENDED = Metric(
 )
 PICKUPS = Metric(
     "rota_pickup_seconds", "histogram", ("queue",),
-    "Pick-up latency, from claimable to claimed: the first run of each claim.", "pickups",
+    "Pick-up latency, from claimable to claimed, of the first run of each claim.", "pickups",
 )  # fmt: skip
 WORKERS = Metric(
     "rota_workers", "gauge", ("state",),
-    "Workers by state; `lost` counts the last hour.",
+    "Workers by state: live, draining, stopping, stuck, failing, silent, asleep, and lost in the "
+    "last hour.",
 )  # fmt: skip
 SLOTS = Metric("rota_worker_slots", "gauge", (), "Slots of all live workers.")
 HEARTBEAT_AGE = Metric(
@@ -88,9 +89,9 @@ WORKERS_LOST = Metric(
 )
 LATE_ENDS = Metric(
     "rota_late_ends", "counter", (),
-    "Results of attempts that came too late: the run belonged to another worker.", "late_ends",
+    "Results rejected because the run no longer belonged to the worker.", "late_ends",
 )  # fmt: skip
-DUPLICATES = Metric("rota_duplicates", "counter", (), "Enqueues refused because the key was taken.")
+DUPLICATES = Metric("rota_duplicates", "counter", (), "Enqueues and events whose key was taken.")
 EVENTS = Metric(
     "rota_events",
     "counter",
@@ -100,26 +101,26 @@ EVENTS = Metric(
 EVENT_RUNS = Metric("rota_event_runs", "counter", (), "Runs started by events, including replays.")
 HOOK_REFUSALS = Metric("rota_hook_refusals", "counter", (), "Rejected webhook requests.")
 LIMIT_IN_USE = Metric(
-    "rota_limit_in_use", "gauge", ("limit",), "Slots of a limit in use; the 100 fullest limits."
+    "rota_limit_in_use", "gauge", ("limit",), "Slots of a limit in use; the 100 busiest limits."
 )
 LIMIT_WAITING = Metric(
     "rota_limit_waiting", "gauge", ("limit",),
-    "Runs waiting for a limit, counted up to 10,000; the same limits.",
+    "Runs waiting for a limit, counted up to 10,000; the 100 busiest limits.",
 )  # fmt: skip
 RUNS_ADMITTED = Metric(
     "rota_runs_admitted", "counter", (), "Runs admitted by limits.", "runs_admitted"
 )
 LIMITS_MENDED = Metric(
     "rota_limits_mended", "counter", (),
-    "Counters of limits that differed from the actual number and were corrected.", "limits_mended",
+    "Counters of limits that were wrong and have been corrected.", "limits_mended",
 )  # fmt: skip
 LOOP_ERRORS = Metric(
     "rota_loop_errors", "counter", ("loop",),
-    "Failed passes of a worker's loops; ticks are those of `scheduler`.", "loop_errors",
+    "Failed passes of a worker's loops; the loop `scheduler` makes the ticks.", "loop_errors",
 )  # fmt: skip
-TICKS = Metric("rota_ticks", "counter", (), "Successful passes of the scheduler.", "ticks")
+TICKS = Metric("rota_ticks", "counter", (), "Successful scheduler ticks.", "ticks")
 TICK_AGE = Metric(
-    "rota_tick_age_seconds", "gauge", (), "Time since the last successful pass.", "ticks"
+    "rota_tick_age_seconds", "gauge", (), "Time since the last successful scheduler tick.", "ticks"
 )
 SCHEDULES = Metric(
     "rota_schedules", "gauge", ("state",), "Schedules by state: active, paused, parked."
@@ -134,12 +135,12 @@ OCCURRENCES = Metric(
 )  # fmt: skip
 SCHEDULE_CLAIMS = Metric(
     "rota_schedule_claim_seconds", "histogram", (),
-    "From a scheduled time until its run was enqueued; without catch-up runs.",
+    "Delay from a scheduled time until its run was enqueued, without catch-up runs.",
     "schedule_claims",
 )  # fmt: skip
 SCHEDULE_STARTS = Metric(
     "rota_schedule_lateness_seconds", "histogram", (),
-    "From the time a scheduled run was due until a worker claimed it.",
+    "Delay from the time a scheduled run was due until a worker claimed it.",
     "schedule_starts",
 )  # fmt: skip
 LINES_STORED = Metric("rota_log_lines", "counter", (), "Log lines stored.", "lines_stored")

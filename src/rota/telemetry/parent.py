@@ -1,4 +1,4 @@
-"""Which run asks, when a handler enqueues or emits: what it started remembers it.
+"""The run whose handler enqueues or emits, recorded as the parent of what it starts.
 
 A context variable, which tasks inherit and `asyncio.to_thread` copies.
 """

@@ -1,5 +1,5 @@
-"""For handlers that use structlog without a word about how: by itself it prints what it is given.
-It keeps its own way of printing, so that what is captured of it keeps its fields."""
+"""For handlers that use structlog without configuring it: by default it prints what it is given. It
+keeps its way of printing, so that captured lines keep their fields."""
 
 from __future__ import annotations
 

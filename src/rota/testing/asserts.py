@@ -27,15 +27,15 @@ def assert_enqueued(
     connection: Any = None,
     **filters: Any,
 ) -> list[RunInfo]:
-    """The runs of a job that match, oldest first; fails when there are none, or not `count`.
+    """Return the runs of a job that match, oldest first; fail if there are none, or not `count`.
 
         assert_enqueued(app, send_welcome, payload={"user_id": 7}, queue="mail")
 
-    A filter is a field of `rota.RunInfo`. `payload` and `metadata` need to hold what is given,
-    and may hold more. Runs that have ended count too, unless `state=` says otherwise.
+    A filter is a field of `rota.RunInfo`. `payload` and `metadata` must contain the given values,
+    and may contain more. Runs that have ended count too, unless `state=` is given.
 
-    With `connection`, a sync one of psycopg, SQLAlchemy or Django, it sees what that connection's
-    transaction has enqueued and not committed: for tests that roll back.
+    With `connection`, a sync one of psycopg, SQLAlchemy or Django, it sees the uncommitted enqueues
+    of that connection's transaction: for tests that roll back.
     """
     name = _name(job)
     if connection is None:

@@ -15,9 +15,9 @@ _RESET_SECONDS = 30.0
 
 @contextmanager
 def on_database(app: App, url: str) -> Iterator[App]:
-    """Within the block the application, whatever it is configured for, uses this database, whose
-    schema is that of this release. Its jobs and schedules are registered there on first use.
-    Nobody else may be using the application."""
+    """Within the block, the application uses this database, which must have the schema of this
+    release, whatever is configured. Its jobs and schedules are registered there on first use.
+    Nothing else may use the application meanwhile."""
     before = app.config
     sources = {**before.sources, "database_url": "argument", "database.direct_url": "argument"}
     there = replace(
@@ -34,8 +34,8 @@ def on_database(app: App, url: str) -> Iterator[App]:
 
 
 def reset(app: App) -> None:
-    """Empty the application's database: runs, history, jobs, schedules, what operators set and a
-    moved clock are gone, as are those of other applications in it. What the code declares is
-    registered again on the next use. Never outside of tests."""
+    """Empty the application's database: delete runs, history, jobs, schedules and operators'
+    settings, also those of other applications, and reset the clock. What the code declares is
+    registered again on the next use. Only for tests."""
     app.database.run_sync(limited(testing.reset(), _RESET_SECONDS))
     app._use(app.config)

@@ -10,9 +10,9 @@ from rota.store.plans import Plan
 
 
 class Clock:
-    """Moves `rota.now()`, on which delays, expiries, backoff and schedules depend, for everybody
-    who uses this database. Leases and heartbeats keep to the real clock. Time goes on from where
-    it was set; `reset` sets it right again.
+    """Moves `rota.now()`, which delays, expiry, backoff and schedules use, for all sessions of this
+    database. Leases and heartbeats use the real clock. Time continues from the time that was set;
+    `reset` returns to the real time.
 
         clock = Clock(app)
         clock.advance(timedelta(hours=1))  # what was due within the hour is due now
@@ -30,7 +30,7 @@ class Clock:
         return self._run(testing.set_clock(at))
 
     def advance(self, by: float | timedelta) -> datetime:
-        """By seconds or a timedelta; a negative one goes back."""
+        """Advance by seconds or a timedelta; negative values go back."""
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
         return self._run(testing.advance_clock(seconds))
 

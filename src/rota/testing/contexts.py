@@ -20,7 +20,7 @@ from rota.model.run import Claim
 
 
 class LoggedLine(NamedTuple):
-    """What the handler said by `ctx.log`."""
+    """A line that the handler wrote to `ctx.log`."""
 
     level: str
     message: str
@@ -71,7 +71,7 @@ class UnitAttempt:
 
 
 class UnitContext(Context):
-    """Also tells what the handler did with it."""
+    """A context that records what the handler did with it."""
 
     __slots__ = ("_unit",)
 
@@ -81,16 +81,16 @@ class UnitContext(Context):
 
     @property
     def lines(self) -> list[LoggedLine]:
-        """What was said by `ctx.log`."""
+        """The lines written to `ctx.log`."""
         return self._unit.lines
 
     @property
     def progresses(self) -> list[tuple[float, str | None]]:
-        """What was said by `ctx.progress`."""
+        """The calls of `ctx.progress`."""
         return self._unit.progress
 
     def cancel(self) -> None:
-        """`ctx.is_cancelled` from now on."""
+        """Set `ctx.is_cancelled`."""
         self._unit.is_cancelled = True
 
 
@@ -114,10 +114,10 @@ def context(
     timeout: float | timedelta | None = None,
     connection: Any = None,
 ) -> UnitContext:
-    """For a handler that a test calls: `await send(context(attempt=2), user_id=7)`.
+    """Create a context for calling a handler directly: `await send(context(attempt=2), user_id=7)`.
 
-    `connection` is what the blocks of `ctx.transaction()` get, whatever source they name; the test
-    commits or rolls it back.
+    `connection` is returned by the blocks of `ctx.transaction()`, whatever source they name; the
+    test commits or rolls it back.
     """
     now = started_at or datetime.now(UTC)
     meant_for = now - timedelta(seconds=_seconds(lateness))

@@ -38,7 +38,7 @@ _OLD_SECONDS = 600
 
 
 class TestDatabases:
-    """`url` names a server on which databases may be made; without it one is started. `run` is the
+    """`url` is a server on which databases can be created; if omitted, one is started. `run` is the
     name of the test run, the same in all of its processes."""
 
     __test__ = False
@@ -68,8 +68,8 @@ class TestDatabases:
     # Templates.
 
     def template(self, prepare: Prepare | None = None) -> str:
-        """The name of a migrated database, made by the first who asks. `prepare` gets its URL
-        once, for the tables of the application."""
+        """Return the name of a migrated database, created by the first call. `prepare` is called
+        once with its URL, to create the application's own tables."""
         name = f"rota_test_{self._run}_template"
         with self._locked():
             if not self._admin.execute(_NO_TEMPLATE, [name]).fetchone():

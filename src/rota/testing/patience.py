@@ -32,8 +32,8 @@ class _Wait:
 
 
 async def eventually(check: Callable[[], Any], timeout: float = 20.0) -> Any:
-    """Call `check` until it neither raises AssertionError nor returns False; answer what it
-    returned. It may be a coroutine function. The timeout only ends a test that has failed."""
+    """Call `check` until it neither raises AssertionError nor returns False; return its result. It
+    may be a coroutine function. Raises AssertionError after `timeout` seconds."""
     wait = _Wait(timeout)
     while True:
         cause = None
@@ -48,7 +48,7 @@ async def eventually(check: Callable[[], Any], timeout: float = 20.0) -> Any:
 
 
 def eventually_sync(check: Callable[[], T], timeout: float = 20.0) -> T:
-    """The same, outside of an event loop."""
+    """The same, without an event loop."""
     wait = _Wait(timeout)
     while True:
         cause = None

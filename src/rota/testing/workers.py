@@ -8,15 +8,15 @@ from typing import Any, Self
 
 from rota.app import App
 from rota.model.run import RunInfo
-from rota.testing import draining
+from rota.testing import running
 
 
 class TestWorker:
-    """Runs what is due, while a block lasts or until nothing is left.
+    """A worker for tests: it runs for the duration of a block, or until nothing is left to do.
 
-    async with worker: …      in the loop of the test
-    with worker: …            in a thread, for tests without a loop
-    await worker.run_all()    what is due now; `run_all_sync` without a loop
+    async with worker: …      in the test's event loop
+    with worker: …            in a thread, for tests without an event loop
+    await worker.run_all()    executes what is due now; `run_all_sync` without an event loop
     """
 
     __test__ = False  # pytest takes it for a class of tests
@@ -48,16 +48,16 @@ class TestWorker:
             thread.end()
 
     async def run_all(self, timeout: float = 30.0) -> list[RunInfo]:
-        return await draining.run_all(self._app, timeout)
+        return await running.run_all(self._app, timeout)
 
     def run_all_sync(self, timeout: float = 30.0) -> list[RunInfo]:
-        return draining.run_all_sync(self._app, timeout)
+        return running.run_all_sync(self._app, timeout)
 
     async def tick(self) -> list[RunInfo]:
-        return await draining.tick(self._app)
+        return await running.tick(self._app)
 
     def tick_sync(self) -> list[RunInfo]:
-        return draining.tick_sync(self._app)
+        return running.tick_sync(self._app)
 
 
 class _Thread:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rota.timing.calendar import Calendar
 from rota.timing.describe import describe
 from rota.timing.nominal import Nominal
-from rota.timing.preview import Row, preview
+from rota.timing.preview import PreviewRow, preview
 from rota.timing.templates import TEMPLATES, Template
 from rota.timing.timing import Timing
 
@@ -13,7 +13,7 @@ __all__ = [
     "TEMPLATES",
     "Calendar",
     "Nominal",
-    "Row",
+    "PreviewRow",
     "Template",
     "Timing",
     "describe",

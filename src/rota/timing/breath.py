@@ -1,4 +1,4 @@
-"""Long work in a thread, beside which others have their turn."""
+"""Lets other threads run during a long computation."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def expand(expression: str) -> str:
         return MACROS[name]
     if name == "@reboot":
         raise TimingError(
-            "cron '@reboot' is not supported: workers do not all start at one moment",
+            "cron '@reboot' is not supported: workers do not all start at the same time",
             hint="use init (once, at each release, or at each start of the workers)",
         )
     raise TimingError(

@@ -17,7 +17,9 @@ from rota.errors import TimingError
 from rota.model.schedule import Segment, timing_arguments
 from rota.timing.bursts import Place
 from rota.timing.judging import Decision, Due, Judge, Occurrence
+from rota.timing.newest import first_of_newest
 from rota.timing.nominal import EARLIEST, Nominal
+from rota.timing.spans import add_to_spans
 from rota.timing.timing import Timing
 
 # Oldest first; what is over this waits for the next tick, which comes at once. Times are bounded
@@ -26,9 +28,6 @@ MOST_DECISIONS = 1000
 MOST_TIMES = 5000
 
 _INSTANT = timedelta(microseconds=1)
-# Looked back from the end to find the newest times without listing all before them.
-_LOOKS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32), timedelta(days=366))
-_NO_LIMIT = 10**9
 # So many closed times in a row are stepped over to find one that may run.
 _MOST_CLOSED = 1000
 
@@ -241,7 +240,7 @@ class _Deciding:
 
     def _write_off(self, timing: Timing, until: datetime) -> None:
         """Of all missed ones the newest run, up to the cap; those before them do not."""
-        first = _first_of_newest(timing, self._cursor, until, self._schedule.catch_up_limit)
+        first = first_of_newest(timing, self._cursor, until, self._schedule.catch_up_limit)
         if first is not None:
             self._add_span(timing, first - _INSTANT, "missed", "cap")
 
@@ -292,16 +291,7 @@ class _Deciding:
         self._cursor = max(self._cursor, until)
 
     def _add(self, occurrence: Occurrence) -> None:
-        rows = self._tick.occurrences
-        if rows and _is_span(rows[-1], occurrence):
-            last = rows[-1]
-            rows[-1] = replace(
-                last,
-                through_at=occurrence.through_at or occurrence.nominal_at,
-                count=last.count + occurrence.count,
-            )
-        else:
-            rows.append(occurrence)
+        add_to_spans(self._tick.occurrences, occurrence)
 
     # Many at one instant.
 
@@ -349,32 +339,3 @@ def _readable(stretch: Segment) -> Timing | None:
         return Timing.of(**timing_arguments(stretch.timing))
     except TimingError:
         return None
-
-
-def _first_of_newest(
-    timing: Timing, after: datetime, until: datetime, count: int
-) -> datetime | None:
-    """Where the newest `count` times in (after, until] begin; None: there are no more of them."""
-    if timing.interval is not None:
-        last = timing.latest_between(after, until)
-        if last is None or timing.count_between(after, until) <= count:
-            return None
-        return last.at - (count - 1) * timing.interval
-    for look in _LOOKS:
-        found = timing.between(max(after, until - look), until, _NO_LIMIT)
-        if len(found) > count:
-            return found[-count].at
-        if until - look <= after:
-            return None
-    found = timing.between(after, until, _NO_LIMIT)
-    return found[-count].at if len(found) > count else None
-
-
-def _is_span(last: Occurrence, this: Occurrence) -> bool:
-    return (
-        not last.is_run
-        and not this.is_run
-        and not last.is_moved
-        and not this.is_moved
-        and (last.decision, last.reason, last.details) == (this.decision, this.reason, this.details)
-    )

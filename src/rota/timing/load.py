@@ -35,7 +35,8 @@ _SECONDS_EACH = 15.0
 
 @dataclass(frozen=True, slots=True)
 class PredictedOverlap:
-    """Its runs have taken longer than the time between two of them: always, or at times."""
+    """A schedule whose runs have taken longer than the time between two of them: on average if
+    `is_usual`, otherwise sometimes."""
 
     schedule: str
     gap_seconds: float
@@ -55,7 +56,8 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A schedule whose timing or calendar cannot be followed: the load is that of the others."""
+    """A schedule that the forecast does not include, because its timing or calendar cannot be
+    computed."""
 
     schedule: str
     reason: str
@@ -63,6 +65,8 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """The expected load of the coming days."""
+
     from_at: datetime
     until_at: datetime
     timezone: str
@@ -76,7 +80,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A schedule that starts within an hour: first at `at`, `count` times in all."""
+    """A schedule that starts within an hour: first at `at`, `count` times in total."""
 
     at: datetime
     schedule: str
@@ -86,7 +90,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class HourLoad:
-    """`minutes` counts the starts of each minute."""
+    """The starts in one hour; `minutes` has their number for each minute."""
 
     from_at: datetime
     until_at: datetime

@@ -38,7 +38,7 @@ class PlannedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """How many runs start in each hour of a local day."""
+    """The number of runs that start in each hour of a local day."""
 
     day: date
     hours: list[int]
@@ -46,7 +46,8 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class PileUp:
-    """So many schedules start in one minute; `at` is the local time of day, on `days` of them."""
+    """Many starts in the same minute: `at` is the local time of day, `count` the maximum, and
+    `days` the number of days on which it happens."""
 
     at: str
     count: int

@@ -17,10 +17,10 @@ MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One coming time: the instant, the schedule's and the viewer's local time, and a note.
+class PreviewRow:
+    """One coming time: the instant, the local time of the schedule and of the viewer, and a note.
 
-    A row that is skipped stands for a missing local time; `at` is when it would have run.
+    A row that is skipped is a missing local time; `at` is when it would have run.
     """
 
     at: datetime
@@ -45,7 +45,7 @@ def preview(
     until: datetime | None = None,
     viewer_zone: str | None = None,
     include_skipped: bool = False,
-) -> list[Row]:
+) -> list[PreviewRow]:
     """The next `count` times after an instant, or all up to and including `until`, or both.
 
     A time skipped for a gap is told in the note of the row after it, or with `include_skipped` in a
@@ -64,14 +64,14 @@ def preview(
 
 def _rows(
     times: Iterator[Nominal], tz: tzinfo, viewer: tzinfo | None, include_skipped: bool
-) -> Iterator[Row]:
+) -> Iterator[PreviewRow]:
     told = ""
     for nominal in times:
         note = _note(nominal, tz)
         if nominal.is_skipped and not include_skipped:
             told = f"before it, on {wall_at(nominal.at, tz):%Y-%m-%d}, {note}"
             continue
-        yield Row(
+        yield PreviewRow(
             nominal.at,
             nominal.at.astimezone(tz),
             nominal.at.astimezone(viewer) if viewer else None,

@@ -55,11 +55,11 @@ class Site:
 def create_site(
     app: App, *, authenticate: Authenticate | None = None, is_local: bool = False
 ) -> Site:
-    """The dashboard with the API: `main.mount("/rota", rota.web.create_site(app))`.
+    """Return the dashboard with the API: `main.mount("/rota", rota.web.create_site(app))`.
 
-    `authenticate` gets each request and answers who it is (the audit's word for the caller), or
-    None; without it, people sign in with the token of `[server] token`. `is_local` asks for
-    nothing, but answers only what comes from this machine by its own name.
+    `authenticate` gets each request and returns the name of the caller for the audit, or None to
+    refuse it; without it, people sign in with the token of `[server] token`. `is_local` requires no
+    authentication, but accepts only requests from this machine that use its own name.
     """
     return Site(app, authenticate, is_local)
 

@@ -35,4 +35,5 @@ def age_of(draft: CleanupDraft) -> float:
     try:
         return float(draft.age) * UNITS[draft.unit]
     except (ValueError, KeyError):
-        raise InputError(f"the age is a number of {', '.join(UNITS)}, not {draft.age!r}") from None
+        units = ", ".join(UNITS)
+        raise InputError(f"the age must be a number of {units}, not {draft.age!r}") from None

@@ -42,4 +42,4 @@ def expected_of(run: RunInfo, activity: Activity | None, now: datetime) -> Expec
         left = history.p50_ms / 1000 - passed
         return Expected(f"about {words.roughly(max(left, 1))} left", usual, False)
     is_late = history.p99_ms is not None and passed > max(history.p99_ms / 1000, 1.0)
-    return Expected("longer than usual" if is_late else "any moment now", usual, is_late)
+    return Expected("longer than usual" if is_late else "should end soon", usual, is_late)

@@ -111,7 +111,7 @@ def _told(shift: Shift) -> str:
         )
     return (
         f"{name} is {_length(shift)} long: clocks go back at {before:%H:%M}, the time from "
-        f"{after:%H:%M} to {before:%H:%M} comes twice (marked below its cell)."
+        f"{after:%H:%M} to {before:%H:%M} occurs twice (underlined)."
     )
 
 
@@ -125,7 +125,7 @@ def _cell(
     runs = plural(count, "run")
     title = f"{runs}, {day:%a} {day.day} {day:%b} {hour:02}:00 to {hour:02}:59"
     if is_twice:
-        title += ", an hour that comes twice"
+        title += ", an hour that occurs twice"
     if is_missing:
         title = "This hour does not exist: the clocks go forward"
     shown = at if (is_within and not is_missing) or count else None

@@ -40,7 +40,7 @@ _ARGUMENTS = {
 
 
 _NONE = {
-    "timeout_seconds": "none: an attempt may take any time",
+    "timeout_seconds": "none: no time limit",
     "backoff": "as configured",
     "event_delivery": "each event starts a run",
     "log_level": "as configured",
@@ -60,7 +60,7 @@ def said(field: str, value: Any) -> str:
         case "event_delivery", Mapping():
             return delivery_words(value)
         case "priority", int():
-            return f"{value}, of 0 (first) to 9"
+            return f"{value} (0 to 9, lower runs first)"
         case "max_attempts", int():
             return plural(value, "attempt")
         case _, str():
@@ -72,19 +72,19 @@ def said(field: str, value: Any) -> str:
 
 
 def backoff_words(given: Mapping[str, Any]) -> str:
-    """`5 s, then twice as long each time, at most 5 min, up to 1 s at random`."""
+    """`5 s, then × 2 each time, at most 5 min, plus up to 1 s of jitter`."""
     try:
         base, kind = duration(float(given.get("base_seconds", 5))), given.get("kind", "exponential")
         words = {
             "fixed": f"{base} each time",
-            "linear": f"{base}, and {base} more each time",
+            "linear": f"{base}, then {base} more each time",
             "exponential": f"{base}, then × {number(float(given.get('factor', 2)))} each time",
         }[kind]
         cap, jitter = float(given.get("cap_seconds", 300)), float(given.get("jitter_seconds", 1))
     except (TypeError, ValueError, KeyError):
         return json.dumps(dict(given), default=str)
     most = f", at most {duration(cap)}" if kind != "fixed" else ""
-    return f"{words}{most}" + (f", and up to {duration(jitter)} at random" if jitter else "")
+    return f"{words}{most}" + (f", plus up to {duration(jitter)} of jitter" if jitter else "")
 
 
 @dataclass(frozen=True, slots=True)

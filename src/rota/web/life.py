@@ -64,19 +64,19 @@ def _enqueued(run: RunInfo) -> LifeStep:
     kind = str(by.get("type", ""))
     who = {
         "scheduler": f"by schedule {run.schedule}",
-        "catch_up": f"by schedule {run.schedule}, to catch up",
+        "catch_up": f"by schedule {run.schedule} (catch-up)",
         "backfill": f"by a backfill of {run.schedule}",
         "event": f"by event {by.get('event', '')}",
         "sql": "by SQL",
         "code": "by code",
-        "manual": "by hand",
+        "manual": "manually",
     }.get(kind, kind)
-    actor = f", {by['actor']}" if by.get("actor") else ""
+    actor = f" ({by['actor']})" if by.get("actor") else ""
     return LifeStep(
         run.created_at,
         "queued",
         "Enqueued",
-        f"{who}{actor} in {run.queue}, priority {run.priority}",
+        f"{who}{actor}, queue {run.queue}, priority {run.priority}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The coming load, counted at most once a minute for all who look at it."""
+"""The forecast of the coming load, computed at most once a minute for all viewers."""
 
 from __future__ import annotations
 

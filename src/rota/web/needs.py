@@ -1,4 +1,4 @@
-"""What needs somebody, with the button that leads there. A new kind has a button, or looks."""
+"""Things that need attention, each kind with its button."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SECTIONS = {
     "queue": ("queues", "full or paused"),
     "schedule": ("schedules", "late, missed or stopped"),
     "run": ("runs", "slow"),
-    "worker": ("workers", "in trouble"),
+    "worker": ("workers", "with problems"),
     "limit": ("limits", "blocked or corrected"),
     "tenant": ("tenants", "paused"),
 }
 _MANY = {
     "failing_job": ("failing job", "failing jobs"),
     "unserved_work": ("job without a worker", "jobs without a worker"),
-    "worker": ("worker in trouble", "workers in trouble"),
+    "worker": ("worker with problems", "workers with problems"),
     "full_queue": ("full queue", "full queues"),
     "paused_queue": ("paused queue", "paused queues"),
     "paused_tenant": ("paused tenant", "paused tenants"),
@@ -72,7 +72,7 @@ def more(found: Attention) -> list[More]:
     return [
         More(
             one.state,
-            plural(left, *_MANY.get(one.kind, (one.kind, one.kind))),
+            plural(left, *(f"more {it}" for it in _MANY.get(one.kind, (one.kind, one.kind)))),
             "/schedules?attention=1" if one.subject == "schedule" else _PLACES[one.subject],
         )
         for one in found.kinds
@@ -109,7 +109,7 @@ def _row(need: Need) -> Row:
             return Row(need, path, "Backfill…", f"{bare}/backfill{tail}")
         case "late_schedule" | "parked_schedule":
             return Row(need, path, "Why?", path)
-    return Row(need, path, "Look", path)
+    return Row(need, path, "Open", path)
 
 
 def alarm(

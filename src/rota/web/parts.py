@@ -1,4 +1,4 @@
-"""Parts of pages that many have open, made once for all who look again after the same news."""
+"""Renders a part of a page once for all viewers who reload it after the same change."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ _WORDS = {"string": "text", "null": "none", "boolean": "true or false"}
 _LIMITS = (
     ("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"),
     ("exclusiveMaximum", "below"),
-    ("minLength", "at least this long:"), ("maxLength", "at most this long:"), ("pattern", "like"),
+    ("minLength", "minimum length"), ("maxLength", "maximum length"), ("pattern", "matching"),
 )  # fmt: skip
 
 

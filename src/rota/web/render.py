@@ -55,7 +55,8 @@ def environment() -> jinja2.Environment:
     # For all templates, and for blocks that are rendered alone, which see no import.
     found.globals["ui"] = found.get_template("_ui.html").module
     found.globals["log"] = found.get_template("_log.html").module
-    found.globals["why_panel"] = found.get_template("_why.html").module.panel  # type: ignore[attr-defined]
+    why: Any = found.get_template("_why.html").module
+    found.globals["why_panel"] = why.panel
     found.globals["api"] = found.get_template("_api.html").module
     found.globals["charts"] = found.get_template("_charts.html").module
     return found

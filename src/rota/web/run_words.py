@@ -11,10 +11,11 @@ from rota.web import words
 
 # What holds a run back that is queued, by the word of its row.
 _HOLDS = {
-    "overlap": "waits for the schedule’s run before it",
+    "overlap": "waits for the previous run of its schedule",
     "limit": "waits for a limit",
-    "no_worker": "no live worker declares this job",
-    "suspect": "lost before: will run isolated, in a separate process",
+    "tenant": "its tenant is paused",
+    "no_worker": "no live worker knows this job",
+    "suspect": "was lost with its worker; waits to be isolated",
 }
 _CANCELLABLE = frozenset[str](OPEN_STATES)
 _RETRIABLE = frozenset[str](RETRIABLE_STATES)

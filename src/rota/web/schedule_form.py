@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rota.errors import InputError, RotaError, TimingError
 from rota.jobs.schedule_options import ScheduleArguments, columns
+from rota.model import wording
 from rota.model.documents import ScheduleDocuments
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.forms import Form, read_payload
@@ -60,6 +61,8 @@ FIELDS: Final[dict[str, tuple[str, str]]] = {
 }
 KINDS = ("cron", "every", "at", "init")
 DOCUMENTS = ("payload", "run_metadata")
+# Fields beside those that belong to one kind of timing only.
+_ONLY_OF = {"every_from": "every", "gap": "cron", "fold": "cron"}
 _INSTANTS = ("at", "start_at", "end_at")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|min|m|h|d|w)?")
@@ -91,7 +94,7 @@ class Draft:
         """Whether the field belongs to the kind of timing that is chosen."""
         if name in KINDS:
             return name == self.when
-        return name != "every_from" or self.when == "every"
+        return _ONLY_OF.get(name, self.when) == self.when
 
 
 def new_draft(**texts: str) -> Draft:
@@ -198,11 +201,11 @@ _WANTED = {
 
 def said(error: RotaError) -> str:
     """As a sentence, without what the label beside it says already."""
-    text = re.sub(r"^cron '[^']*':? ", "", str(error))
+    text = re.sub(r"^cron '[^']*':? ", "", wording.said(str(error), "page"))
     match = re.fullmatch(r"'(.*)' is not an? ([\w-]+); it takes (.*)", text, re.S)
     if match:
         text = f"{match[2].replace('-', ' ')} takes {match[3]}, not {match[1]}"
-    hint = error.hint
+    hint = wording.said(error.hint or "", "page")
     text = f"{text[:1].upper()}{text[1:]}".rstrip(".")
     return f"{text}: {hint}." if hint and not match else f"{text}."
 

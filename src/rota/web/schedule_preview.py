@@ -8,7 +8,7 @@ from typing import Any
 from rota.errors import CalendarNotFound, TimingError
 from rota.model.schedule_info import ScheduleInfo
 from rota.timing.describe import describe
-from rota.timing.preview import Row
+from rota.timing.preview import PreviewRow
 from rota.timing.timing import Timing
 from rota.timing.zones import zone
 from rota.web.page_scope import PageScope, zone_of
@@ -28,7 +28,7 @@ class Coming:
     """`field` is the one that stands in the way of next times, and `problem` says why."""
 
     words: str
-    rows: list[Row]
+    rows: list[PreviewRow]
     problem: str | None = None
     field: str | None = None
     now_there: str = ""
@@ -37,7 +37,7 @@ class Coming:
 async def coming(scope: PageScope, draft: Draft, stored: ScheduleInfo | None) -> Coming:
     if draft.when == "init":
         return Coming(_INITS.get(draft.texts["init"], ""), [])
-    given, errors = arguments(draft, [draft.when, *_FIELDS])
+    given, errors = arguments(draft, [draft.when, *filter(draft.counts, _FIELDS)])
     try:
         local = (await scope.now()).astimezone(zone(draft.texts["timezone"] or "UTC"))
     except TimingError as error:

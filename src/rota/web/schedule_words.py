@@ -21,23 +21,24 @@ _OVERLAP = {
 _GAP = {"run_after": "runs right after the gap", "skip": "is skipped"}
 _FOLD = {"first": "runs the first time", "second": "runs the second time", "both": "runs twice"}
 _REASONS = {
-    "overlap": "the run before it had not ended",
+    "overlap": "the previous run had not ended",
     "paused": "the schedule was paused",
     "disabled": "the schedule was disabled",
+    "job_deleted": "no code declared its job",
     "job_disabled": "its job was disabled",
     "calendar": "its calendar was closed",
-    "dst_gap": "this time does not exist on that day: the clocks go forward",
+    "dst_gap": "this local time does not exist on that day: the clocks go forward",
     "requirement": "a requirement had not succeeded",
     "limit": "the limit was reached",
     "queue_full": "the queue was full",
     "coalesced": "a later missed time ran instead",
     "max_runs": "it had reached its maximum number of runs",
     "shadow": "it is a shadow: it records decisions and enqueues nothing",
-    "none": "its policy is not to catch up",
-    "window": "older than the catch-up limit",
+    "policy none": "its policy is not to catch up",
+    "window": "older than the catch-up window",
     "cap": "more times were missed than the catch-up limit allows",
     "edited": "the schedule was edited",
-    "rescheduled": "its next time was moved",
+    "rescheduled": "the schedule was rescheduled",
 }
 
 
@@ -45,25 +46,24 @@ def policies(one: ScheduleInfo) -> list[tuple[str, str]]:
     """What happens when, as pairs of a case and its consequence."""
     found = [
         ("a time is missed", _missed(one)),
-        ("the run before it has not ended", _overlap(one)),
+        ("the previous run has not ended", _overlap(one)),
     ]
     if one.calendar:
         what = "Skip." if one.on_closed == "skip" else "Run on the next open day."
         found.append(("the day is closed", f"{what} Calendar {one.calendar}."))
     if one.cron and one.timezone != "UTC":
         gap, fold = _GAP.get(one.gap, one.gap), _FOLD.get(one.fold, one.fold)
-        text = f"A time that does not exist {gap}; one that comes twice {fold}."
+        text = f"A skipped local time {gap}; a repeated one {fold}."
         found.append(("the clocks change", text))
     if one.jitter_seconds:
-        text = f"Start up to {words.duration(one.jitter_seconds)} later, at random."
+        text = f"Start up to {words.duration(one.jitter_seconds)} later (jitter)."
         found.append(("others start at the same time", text))
     if one.burst_allowed:
-        found.append(("many are due at the same instant", "Start on time with all of them."))
+        found.append(("many are due at the same instant", "Start on time."))
     if one.pause_after_failures:
         now = one.failures_in_a_row
-        text = (
-            f"Pause after {words.plural(one.pause_after_failures, 'failure')} in a row; now {now}."
-        )
+        most = words.plural(one.pause_after_failures, "consecutive failure")
+        text = f"Pause after {most}; now {now}."
         found.append(("it keeps failing", text))
     if one.max_runs:
         text = (
@@ -91,6 +91,8 @@ def _missed(one: ScheduleInfo) -> str:
         return text
     if one.catch_up_seconds:
         text += f", if it is no more than {words.duration(one.catch_up_seconds)} old"
+    if one.catch_up == "all":
+        text += f", at most {words.number(one.catch_up_limit)} of them"
     grace = f" Up to {words.duration(one.grace_seconds)} late counts as on time."
     return f"{text}.{grace if one.grace_seconds else ''}"
 
@@ -103,4 +105,4 @@ def reason_of(one: OccurrenceInfo) -> str:
     unmet = (one.details or {}).get("unmet")
     if one.reason == "requirement" and isinstance(unmet, list) and unmet:
         return f"{text}: {', '.join(map(str, unmet))}"
-    return f"{text}; an operator had set this time" if one.is_moved and text else text
+    return f"{text}; an operator set this time" if one.is_moved and text else text

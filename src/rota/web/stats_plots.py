@@ -23,7 +23,7 @@ def ended(stats: Stats, zone: tzinfo) -> Plot:
         PlotLine("succeeded", "area", "succeeded", _values(stats, lambda it: it.succeeded)),
         PlotLine("failed", "bars", "failed", _values(stats, lambda it: it.bad)),
     ]
-    about = f"attempts each {duration(stats.step_seconds)}"
+    about = f"attempts per {duration(stats.step_seconds)}"
     beside = f"{number(total.bad)} failed" if total.bad else "none failed"
     value = plural(total.attempts, "attempt")
     return _plot("ended", "Ended", about, "count", stats, zone, lines, value, beside)
@@ -36,9 +36,9 @@ def durations(stats: Stats, zone: tzinfo) -> Plot:
         PlotLine("p95", "line", "ink2", _values(stats, lambda it: it.p95_ms)),
         PlotLine("p50", "line", "ink3", _values(stats, lambda it: it.p50_ms)),
     ]
-    value = "nothing ended" if total.p50_ms is None else f"p50 {_ms(total.p50_ms)}"
+    value = "no attempts" if total.p50_ms is None else f"p50 {_ms(total.p50_ms)}"
     beside = "" if total.p95_ms is None else f"p95 {_ms(total.p95_ms)} · p99 {_ms(total.p99_ms)}"
-    about = "how long attempts took"
+    about = "duration of attempts"
     return _plot("durations", "Duration", about, "ms", stats, zone, lines, value, beside)
 
 
@@ -46,9 +46,9 @@ def failures(stats: Stats, zone: tzinfo) -> Plot:
     rate = stats.total.failure_rate
     values = _values(stats, lambda it: None if it.failure_rate is None else it.failure_rate * 100)
     lines = [PlotLine("failed", "bars", "failed", values)]
-    value = "nothing ended" if rate is None else f"{percent(rate)} failed"
+    value = "no attempts" if rate is None else f"{percent(rate)} failed"
     beside = f"{number(stats.total.bad)} of {number(stats.total.bad + stats.total.succeeded)}"
-    about = "of 100 attempts"
+    about = "percent of attempts"
     return _plot("rate", "Failure rate", about, "count", stats, zone, lines, value, beside)
 
 

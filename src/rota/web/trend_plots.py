@@ -14,7 +14,7 @@ SPANS = {"1h": ("1 h", 1), "6h": ("6 h", 6), "24h": ("24 h", 24), "7d": ("7 d", 
 _YESTERDAY = "this time yesterday"
 # Title, what it shows, unit.
 _HEADS: dict[str, tuple[str, str, Unit]] = {
-    "throughput": ("Throughput", "attempts that succeeded each minute", "count"),
+    "throughput": ("Throughput", "successful attempts per minute", "count"),
     "failures": ("Failures", "attempts that failed, timed out or were lost", "count"),
     "pickup": ("Pick-up time", "from when a run could start until a worker claimed it", "ms"),
     "oldest": ("Oldest waiting", "of the runs that are due", "s"),
@@ -67,7 +67,7 @@ def oldest(trend: Trend, zone: tzinfo) -> Plot:
         now[-1] = max(now[-1] or 0.0, trend.oldest_seconds or 0.0)
     lines = [PlotLine("oldest", "area", "queued", now), _yesterday(trend.before.oldest_seconds)]
     where = f" in {trend.oldest_queue}" if trend.oldest_queue else ""
-    value = "nothing waits"
+    value = "no runs are waiting"
     if trend.oldest_seconds is not None:
         value = f"{duration(trend.oldest_seconds)}{where}"
     was = _last(trend.before.oldest_seconds)
@@ -105,7 +105,7 @@ def _yesterday(values: Sequence[float | None]) -> PlotLine:
 
 
 def _beside(text: str, known: float | None) -> str:
-    return f"{text} {_YESTERDAY}" if known else f"nothing {_YESTERDAY}"
+    return f"{text} {_YESTERDAY}" if known else f"none {_YESTERDAY}"
 
 
 def _rates(trend: Trend, counts: Sequence[int]) -> list[float]:

@@ -1,4 +1,4 @@
-"""What many pages ask for again and again, read once for all of them."""
+"""Data that many pages poll, read once for all of them."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ async def test_more_lines_at_one_instant_than_a_step_looks_at(
     ("text", "options", "message"),
     [
         ("!?", {}, "needs a letter"),
-        ("", {"cursor": "x"}, "not a cursor"),
-        ("", {"cursor": "1.2.3"}, "not a cursor"),
+        ("", {"cursor": "x"}, "not a search cursor"),
+        ("", {"cursor": "1.2.3"}, "not a search cursor"),
         ("", {"level": "loud"}, "unknown level"),
         ("", {"levels": ["loud"]}, "unknown level"),
         ("", {"limit": 0}, "limit"),

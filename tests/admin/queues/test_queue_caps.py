@@ -58,7 +58,7 @@ async def test_an_enqueue_is_refused_with_an_error_of_its_own(
     async def send() -> None: ...
 
     await app.queues.set("default", max_waiting=0)
-    with pytest.raises(QueueFull, match='queue "default" is full: 0 runs wait in it, and 0 may'):
+    with pytest.raises(QueueFull, match='queue "default" is full: 0 runs wait, and its cap is 0'):
         await send.enqueue()
     with pytest.raises(QueueFull, match="3 more do not fit"):
         await app.enqueue_many(send.call() for _ in range(3))

@@ -202,7 +202,7 @@ async def test_a_schedule_that_cannot_be_followed(app: rota.App, schedules: Sche
     )
     need = await only(app, "parked_schedule")
 
-    assert need.sentence == "Schedule report is parked: its timing cannot be computed"
+    assert need.sentence == "Schedule report is parked: it cannot be processed"
     assert (need.reason, need.state) == ("the zone is gone", "parked")
 
 
@@ -219,7 +219,7 @@ async def test_a_schedule_that_failed_until_it_was_paused(
     need = await only(app, "stopped_schedule")
 
     assert need.sentence == "Schedule report has been paused by Rota"
-    assert need.reason == "1 run failed in a row"
+    assert need.reason == "1 run failed"
     assert need.command == "rota schedules resume report"
 
 
@@ -287,7 +287,7 @@ async def test_work_of_a_queue_that_nobody_serves(app: rota.App, engine: Engine)
     engine.enqueue()
     engine.rows("UPDATE rota.open_runs SET enqueued_at = enqueued_at - interval '1 minute'")
     need = await only(app, "unserved_work")
-    assert need.reason == "1 live, none of them serves queue mail for this job"
+    assert need.reason == "1 worker live, none serves queue mail for this job"
 
 
 async def test_without_any_worker_all_that_waits_is_one_thing(
@@ -339,5 +339,5 @@ async def test_limits_that_stand_still_or_were_mended(app: rota.App, engine: Eng
     engine.fail(worker, engine.claim_one(worker))
     engine.one("SELECT admitted FROM rota.admit_runs()")
     need = await only(app, "limit")
-    assert need.reason == f"run {run} failed, and the next one requires its success"
+    assert need.reason == f"run {run} failed, and the next run requires its success"
     assert need.command == "rota limits unblock line"

@@ -67,7 +67,7 @@ async def test_a_lease_that_ran_out_and_one_that_is_late(app: rota.App, engine: 
     engine.rows("UPDATE rota.workers SET lease_expires_at = clock_timestamp() + interval '9 s'")
     assert found(await app.doctor.get(), "lease").title == "w renews its lease late"
     engine.expire(worker)
-    assert found(await app.doctor.get(), "lease").title == "The lease of w has run out"
+    assert found(await app.doctor.get(), "lease").title == "The lease of w has expired"
 
 
 async def test_workers_in_trouble_and_of_two_releases(app: rota.App, engine: Engine) -> None:
@@ -150,7 +150,7 @@ SERVER = ServerState(
 @pytest.mark.parametrize(
     ("judge", "change", "verdict"),
     [
-        (server._release, {"number": 140_000}, "bad"),
+        (server._release, {"number": 130_000}, "bad"),
         (server._connections, {"connections": 85}, "warn"),
         (server._connections, {"connections": 96}, "bad"),
         (server._notifications, {"notify_usage": 0.2}, "warn"),

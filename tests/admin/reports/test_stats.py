@@ -13,7 +13,7 @@ from psycopg import sql
 import rota
 from rota.model.stats import Activity, Stats
 from rota.runtime.metrics.rollups import Rollups
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 from tests.conftest import MakeApp
 from tests.engine import Engine
 
@@ -156,8 +156,8 @@ async def test_an_hour_that_comes_twice_is_two_hours(
         ({"since": timedelta(seconds=-5)}, "before until"),
         ({"since": timedelta(days=500)}, "400 days"),
         ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
-        ({"step": 90}, "whole minutes"),
-        ({"step": 0}, "whole minutes"),
+        ({"step": 90}, "whole number of minutes"),
+        ({"step": 0}, "whole number of minutes"),
         ({"since": timedelta(days=30), "step": 60}, "more than 1500"),
     ],
 )
@@ -186,7 +186,7 @@ async def test_ended_runs_are_counted_by_state(app: rota.App, conn: Conn) -> Non
         await fail.enqueue()
     gone = await work.options(delay=60).enqueue()
     await app.runs.cancel(gone.id)
-    await drain(app)
+    await run_due(app)
 
     for _ in range(2):
         states = (await app.stats.get()).states

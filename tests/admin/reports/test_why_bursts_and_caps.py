@@ -54,17 +54,20 @@ async def test_a_run_of_one_of_many_schedules(app: rota.App, why: Asker, engine:
     run = schedules.runs("s30")[0]["id"]
     reason = why(run)["spread"]
     assert reason.sentence == (
-        "It is for later: 30 schedules were due at one instant, and s30 is number 30 of them."
+        "It is delayed: 30 schedules were due at the same time, and s30 is number 30 of them."
     )
     assert reason.until == START + timedelta(seconds=3602)
     assert reason.command == "rota schedules update s30 --burst-allowed true"
+    engine.rows("UPDATE rota.schedules SET tenant = 'acme'")
+    told = why(run)["spread"].command
+    assert told == "rota schedules update --tenant acme s30 --burst-allowed true"
 
 
 def test_why_of_a_queue_that_is_full(app: rota.App, why: Asker, engine: Engine) -> None:
     fill(app, engine)
     reason = why("default", "queue")["queue_full"]
-    assert reason.sentence == "Queue default is full: 1 run waits in it, and 1 may."
-    assert reason.next_step.startswith("New runs are refused, and times of schedules skipped")
+    assert reason.sentence == "Queue default is full: 1 run waits, and its cap is 1."
+    assert reason.next_step.startswith("New runs are refused, and times of schedules are skipped")
     assert reason.since is not None
     app.queues.sync.set("default", when_full="drop_lowest")
     assert "dropped" in why("default", "queue")["queue_full"].next_step
@@ -79,7 +82,8 @@ def test_why_of_a_run_that_was_dropped(app: rota.App, why: Asker, engine: Engine
     tend(engine)
     reason = why(run)["run_dropped"]
     assert reason.sentence == (
-        "Queue default was full, and it was among the least important that waited: it was dropped."
+        "It was dropped: queue default was full,"
+        " and it was among the waiting runs with the lowest priority."
     )
     assert reason.command == f"rota runs retry {run}"
 
@@ -91,7 +95,7 @@ async def test_a_time_that_a_full_queue_skipped(app: rota.App, why: Asker, engin
     schedules.add()
     await schedules.tick(seconds=61)
     reasons = why("s", "schedule")
-    assert (
-        reasons["skipped_queue_full"].sentence == "Its last time was skipped: its queue was full."
+    assert reasons["skipped_queue_full"].sentence == (
+        "Its latest time was skipped: its queue was full."
     )
     assert "queue_full" in reasons

@@ -42,12 +42,12 @@ def test_the_limit_is_full(why: Asker, engine: Engine) -> None:
     admit(engine)
     reason = why(runs[3])["limit_full"]
     assert reason.sentence == (
-        f"Limit few is full for customer:7: 2 of 2 at once, by runs {runs[0]}, {runs[1]}."
+        f"Limit few is full for customer:7: 2 of 2 slots in use, by runs {runs[0]}, {runs[1]}."
     )
-    assert reason.next_step == "1 run waits before it for the next place."
+    assert reason.next_step == "1 run waits ahead of it for the next free slot."
     assert reason.command == "rota limits show few"
     limit(engine, cap=0)
-    assert why(runs[3])["limit_full"].next_step.startswith("Nothing starts under it")
+    assert why(runs[3])["limit_full"].next_step.startswith("No run starts under this limit")
 
 
 def test_the_rate_is_used_up(why: Asker, engine: Engine) -> None:
@@ -55,7 +55,7 @@ def test_the_rate_is_used_up(why: Asker, engine: Engine) -> None:
     runs = [engine.enqueue() for _ in range(2)]
     admit(engine)
     reason = why(runs[1])["limit_rate"]
-    assert reason.sentence == "Limit few is used up: 1 in 1 min."
+    assert reason.sentence == "Rate limit few is used up: 1 per 1 min."
     assert reason.until is not None
     assert 50 < (reason.until - engine.one("SELECT rota.now()")).total_seconds() < 62
 
@@ -65,8 +65,8 @@ def test_it_waits_for_its_turn(why: Asker, engine: Engine) -> None:
     runs = [engine.enqueue() for _ in range(3)]
     admit(engine)
     reason = why(runs[2])["limit_turn"]
-    assert reason.sentence == f"It waits for its turn in limit few: run {runs[0]} has it."
-    assert reason.next_step == "1 run waits before it, by age."
+    assert reason.sentence == f"It waits for its turn in limit few: run {runs[0]} has the turn now."
+    assert reason.next_step == "1 run waits ahead of it; runs take turns by age."
     worker = engine.worker()
     engine.fail(worker, engine.claim_one(worker))
     admit(engine)

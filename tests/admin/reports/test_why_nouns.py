@@ -63,7 +63,7 @@ async def test_it_is_paused(why: Asker, schedules: Schedules) -> None:
     assert reason.sentence == "Schedule s is paused by grace: “stocktaking”."
     assert (reason.by_whom, reason.until) == ("grace", until)
     assert reason.command == "rota schedules resume --tenant acme s"
-    assert "by itself" in reason.next_step
+    assert "resumes automatically" in reason.next_step
 
 
 async def test_it_is_parked(why: Asker, schedules: Schedules) -> None:
@@ -79,10 +79,10 @@ async def test_it_is_finished(why: Asker, schedules: Schedules, engine: Engine) 
     schedules.add(run_at=START)
     schedules.add("twice", max_runs=1)
     await schedules.tick(seconds=61)
-    assert why("s")["schedule_finished"].sentence == "It is finished: its single time has passed."
+    assert why("s")["schedule_finished"].sentence == "It is finished: its only time has passed."
     await schedules.tick(seconds=121)
     assert why("twice")["schedule_finished"].sentence == (
-        "It is finished: it has run 1 time, as often as it may."
+        "It is finished: it has run 1 time, its maximum."
     )
 
 
@@ -98,7 +98,7 @@ async def test_nobody_schedules(why: Asker, schedules: Schedules, engine: Engine
     assert why.codes("s") == ["no_tick"]
     reason = why("s")["no_tick"]
     assert reason.sentence == (
-        "It is due, and no worker has decided about it: one is live, and does not schedule."
+        "It is due, but no worker has processed it: the only live worker processes no schedules."
     )
     assert reason.since == START.replace(minute=1)
     engine.rows("UPDATE rota.workers SET state = 'gone', ended_at = clock_timestamp()")
@@ -108,7 +108,7 @@ async def test_nobody_schedules(why: Asker, schedules: Schedules, engine: Engine
 async def test_it_runs_at_starts(why: Asker, schedules: Schedules, engine: Engine) -> None:
     engine._insert("schedules", {"name": "s", "job": "work", "init": "release"})
     assert why.codes("s") == ["waits_for_start"]
-    assert "once for each release" in why("s")["waits_for_start"].sentence
+    assert "once per release" in why("s")["waits_for_start"].sentence
 
 
 async def test_what_holds_its_runs_is_said_of_it_too(
@@ -135,11 +135,11 @@ async def test_the_run_before_it_had_not_ended(
     await schedules.tick(seconds=61)
     await schedules.tick(seconds=121)
     reason = why("s")["skipped_overlap"]
-    assert reason.sentence == "Its last time was skipped: the run before it had not ended."
+    assert reason.sentence == "Its latest time was skipped: the previous run had not ended."
     assert reason.since == START.replace(minute=2)
     first, second = schedules.runs("patient")
     assert why(second["id"])["overlap"].sentence == (
-        f"It waits for run {first['id']} of its schedule patient, which has not ended."
+        f"It waits for run {first['id']} of schedule patient, which has not ended."
     )
 
 
@@ -156,7 +156,7 @@ async def test_its_times_were_skipped(why: Asker, schedules: Schedules, engine: 
     schedules.call("reschedule", "rescheduled", START.replace(minute=9, second=30))
     await schedules.tick()
     assert why("paused")["skipped_paused"].sentence == (
-        "Its last time was skipped, with 4 more before it: it was paused."
+        "Its latest time was skipped (and 4 before it): the schedule was paused."
     )
     assert "skipped_disabled" in why("disabled")
     assert "superseded_edited" in why("edited")
@@ -181,7 +181,7 @@ async def test_its_calendar_was_closed(why: Asker, schedules: Schedules, engine:
     schedules.add(calendar="holidays")
     await schedules.tick(seconds=61)
     reason = why("s")["skipped_calendar"]
-    assert reason.sentence == "Its last time was skipped: calendar holidays was closed."
+    assert reason.sentence == "Its latest time was skipped: calendar holidays was closed."
     assert reason.command == "rota calendars show holidays"
 
 
@@ -205,7 +205,7 @@ async def test_what_it_requires_had_not_succeeded(
     })  # fmt: skip
     await schedules.tick(seconds=61)
     reason = why("s")["skipped_requirement"]
-    assert "it requires" in reason.sentence
+    assert "the schedule requires" in reason.sentence
     assert "load" in reason.sentence
     assert reason.command == "rota why load"
 
@@ -237,7 +237,7 @@ async def test_decisions_that_are_rarely_the_last(
             " WHERE schedule = 's'", reason,
         )  # fmt: skip
         assert code in why("s")
-    assert why("s")["not_run"].sentence == "Its last time was skipped: of_a_later_release."
+    assert why("s")["not_run"].sentence == "Its latest time was skipped: of_a_later_release."
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ async def test_its_last_runs_failed(why: Asker, schedules: Schedules, engine: En
     engine.fail(worker, engine.claim_one(worker), "no such order")
     reasons = why("s")
     assert reasons["schedule_failing"].sentence == "Its last run failed: “no such order”."
-    assert reasons["schedule_failing"].next_step == "It is paused after 5 in a row."
+    assert reasons["schedule_failing"].next_step == "It is paused after 5 failures in a row."
     assert "schedule_ran" not in reasons, "that is said already"
     await schedules.tick(seconds=121)
     engine.succeed(worker, engine.claim_one(worker))
@@ -331,11 +331,11 @@ def test_a_job_that_no_event_has_started(why: Asker, engine: Engine) -> None:
         '{"order.*": {"total": {">": 5}}}',
     )
     assert why("work")["no_event"].sentence == (
-        "None of the last 500 events was one that it is bound to: order.*."
+        "None of the last 500 events matched its bindings: order.*."
     )
     engine.rows("""SELECT rota.emit('order.paid', '{"total": 5}')""")
     reason = why("work")["event_filtered"]
-    assert reason.sentence == "Event 1, the last that it is bound to, did not fit its filter."
+    assert reason.sentence == "Event 1, the latest that it is bound to, did not match its filter."
     assert reason.command == "rota events show 1"
     engine.rows("""SELECT rota.emit('order.paid', '{"total": 6}')""")
     assert not {"no_event", "event_filtered"} & set(why.codes("work"))
@@ -353,7 +353,7 @@ def test_events_that_are_throttled_and_debounced(why: Asker, engine: Engine) -> 
     engine.rows("SELECT rota.emit('order.paid')")
     reason = why("work")["event_throttled"]
     assert reason.sentence == (
-        "Event 2, the last that it is bound to, was throttled: run 1 is that of its period."
+        "Event 2, the latest that it is bound to, was throttled: run 1 covers its period."
     )
     assert reason.command == "rota events show 2"
     engine.one(rule, '{"debounce_seconds": 60}')
@@ -363,7 +363,8 @@ def test_events_that_are_throttled_and_debounced(why: Asker, engine: Engine) -> 
     (run,) = engine.rows("SELECT id FROM rota.open_runs WHERE state = 'scheduled'")
     reason = why(str(run["id"]))["debounced"]
     assert reason.sentence == (
-        "It waits for a quiet time: it has the last of 3 events, and each that comes puts it off."
+        "It waits for a quiet period: it has the latest of 3 events,"
+        " and each new event postpones it."
     )
     assert reason.command == "rota events list --job work"
     assert reason.until is not None
@@ -397,7 +398,7 @@ def test_a_queue_with_runs_that_wait(why: Asker, engine: Engine) -> None:
         "2 runs belong to jobs that no live worker knows: gone, off."
     )
     engine.park()
-    assert why("default")["runs_held"].sentence.startswith("2 of them are held back")
+    assert why("default")["runs_held"].sentence.startswith("2 of them are held: ")
 
 
 def test_a_queue_that_is_paused(why: Asker, engine: Engine) -> None:

@@ -33,7 +33,7 @@ def test_no_worker_is_running(why: Asker, engine: Engine) -> None:
     assert why(run)["no_worker"].sentence == "No worker is running."
     engine.lose(worker := engine.worker())
     reason = why(run)["no_worker"]
-    assert reason.sentence == f"No worker is running: the last one, {worker} (w), was lost."
+    assert reason.sentence == f"No worker is running: the last one, worker {worker} (w), was lost."
     assert reason.since is not None
     assert reason.command == "rota worker"
 
@@ -51,9 +51,9 @@ def test_whoever_could_take_it_is_asleep(why: Asker, engine: Engine) -> None:
     assert why.codes(run) == ["workers_asleep", "next_in_line"]
     reason = why(run)["workers_asleep"]
     assert reason.sentence == (
-        f"Whoever could take it is asleep, with no connection to the database: {worker} (w)."
+        f"All suitable workers are asleep, without a connection to the database: {worker} (w)."
     )
-    assert reason.next_step.endswith("SIGUSR1 to process 1 on host wakes one at once.")
+    assert reason.next_step.endswith("to wake one now, send SIGUSR1 to process 1 on host.")
     assert reason.until is not None
     assert why.codes(later) == ["waits_for_time"], "they wake for it"
     engine.worker("other")
@@ -82,7 +82,9 @@ def test_its_queue_is_paused_until_a_time(why: Asker, engine: Engine) -> None:
     engine.one("SELECT rota.pause_queue('mail', until => %s)", until)
     reason = why(run)["queue_paused"]
     assert reason.until == until
-    assert reason.next_step == "The queue goes on by itself then; what runs, runs on."
+    assert reason.next_step == (
+        "The queue resumes automatically when the pause ends; running attempts continue."
+    )
     engine.advance(3601)
     assert why.codes(run) == ["next_in_line"], "before anybody has written it down"
 
@@ -92,11 +94,11 @@ def test_tenants_take_turns(why: Asker, engine: Engine) -> None:
     run, behind = engine.enqueue(tenant="acme"), engine.enqueue(tenant="acme")
     engine.enqueue(tenant="blue")
     assert why.codes(run) == ["next_of_tenant"]
-    sentence = "It is the next of its tenant in queue default, shared with 1 other tenant."
+    sentence = "It is the next run of its tenant in queue default, which 1 other tenant uses too."
     assert why(run)["next_of_tenant"].sentence == sentence
     reason = why(behind)["in_line"]
-    assert reason.sentence == "1 run waits before it in queue default."
-    assert reason.next_step.startswith("It takes turns with 1 other tenant, by weight. ")
+    assert reason.sentence == "1 run waits ahead of it in queue default."
+    assert reason.next_step.startswith("Its tenant takes turns with 1 other tenant, by weight. ")
 
 
 def test_its_tenant_is_paused(why: Asker, engine: Engine) -> None:
@@ -113,9 +115,7 @@ def test_its_tenant_is_paused(why: Asker, engine: Engine) -> None:
     assert why(run)["tenant_paused"].until is not None
     engine.advance(3601)
     assert why.codes(run) == ["held"], "nobody has freed it yet"
-    assert (
-        why(run)["held"].sentence == "It is held back: tenant acme was paused until a moment ago."
-    )
+    assert why(run)["held"].sentence == "It is held: tenant acme was paused until a moment ago."
 
 
 def test_its_job_is_disabled(why: Asker, engine: Engine) -> None:
@@ -142,7 +142,7 @@ def test_nobody_serves_its_queue(why: Asker, engine: Engine) -> None:
     engine.worker(queues=["reports", "default"])
     reason = why(run)["queue_unserved"]
     assert reason.sentence == (
-        "No live worker serves queue mail: the one there is serves default, reports."
+        "No live worker serves queue mail: the only live worker serves default, reports."
     )
     assert reason.command == "rota worker --queues mail"
     engine.worker(queues=["default"])
@@ -153,7 +153,7 @@ def test_nobody_knows_its_job(why: Asker, engine: Engine) -> None:
     run = engine.enqueue()
     engine.worker("other")
     assert why(run)["job_unknown"].sentence == (
-        "No live worker knows job work: there is one, with other code."
+        "No live worker knows job work: the only live worker runs other code."
     )
     assert engine.park() == 1
     assert why.codes(run) == ["job_unknown"]
@@ -181,11 +181,11 @@ def test_workers_are_alive_but_failing(why: Asker, engine: Engine) -> None:
     engine.one("SELECT rota.beat(%s, errors => 4, trouble => 'claims: disk full')", worker)
     reason = why(run)["workers_failing"]
     assert reason.sentence == (
-        f"The only worker is alive but failing: {worker} (w): claims: disk full."
+        f"The only worker is alive but failing: worker {worker} (w), claims: disk full."
     )
     assert reason.command == f"rota workers show {worker}"
     engine.one("SELECT rota.beat(%s, stuck => true)", worker)
-    assert "its event loop stands still" in why(run)["workers_failing"].sentence
+    assert "its event loop is blocked" in why(run)["workers_failing"].sentence
 
 
 def test_workers_are_draining(why: Asker, engine: Engine) -> None:
@@ -193,7 +193,7 @@ def test_workers_are_draining(why: Asker, engine: Engine) -> None:
     worker = engine.worker()
     engine.one("SELECT rota.drain_worker(%s, reason => 'new disks', actor => 'grace')", worker)
     reason = why(run)["workers_draining"]
-    assert reason.sentence == "The only worker is draining by grace: “new disks”."
+    assert reason.sentence == "The only worker is draining, as requested by grace: “new disks”."
     assert (reason.by_whom, reason.command) == ("grace", f"rota workers resume {worker}")
 
 
@@ -207,7 +207,7 @@ def test_all_slots_are_busy(why: Asker, engine: Engine) -> None:
     reason = why(run)["slots_busy"]
     assert reason.sentence.startswith(
         f"All 10 slots of 1 worker are busy with work (8), other (2); run {busy[0]} of work"
-        " for the longest, "
+        " has taken the longest, "
     )
     assert reason.since is not None
     engine.worker("work", "other")
@@ -223,7 +223,7 @@ def test_its_place_and_expected_start(why: Asker, engine: Engine) -> None:
         engine.enqueue()
     run = engine.enqueue()
     reason = why(run)["in_line"]
-    assert reason.sentence == "3 runs wait before it in queue default."
+    assert reason.sentence == "3 runs wait ahead of it in queue default."
     assert (reason.facts["place"], reason.facts["is_exact"], reason.until) == (4, True, None)
     urgent = engine.enqueue(priority=0)
     assert why.codes(urgent) == ["next_in_line"]
@@ -235,7 +235,7 @@ def test_its_place_and_expected_start(why: Asker, engine: Engine) -> None:
     )
     reason = why(run)["in_line"]
     assert reason.until is not None
-    assert "a minute, it starts about then" in reason.next_step
+    assert "per minute, it starts at about the time shown" in reason.next_step
 
 
 def test_what_a_disabled_job_has_in_line_is_not_before_it(why: Asker, engine: Engine) -> None:
@@ -251,7 +251,7 @@ def test_a_long_line_is_not_counted_to_its_end(why: Asker, engine: Engine) -> No
     engine.rows("SELECT rota.enqueue_batch('work', (SELECT jsonb_agg('{}'::jsonb)"
                 " FROM generate_series(1, 10001)))")  # fmt: skip
     reason = why(engine.enqueue())["in_line"]
-    assert reason.sentence == "More than 10,001 runs wait before it in queue default."
+    assert reason.sentence == "At least 10,001 runs wait ahead of it in queue default."
     assert (reason.facts["is_exact"], reason.until) == (False, None)
 
 
@@ -280,7 +280,7 @@ def test_it_waits_for_its_backoff(why: Asker, engine: Engine) -> None:
     assert why.codes(run) == ["waits_for_backoff"]
     reason = why(run)["waits_for_backoff"]
     assert reason.sentence == (
-        "Attempt 1 failed: “the mill stands”. It waits before the next one,"
+        "Attempt 1 failed: “the mill stands”. It is waiting to be retried,"
         " with 1 of 3 attempts used."
     )
     assert reason.until == engine.run(run)["run_at"]
@@ -296,7 +296,7 @@ def test_its_last_attempt_failed_and_it_is_back_in_line(why: Asker, engine: Engi
     worker, run = engine.worker(), engine.enqueue()
     engine.requeue(worker, engine.claim_one(worker), 0, state="timed_out", error="too slow")
     assert why.codes(run) == ["next_in_line", "attempt_failed"]
-    assert why(run)["attempt_failed"].sentence == "Attempt 1 took too long: “too slow”."
+    assert why(run)["attempt_failed"].sentence == "Attempt 1 timed out: “too slow”."
 
 
 # Its worker was lost.
@@ -307,7 +307,7 @@ def test_its_worker_is_not_heard_from(why: Asker, engine: Engine) -> None:
     engine.claim_one(worker)
     engine.expire(worker)
     assert why.codes(run) == ["worker_silent", "no_worker"]
-    assert f"runs on worker {worker} (w), which has not been heard from" in (
+    assert f"running on worker {worker} (w), which no longer sends heartbeats" in (
         why(run)["worker_silent"].sentence
     )
 
@@ -321,10 +321,10 @@ def test_its_worker_was_lost_and_it_is_isolated(why: Asker, engine: Engine) -> N
     assert why.codes(run) == ["suspect", "worker_lost"]
     reasons = why(run)
     assert "within seconds" in reasons["suspect"].next_step
-    assert reasons["worker_lost"].sentence == (f"A worker was lost during attempt 1: {worker} (w).")
+    assert reasons["worker_lost"].sentence == (f"Worker {worker} (w) was lost during attempt 1.")
     assert engine.claim_suspect(helper)
     assert why.codes(run) == ["running_isolated", "worker_lost"]
-    assert "in a process of its own" in why(run)["running_isolated"].sentence
+    assert "in a separate process" in why(run)["running_isolated"].sentence
 
 
 def test_another_suspect_is_isolated_first(why: Asker, engine: Engine) -> None:
@@ -337,7 +337,7 @@ def test_another_suspect_is_isolated_first(why: Asker, engine: Engine) -> None:
     helper = engine.worker()
     engine.claim_suspect(helper)
     assert why(second)["suspect"].next_step == (
-        f"Each worker isolates one run at a time; {helper} (w) has run {first} now."
+        f"Each worker isolates one run at a time; worker {helper} (w) is isolating run {first}."
     )
 
 
@@ -348,11 +348,14 @@ def test_it_runs(why: Asker, engine: Engine) -> None:
     worker, run = engine.worker(), engine.enqueue(timeout_seconds=30)
     engine.claim_one(worker)
     reason = why(run)["running"]
-    assert reason.sentence == f"Worker {worker} (w) runs attempt 1."
+    assert reason.sentence == f"Worker {worker} (w) is running attempt 1."
     assert reason.since is not None
     assert reason.until is not None
     assert (reason.until - reason.since).total_seconds() == 30
-    assert "3 attempts, and none was used before" in reason.next_step
+    assert reason.next_step == (
+        "If this attempt fails, the run is retried, with 2 of 3 attempts left."
+        " It times out at the time shown."
+    )
 
 
 def test_it_runs_for_the_last_time(why: Asker, engine: Engine) -> None:
@@ -373,7 +376,7 @@ def test_somebody_asked_it_to_stop(why: Asker, engine: Engine) -> None:
     engine.cancel(run, "wrong file", "grace")
     assert why.codes(run) == ["cancel_requested", "running"]
     reason = why(run)["cancel_requested"]
-    assert reason.sentence == "It was asked to stop by grace: “wrong file”."
+    assert reason.sentence == "Cancellation was requested by grace: “wrong file”."
     assert reason.by_whom == "grace"
 
 
@@ -392,7 +395,7 @@ def test_it_succeeded(why: Asker, engine: Engine) -> None:
     engine.succeed(worker, engine.claim_one(worker))
     assert why.codes(run) == ["run_succeeded"]
     reason = why(run)["run_succeeded"]
-    assert reason.sentence == "It succeeded on attempt 1 after 1 ms."
+    assert reason.sentence == "It succeeded on attempt 1 in 1 ms."
     assert (reason.since, reason.command) == (engine.run(run)["finished_at"], None)
 
 
@@ -435,7 +438,7 @@ def test_it_started_late_because_of_a_pause(why: Asker, engine: Engine) -> None:
     claim = engine.claim_one(worker)
     late = why(run)["started_late"].sentence
     assert late == (
-        "It started 1 h 10 min late; queue default was paused for 1 h of that by grace:"
+        "It started 1 h 10 min late; queue default was paused by grace for 1 h of that time:"
         " “migration”."
     )
     engine.succeed(worker, claim)
@@ -473,6 +476,12 @@ def test_it_was_cancelled(why: Asker, engine: Engine) -> None:
     assert (reason.by_whom, reason.command) == ("grace", f"rota runs retry {run}")
 
 
+def test_its_job_was_deleted(why: Asker, engine: Engine) -> None:
+    run = engine.enqueue()
+    engine.one("SELECT rota.delete_job('work', cancel_open => true)")
+    assert why(run)["run_cancelled"].sentence == "It was cancelled, because its job was deleted."
+
+
 def test_it_expired(why: Asker, engine: Engine) -> None:
     run = engine.enqueue(expires_at=engine.one("SELECT rota.now() + interval '1 min'"))
     engine.advance(61)
@@ -490,8 +499,8 @@ def test_others_are_duplicates_of_it(why: Asker, engine: Engine) -> None:
     assert engine.enqueue_run(key="welcome-7")["is_duplicate"]
     reason = why(run)["holds_key"]
     assert reason.sentence == (
-        "It holds key welcome-7: whoever enqueues job work with it gets this run,"
-        " and no second one."
+        "It holds key welcome-7: enqueueing job work with this key returns this run"
+        " and creates no other."
     )
     engine.succeed(worker, engine.claim_one(worker))
     assert why(run)["holds_key"].until is not None

@@ -11,7 +11,7 @@ import rota
 from rota.model.bulk_action import BulkAction
 from rota.runtime.duties.bulk_actions import BulkActionLoop
 from rota.store.runs import bulk_work
-from rota.testing import drain
+from rota.testing import run_due
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -50,7 +50,7 @@ async def test_all_of_the_filter_and_nothing_that_came_later(
 ) -> None:
     monkeypatch.setattr(bulk_work, "BATCH", 3)
     dead = await _enqueue(jobs, "fail", 8)
-    await drain(jobs)
+    await run_due(jobs)
     action = await jobs.bulk.by("ada").start("retry", dead=True, reason="mended")
     assert (action.verb, action.state, action.actor) == ("retry", "running", "ada")
     assert action.filter == {"dead": True}
@@ -75,12 +75,12 @@ async def test_what_fails_again_meanwhile_is_not_retried_again(
 ) -> None:
     monkeypatch.setattr(bulk_work, "BATCH", 2)
     dead = await _enqueue(jobs, "fail", 4)
-    await drain(jobs)
+    await run_due(jobs)
     action = await jobs.bulk.start("retry", states=["failed"])
     await jobs.runs.retry(dead[0], reason="by hand")
-    await drain(jobs)
+    await run_due(jobs)
     await _batch(jobs, action)
-    await drain(jobs)
+    await run_due(jobs)
     ended = await jobs.bulk.carry_out(action.id)
     assert _counts(ended) == (3, 0, 0)
     assert (await jobs.runs.get(dead[0])).state == "failed", "it ended after the start"
@@ -109,9 +109,9 @@ async def test_it_is_paused_resumed_throttled_and_stopped(
     await _batch(jobs, action)
     assert (await jobs.bulk.pause(action.id, "wait")).state == "paused"
     assert not await _batch(jobs, action)
-    with pytest.raises(rota.WrongState, match="is paused"):
-        await jobs.bulk.pause(action.id)
+    assert (await jobs.bulk.pause(action.id)).state == "paused"
     await jobs.bulk.resume(action.id)
+    assert (await jobs.bulk.resume(action.id)).state == "running"
     assert (await jobs.bulk.throttle(action.id, 0.02)).rate == 0.02
     assert await _batch(jobs, action)
     assert not await _batch(jobs, action), "the next batch is not due"
@@ -120,8 +120,9 @@ async def test_it_is_paused_resumed_throttled_and_stopped(
     assert (stopped.state, stopped.done) == ("stopped", 2)
     assert not await _batch(jobs, action)
     assert (await jobs.runs.get(ids[0])).state == "queued"
-    for command in (jobs.bulk.pause, jobs.bulk.resume, jobs.bulk.stop):
-        with pytest.raises(rota.WrongState):
+    assert await jobs.bulk.stop(action.id) == stopped
+    for command in (jobs.bulk.pause, jobs.bulk.resume):
+        with pytest.raises(rota.WrongState, match="is stopped"):
             await command(action.id)
     actions = conn.execute(
         "SELECT action FROM rota.audit WHERE object_type = 'bulk' ORDER BY id"
@@ -130,11 +131,17 @@ async def test_it_is_paused_resumed_throttled_and_stopped(
     assert actions == [(f"bulk.{word}",) for word in words]
 
 
+@pytest.mark.parametrize("given", [{"limit": 0}, {"rate": 0.0}, {"rate": 1e7}])
+async def test_limit_and_rate_have_their_ranges(jobs: rota.App, given: dict[str, Any]) -> None:
+    with pytest.raises(rota.FilterError, match=f"{next(iter(given))} must be"):
+        await jobs.bulk.start("cancel", job="send", **given)
+
+
 async def test_runs_that_changed_are_skipped_and_those_that_cannot_be_are_told(
     jobs: rota.App,
 ) -> None:
     succeeded = await _enqueue(jobs, "send", 1)
-    await drain(jobs)
+    await run_due(jobs)
     held = await _enqueue(jobs, "send", 1, key="k")
     await jobs.runs.cancel(held[0])
     await _enqueue(jobs, "send", 1, key="k")
@@ -161,7 +168,7 @@ async def test_a_locked_run_is_tried_again_and_not_missed(jobs: rota.App, connec
 
 async def test_limit_delay_and_payload(jobs: rota.App) -> None:
     ids = await _enqueue(jobs, "fail", 4)
-    await drain(jobs)
+    await run_due(jobs)
     action = await jobs.bulk.start(
         "retry", job="fail", limit=3, delay=60, payload={"message": "edited"}
     )
@@ -174,7 +181,7 @@ async def test_limit_delay_and_payload(jobs: rota.App) -> None:
 
 async def test_deleting_takes_only_what_has_ended(jobs: rota.App) -> None:
     await _enqueue(jobs, "send", 2)
-    await drain(jobs)
+    await run_due(jobs)
     waiting = await _enqueue(jobs, "send", 1)
     action = await jobs.bulk.start("delete", queue="mail")
     assert _counts(await jobs.bulk.carry_out(action.id)) == (2, 0, 0)
@@ -201,13 +208,14 @@ async def test_one_that_cannot_go_on_says_why_and_keeps_no_other_waiting(
     jobs: rota.App, conn: Connection
 ) -> None:
     await _enqueue(jobs, "send", 2)
-    conn.execute("""SELECT rota.start_bulk_action('cancel', '{"colour": "red"}')""")
+    broken_id = (await jobs.bulk.start("cancel", job="send")).id
+    conn.execute('UPDATE rota.bulk_actions SET filter = \'{"colour": "red"}\'')
     action = await jobs.bulk.start("cancel", job="send")
     loop = BulkActionLoop(jobs.database)
     await loop.run_once()
     assert (await jobs.bulk.get(action.id)).state == "finished"
-    broken = await jobs.bulk.get(action.id - 1)
-    assert broken.error == "its filter cannot be read: unknown filter colour"
+    broken = await jobs.bulk.get(broken_id)
+    assert broken.error == "its filter is invalid: unknown filter colour"
     assert await loop.run_once() == 5.0, "it is not tried in a circle"
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 from tests.engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -37,7 +37,7 @@ def jobs(app: rota.App) -> rota.App:
 async def fail(app: rota.App, count: int = 1, **payload: Any) -> None:
     for number in range(count):
         await app.runs.enqueue("call", {"order": number, **payload})
-    await drain(app)
+    await run_due(app)
 
 
 async def test_failures_that_differ_by_numbers_are_one_group(jobs: rota.App) -> None:
@@ -61,9 +61,9 @@ async def test_failures_that_differ_by_numbers_are_one_group(jobs: rota.App) -> 
 
 async def test_attempts_count_and_the_run_knows_its_group(jobs: rota.App, clock: Clock) -> None:
     run = await jobs.runs.enqueue("twice")
-    await drain(jobs)
+    await run_due(jobs)
     clock.advance(3600)
-    await drain(jobs)
+    await run_due(jobs)
     (group,) = await jobs.errors.list()
     assert (group.failures, group.runs, group.last_run_id) == (2, 1, run.id)
     assert (await jobs.runs.get(run.id)).error_group == group.id
@@ -242,7 +242,7 @@ async def test_a_dead_letter_is_handled_until_it_fails_again(
     assert conn.execute(query).fetchall() == []
     with pytest.raises(rota.WrongState, match="is queued"):
         await jobs.runs.handle(run.id)
-    await drain(jobs)
+    await run_due(jobs)
     assert conn.execute(query).fetchall() == [(None, None)]
     await jobs.runs.handle(run.id)
     await jobs.runs.reopen(run.id)

@@ -8,7 +8,7 @@ import pytest
 
 import rota
 from rota.admin.runs import batches as run_batches
-from rota.testing import drain, drain_sync
+from rota.testing import run_due, run_due_sync
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -33,7 +33,7 @@ async def _enqueue(app: rota.App, job: str, count: int, **options: Any) -> list[
 
 async def test_each_run_is_answered_for_in_the_order_given(jobs: rota.App) -> None:
     first, second = await _enqueue(jobs, "send", 2)
-    await drain(jobs)
+    await run_due(jobs)
     third, fourth = await _enqueue(jobs, "send", 2)
     result = await jobs.runs.by("ada").cancel_many([fourth, 999, first, third], reason="storm")
     assert [(one.id, one.outcome, one.reason) for one in result.items] == [
@@ -60,7 +60,7 @@ async def test_a_dry_run_says_the_same_and_changes_nothing(
     jobs: rota.App, conn: Connection
 ) -> None:
     waiting, ended = await _enqueue(jobs, "send", 1, delay=60), await _enqueue(jobs, "fail", 1)
-    await drain(jobs)
+    await run_due(jobs)
     wanted = [*waiting, *ended, 999]
     before = conn.execute("SELECT count(*) FROM rota.audit").fetchone()
     actions: list[Callable[..., Any]] = [
@@ -117,7 +117,7 @@ async def test_delete_takes_attempts_and_lines_along(jobs: rota.App, conn: Conne
         await jobs.runs.delete(sent)
     with pytest.raises(rota.RunNotFound):
         await jobs.runs.delete(999)
-    await drain(jobs)
+    await run_due(jobs)
     assert conn.execute("SELECT count(*) FROM rota.past_attempts").fetchone() == (1,)
     assert conn.execute("SELECT count(*) FROM rota.logs").fetchone() == (3,)
     await jobs.runs.by("ada").delete(sent, "asked to")
@@ -137,13 +137,13 @@ def test_sync_callers_have_them_too(jobs: rota.App) -> None:
     run = jobs.runs.sync.enqueue("send").id
     assert jobs.runs.sync.cancel_many([run]).done == 1
     assert jobs.runs.sync.retry_many([run]).done == 1
-    drain_sync(jobs)
+    run_due_sync(jobs)
     assert jobs.runs.sync.delete_many([run]).done == 1
 
 
 async def test_dead_letters_is_a_view(jobs: rota.App, conn: Connection) -> None:
     (run,) = await _enqueue(jobs, "fail", 1)
-    await drain(jobs)
+    await run_due(jobs)
     rows = conn.execute("SELECT id, error, attempts_used FROM rota.dead_letters").fetchall()
     assert rows == [(run, "no way", 2)]
     await jobs.runs.retry(run)

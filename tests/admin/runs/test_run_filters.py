@@ -10,7 +10,7 @@ import pytest
 
 import rota
 from rota.model.run_filter import RunFilter
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 from tests.engine import Engine
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -38,7 +38,7 @@ async def found(app: rota.App, **filters: Any) -> list[int]:
 
 async def put(app: rota.App, job: str, **payload: Any) -> int:
     run = await app.runs.enqueue(job, payload)
-    await drain(app)
+    await run_due(app)
     return run.id
 
 
@@ -109,7 +109,7 @@ async def test_by_time_of_the_end(jobs: rota.App, clock: Clock) -> None:
     old = await put(jobs, "fine", customer={})
     late = await jobs.runs.enqueue("fine", {"customer": {}}, delay=7200)
     clock.advance(7201)
-    await drain(jobs)
+    await run_due(jobs)
     waiting = await jobs.runs.enqueue("fine", {"customer": {}}, delay=60)
     assert await found(jobs, ended_since=timedelta(hours=1)) == [late.id]
     assert await found(jobs, ended_until=timedelta(hours=1)) == [old]

@@ -9,7 +9,7 @@ import pytest
 import rota
 from rota.model.run_filter import RunPage
 from rota.store.runs import lists as run_lists
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -37,7 +37,7 @@ async def _ids(app: rota.App, **filters: Any) -> list[int]:
 
 async def test_pages_lead_through_everything_in_both_orders(jobs: rota.App) -> None:
     ids = [(await jobs.runs.enqueue("send")).id for _ in range(5)]
-    await drain(jobs)
+    await run_due(jobs)
     ids += [(await jobs.runs.enqueue("send", delay=60)).id for _ in range(2)]
     for order, expected in (("newest", ids[::-1]), ("oldest", ids)):
         found: list[int] = []
@@ -58,7 +58,7 @@ async def test_filters_of_schedule_times_and_dead_letters(
     conn.execute("UPDATE rota.open_runs SET schedule = 'digest'")
     old = (await jobs.runs.enqueue("fail")).id
     gave_up = (await jobs.runs.enqueue("give_up")).id
-    await drain(jobs)
+    await run_due(jobs)
     clock.advance(7200)
     new = (await jobs.runs.enqueue("send")).id
     assert [run.schedule for run in await jobs.runs.list(schedule="digest")] == ["digest"]
@@ -97,5 +97,5 @@ async def test_filters_that_make_no_sense_are_refused(jobs: rota.App) -> None:
 async def test_a_waiting_run_says_since_when_it_could_be_claimed(jobs: rota.App) -> None:
     run = await jobs.runs.enqueue("send")
     assert (await jobs.runs.get(run.id)).enqueued_at is not None
-    await drain(jobs)
+    await run_due(jobs)
     assert (await jobs.runs.get(run.id)).enqueued_at is None

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 
 import rota
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -60,7 +61,7 @@ async def test_since_counts_by_the_clock_of_the_database(jobs: rota.App, clock: 
 
 async def test_details_hold_attempts_and_the_last_lines(jobs: rota.App) -> None:
     good, bad = await jobs.runs.enqueue("send", {"user_id": 7}), await jobs.runs.enqueue("fail")
-    await drain(jobs)
+    await run_due(jobs)
     found = await jobs.runs.details(good.id)
     assert found.run.result == 7
     assert [line.message for line in found.logs] == ["first", "second"]
@@ -116,11 +117,28 @@ async def test_retry_with_an_edited_payload(jobs: rota.App, conn: Connection) ->
     assert row == ({"state": "cancelled", "payload": {"user_id": 7}}, "again")
 
 
+async def test_a_delay_is_not_negative(jobs: rota.App) -> None:
+    run = await jobs.runs.enqueue("fail")
+    await run.cancel()
+    commands: list[Any] = [
+        partial(jobs.runs.enqueue, "fail"),
+        partial(jobs.runs.retry, run.id),
+        partial(jobs.runs.retry_many, [run.id]),
+        partial(jobs.bulk.start, "retry", job="fail"),
+    ]
+    for command in commands:
+        for delay in (-5, timedelta(seconds=-1), float("nan"), "soon"):
+            with pytest.raises(rota.InputError, match="delay must be seconds or a timedelta"):
+                await command(delay=delay)
+    assert await run.state() == "cancelled"
+    assert (await jobs.bulk.page()).items == []
+
+
 async def test_wrong_states_and_missing_runs(jobs: rota.App) -> None:
     run = await jobs.runs.enqueue("fail")
     with pytest.raises(rota.WrongState):
         await jobs.runs.retry(run.id)
-    await drain(jobs)
+    await run_due(jobs)
     with pytest.raises(rota.WrongState):
         await jobs.runs.cancel(run.id)
     for call in (jobs.runs.get, jobs.runs.details, jobs.runs.cancel, jobs.runs.retry):

@@ -9,7 +9,7 @@ import pytest
 
 import rota
 from rota.store.runs.lists import find_states
-from rota.testing import Clock, drain
+from rota.testing import Clock, run_due
 
 YEAR = timedelta(days=365)
 
@@ -36,7 +36,7 @@ def jobs(app: rota.App, conn: psycopg.Connection) -> rota.App:
 async def _one(app: rota.App, conn: psycopg.Connection) -> int:
     """A run that has ended, and a mark after it, as upkeep sets them."""
     run = (await app.runs.enqueue("send")).id
-    await drain(app)
+    await run_due(app)
     conn.execute("SELECT rota.mark_id()")
     return run
 
@@ -73,7 +73,7 @@ async def test_a_clock_that_is_put_back_without_a_word_hides_nothing(
     runs = []
     conn.execute("UPDATE rota.settings SET clock_offset = '0'")
     runs.append((await jobs.runs.enqueue("send")).id)
-    await drain(jobs)
+    await run_due(jobs)
     assert await _seen(jobs) == runs
     conn.execute("SELECT rota.mark_id()")
     runs.append(await _one(jobs, conn))
@@ -106,7 +106,7 @@ async def test_attempts_and_lines_of_a_run_made_in_the_future_are_shown(
     run = (await jobs.runs.enqueue("stumble", delay=1)).id
     clock.reset()
     conn.execute("UPDATE rota.open_runs SET run_at = rota.now()")
-    await drain(jobs)
+    await run_due(jobs)
     details = await jobs.runs.details(run)
     assert [one.attempt for one in details.attempts] == [1, 2, 3]
     assert len(details.logs) == 5  # of each attempt, and of the two that failed

@@ -76,7 +76,7 @@ async def test_what_was_run_by_hand(app: rota.App) -> None:
     triggered = await app.schedules.by("ada").trigger("digest", reason="asked for")
     start = datetime(now.year, now.month, now.day, tzinfo=UTC) - timedelta(days=3)
     await app.schedules.backfill("digest", start, start + timedelta(days=2), reason="lost")
-    backfill, run = await app.schedules.manual("digest")
+    backfill, run = (await app.schedules.manual("digest")).items
 
     assert (run.kind, run.run_id, run.state) == ("triggered", triggered.run_id, "queued")
     assert (run.actor, run.reason) == ("ada", "asked for")

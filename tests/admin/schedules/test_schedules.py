@@ -72,6 +72,11 @@ async def test_create_and_get(app: rota.App, conn: Connection) -> None:
         ({"every": 60, "jitter": float("nan")}, "seconds or a timedelta"),
         ({"every": 60, "enabled": "yes"}, "true or false"),
         ({"cron": "* * * * *", "every_from": "end"}, "every_from"),
+        ({"every": 60, "with_seconds": True}, "with_seconds requires cron: .* six fields"),
+        ({"every": 60, "gap": "skip"}, "gap requires cron: .* a clock change skips"),
+        ({"at": NOW + timedelta(days=1), "fold": "both"}, "fold requires cron"),
+        ({"init": "once", "fold": "second"}, "fold requires cron"),
+        ({"cron": "@every 90s", "gap": "skip"}, "gap requires cron"),
         ({"every": 60, "colour": "red"}, "unknown schedule option colour"),
         ({"every": 60, "requires": ["nobody"]}, "no schedule or job"),
         ({"every": 60, "start_at": NOW, "end_at": NOW - timedelta(days=1)}, "before start_at"),
@@ -85,6 +90,38 @@ async def test_bad_input_leaves_no_trace(
     with pytest.raises(rota.TimingError, match=words):
         await app.schedules.create("bad", "send", **arguments)
     assert await app.schedules.list() == []
+
+
+async def test_what_only_cron_can_follow_goes_with_it(app: rota.App, conn: Connection) -> None:
+    given: Any = {"timezone": "Europe/Paris", "gap": "skip", "fold": "both"}
+    await app.schedules.create("s", "send", cron="0 30 2 * * *", with_seconds=True, **given)
+    with pytest.raises(rota.TimingError, match="gap requires cron"):
+        await app.schedules.update("s", every=60, gap="skip")
+    found = await app.schedules.update("s", every=60)
+    assert (found.gap, found.fold, found.has_seconds) == ("run_after", "first", False)
+    for arguments in ({"fold": "both"}, {"with_seconds": True}):
+        with pytest.raises(rota.TimingError, match="requires cron"):
+            await app.schedules.update("s", **arguments)  # type: ignore[arg-type]
+    await app.schedules.update("s", gap="run_after", fold=None)  # as it is anyway
+    conn.execute("UPDATE rota.schedules SET gap = 'skip' WHERE name = 's'")
+    assert (await app.schedules.update("s", description="mine")).description == "mine"
+    found = await app.schedules.update("s", cron="30 2 * * *", fold="second")
+    assert (found.gap, found.fold) == ("skip", "second")
+
+
+async def test_neither_timings_nor_previews_take_what_only_cron_can_follow(app: rota.App) -> None:
+    options: list[Any] = [{"gap": "skip"}, {"fold": "both"}, {"with_seconds": True}]
+    for given in options:
+        with pytest.raises(rota.JobError, match=r"invalid schedule: .* requires cron"):
+            rota.every(60, **given)
+        with pytest.raises(rota.JobError, match="requires cron"):
+            rota.on_start(**given)
+        with pytest.raises(rota.TimingError, match="requires cron"):
+            await app.schedules.preview(every=60, **given)
+        with pytest.raises(rota.TimingError, match="requires cron"):
+            app.schedule("s", "send", every=60, **given)
+        given_too = {"with_seconds": None} | given
+        assert len(await app.schedules.preview(cron="@daily", count=2, **given_too)) == 2
 
 
 async def test_the_payload_is_held_to_the_job(app: rota.App) -> None:
@@ -314,7 +351,7 @@ async def test_bad_backfills(app: rota.App) -> None:
     hour = timedelta(hours=1)
     fill = app.schedules.backfill
     for name, start, end, words in (
-        ("s", NOW, NOW - hour, "before from"),
+        ("s", NOW, NOW - hour, "before it starts"),
         ("s", NOW, NOW + hour, "past"),
         ("s", NOW - 9 * hour, NOW, "more than 10,000"),
         ("e", NOW - hour, NOW, "from the end"),

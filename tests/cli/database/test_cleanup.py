@@ -55,13 +55,22 @@ def test_recipes(cli: Cli, sessions: Connection) -> None:
     cli.done("cleanup", "add", "--recipe", "stale_session_cleanup", "--reason", "wanted")
     (one,) = cli.done("cleanup", "recipes", "--json").json
     assert one["is_used"]
+    sessions.execute("CREATE TABLE public._club_sessions (expires_at timestamptz)")
+    lines = [line.split() for line in cli.done("cleanup", "recipes").out.splitlines()[1:]]
+    assert {line[1]: line[-1] for line in lines} == {"public.": "yes", "public._club_": "hour"}
+    bare = ("cleanup", "add", "--recipe", "stale_session_cleanup", "--prefix", "_club_")
+    assert 'cleanup "stale_session_cleanup_club" added' in cli.done(*bare).out
+    again = cli(*bare)
+    assert again.code == 1
+    assert "hint: pass another name, or remove it first" in again.err
+    assert "update" not in again.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("add", "public.sessions"), 2, "give TABLE, --column and --older-than"),
-        (("add", "public.sessions", "--recipe", "x"), 2, "a recipe says table"),
+        (("add", "public.sessions"), 2, "pass TABLE, --column and --older-than"),
+        (("add", "public.sessions", "--recipe", "x"), 2, "a recipe sets table"),
         ((*ADD[1:], "--where", "note like 'a'"), 2, "cannot be read"),
         (("add", "nowhere", "--column", "a", "--older-than", "1d"), 2, "there is no table"),
         (

@@ -16,7 +16,7 @@ def test_what_needs_action_with_what_to_type(cli: Cli) -> None:
     assert found.code == 1, "something needs action"
     assert " need action, " in found.out.splitlines()[0]
     assert "NEEDS ACTION: No worker is live: 0\n" in found.out
-    assert "    Do: start one.\n        rota worker\n" in found.out
+    assert "    Do: start a worker.\n        rota worker\n" in found.out
     assert "FINE" not in found.out
 
 

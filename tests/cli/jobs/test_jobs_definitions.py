@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +84,23 @@ def test_update_sets_and_resets(cli: Cli, shop: rota.App) -> None:
     assert "queue" not in result["edited"]
 
 
+def test_update_refuses_a_payload_that_the_job_would_not_take(cli: Cli, shop: rota.App) -> None:
+    cli.done("--app", "shop_jobs.py", "jobs", "sync")
+    refused = cli("jobs", "update", "send", "--default-payload", '{"n": "many"}')
+    assert refused.code == 2
+    assert 'job "send": its default payload is not valid: argument n has the wrong' in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["send"], 2, "nothing to update"),
-        (["send", "--priority", "10"], 1, "priority must be"),
+        (["send", "--priority", "10"], 2, "priority must be"),
         (["send", "--priority", "many"], 2, "--priority"),
         (["send", "--timeout", "soon"], 2, "is not a duration"),
         (["send", "--payload", "["], 2, "not JSON"),
-        (["send", "--backoff", "cubic"], 1, "backoff kind"),
-        (["send", "--reset", "colour"], 1, "unknown job setting 'colour'"),
+        (["send", "--backoff", "cubic"], 2, "backoff kind"),
+        (["send", "--reset", "colour"], 2, "unknown job setting 'colour'"),
         (["sned", "--priority", "1"], 1, "did you mean send?"),
     ],
 )
@@ -124,6 +132,31 @@ def test_a_job_gone_from_the_code_shows(cli: Cli, shop: rota.App, here: Path) ->
     assert [(it["name"], it["change"]) for it in plan] == [("send", "gone")]
     cli.done("--app", "bare.py", "jobs", "sync")
     assert "(deleted from code)" in cli.done("jobs", "list").out
+
+
+def test_a_schedule_gone_from_the_code_shows_with_what_it_does(
+    cli: Cli, make_app: Any, here: Path
+) -> None:
+    app: rota.App = make_app()
+    made = f"app = rota.App(name={app.name!r})"
+    (here / "bare.py").write_text(f"import rota\n{made}\n@app.job\nasync def send() -> None: ...")
+
+    @app.job
+    async def send() -> None: ...
+
+    for name in ("a", "b", "c", "d"):
+        app.schedule(name, send, every=60, shadow=name == "d")
+    app.database.open_sync()
+    app.schedules.sync.disable("b")
+    app.schedules.sync.pause("c")
+
+    def statuses() -> list[str]:
+        found = cli.done("--app", "bare.py", "jobs", "plan").out
+        return re.findall(r"removed from the code, (.*?): rota schedules delete", found)
+
+    assert statuses() == ["still active", "disabled", "paused", "still decides, as a shadow"]
+    app.jobs.sync.disable("send")
+    assert statuses()[0] == "skips its times (job disabled)"
 
 
 def test_an_application_is_needed(cli: Cli, shop: rota.App) -> None:

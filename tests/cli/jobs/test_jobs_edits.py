@@ -43,7 +43,7 @@ def test_update_with_a_version(jobs: Cli) -> None:
     assert 'job "send" has changed: it is at version 2, not 1' in failed.err
     assert jobs("jobs", "update", "send", "--version", "2").code == 2  # nothing to change
     assert jobs("jobs", "update", "send", "--metadata", "[1]").code == 2
-    assert jobs("jobs", "update", "send", "--events", "a b").code == 1
+    assert jobs("jobs", "update", "send", "--events", "a b").code == 2
 
 
 def test_show_and_list_say_what_starts_it(jobs: Cli, conn: Connection) -> None:

@@ -47,11 +47,14 @@ def test_one_is_set_shown_and_removed(cli: Cli, engine: Engine) -> None:
 
 def test_a_rate_and_a_sequence(cli: Cli, engine: Engine) -> None:
     rate = cli.done("limits", "set", "api", "--cap", 100, "--per", "1m", "--burst", 10)
-    assert rate.out == 'limit "api" set for all runs: 100 in 1 min, 10 at one moment\n'
+    assert rate.out == 'limit "api" set for all runs: 100 in 1 min, burst 10\n'
     line = cli.done(
         "limits", "set", "line", "--kind", "sequence", "--next-after", "success", "--job", "work"
     )
-    assert line.out == 'limit "line" set for job work: one after the success of the other\n'
+    assert (
+        line.out
+        == 'limit "line" set for job work: one at a time, after the success of the previous run\n'
+    )
     anew = cli.done("limits", "set", "line", "--job", "any", "--queue", "mail", "--json").json
     assert (anew["jobs"], anew["queue"]) == (None, "mail")
     assert cli("limits", "unblock", "line").code == 1
@@ -75,6 +78,6 @@ def test_what_is_wrong(cli: Cli, engine: Engine) -> None:
     assert cli("limits", "set", "few", "--cap", "many").code == 2
     assert cli("limits", "set", "few", "--kind", "speed").code == 2
     refused = cli("limits", "set", "few", "--cap", -1)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "cap -1 is not between" in refused.err
-    assert "is no template" in cli("limits", "set", "few", "--cap", 1, "--key", "{").err
+    assert "is not a valid template" in cli("limits", "set", "few", "--cap", 1, "--key", "{").err

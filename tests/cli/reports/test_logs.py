@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import drain_sync
+from rota.testing import run_due_sync
 from tests.cli.conftest import Cli
 from tests.loglines import write
 
@@ -73,7 +73,7 @@ def test_show(cli: Cli, make_app: Any) -> None:
 
     run = work.enqueue_sync()
     quiet = work.options(delay=3600).enqueue_sync()
-    drain_sync(app)
+    run_due_sync(app)
     lines = cli.done("logs", "show", run.id).out.splitlines()
     assert [line.split("  ", 2)[1].strip() for line in lines] == ["info", "warning"]
     assert [one["seq"] for one in cli.done("logs", "show", run.id, "--json").json] == [1, 2]
@@ -116,5 +116,5 @@ def test_the_level_of_a_job(cli: Cli, make_app: Any) -> None:
     assert "debug" in cli.done("jobs", "show", "work").out
     cli.done("jobs", "update", "work", "--log-level", "none")
     assert cli.done("jobs", "show", "work", "--json").json["log_level"] is None
-    assert cli("jobs", "update", "work", "--log-level", "loud").code == 1
+    assert cli("jobs", "update", "work", "--log-level", "loud").code == 2
     assert cli("jobs", "update", "nobody", "--log-level", "info").code == 1

@@ -58,7 +58,7 @@ def test_an_empty_system(cli: Cli) -> None:
         (("--since", "yesterday"), 2, "neither a duration"),
         (("--until", "soon"), 2, "is not a time"),
         (("--step", "1.5"), 2, "whole number of minutes"),
-        (("--step", "90s"), 2, "whole minutes"),
+        (("--step", "90s"), 2, "whole number of minutes"),
         (("--since", "30d", "--step", "1m"), 2, "more than 1500"),
     ],
 )

@@ -55,6 +55,24 @@ def busy(make_app: Any, conn: Connection) -> rota.App:
     return app
 
 
+def test_workers_show_the_release_of_the_application(
+    cli: Cli, busy: rota.App, conn: Connection
+) -> None:
+    for command in (("top", "--once"), ("workers", "list")):
+        text = cli.done(*command).out
+        assert "RELEASE" not in text
+        assert "VERSION" not in text
+    conn.execute("SELECT rota.register_worker('v', 'box', 8, '1.1', '{}', '{send}', 4, 3000)")
+    conn.execute("UPDATE rota.workers SET release = 'shop-42' WHERE name = 'w'")
+    for command in (("top", "--once"), ("workers", "list")):
+        lines = cli.done(*command).out.splitlines()
+        head = next(line for line in lines if "RELEASE" in line)
+        release, version = head.index("RELEASE"), head.index("VERSION")
+        rows = [line for line in lines if " box " in line]
+        shown = {(row[release:version].strip(), row[version : version + 4].strip()) for row in rows}
+        assert shown == {("shop-42", "1.0"), ("", "1.1")}
+
+
 def test_a_paused_queue_says_for_how_long(cli: Cli, busy: rota.App, conn: Connection) -> None:
     conn.execute("SELECT rota.pause_queue('mail', until => rota.now() + interval '3 hours')")
     text = cli.done("top", "--once").out

@@ -38,7 +38,7 @@ def test_as_json(cli: Cli, engine: Engine) -> None:
 def test_a_name_of_several_things(cli: Cli, engine: Engine) -> None:
     result = cli.done("why", "mail")
     assert result.out.startswith("job mail\n")
-    assert "a queue has this name too: add --kind queue" in result.err
+    assert "a queue has the same name; to ask about it: --kind queue" in result.err
     assert cli.done("why", "mail", "--kind", "queue").out.startswith("queue mail\n")
 
 

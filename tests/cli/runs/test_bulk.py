@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.testing import drain_sync
+from rota.testing import run_due_sync
 from tests.cli.conftest import Cli
 
 
@@ -51,7 +51,7 @@ def test_a_filter_needs_a_yes_and_says_what_it_would_do(cli: Cli, jobs: rota.App
 
 def test_dead_letters_are_listed_retried_and_deleted(cli: Cli, jobs: rota.App) -> None:
     runs = [_enqueue(cli, "fail") for _ in range(25)]
-    drain_sync(jobs)
+    run_due_sync(jobs)
     assert len(cli.done("runs", "list", "--dead", "--json").json) == 25
     many = cli.done("runs", "retry", "--dead", "--since", "1h", "--yes", "--delay", "1h")
     assert many.out == "25 runs retried, 0 skipped, 0 failed\n"
@@ -83,7 +83,7 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
     assert "no worker is live" in started.err
     assert "waiting for a live worker" in cli.done("bulk", "list").out
     assert "paused" in cli.done("bulk", "pause", 1, "--reason", "wait").out
-    assert cli("bulk", "pause", 1).code == 1
+    assert "paused" in cli.done("bulk", "pause", 1).out
     shown = cli.done("bulk", "show", 1)
     assert "job send" in shown.out
     assert "5/s" in shown.out
@@ -91,6 +91,7 @@ def test_a_bulk_action_is_followed_and_steered(cli: Cli, jobs: rota.App) -> None
     assert "limited to 2/s" in cli.done("bulk", "throttle", 1, "--rate", "2").out
     assert "is resumed" in cli.done("bulk", "resume", 1).out
     assert cli.done("bulk", "stop", 1, "--json").json["state"] == "stopped"
+    assert cli("bulk", "resume", 1).code == 1
     assert cli.done("bulk", "list", "--state", "running").err == "no bulk actions\n"
     assert len(cli.done("bulk", "list", "--json").json) == 1
     assert cli.done("bulk", "show", 1, "--json").json["reason"] == "storm"

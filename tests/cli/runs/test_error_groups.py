@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rota
-from rota.testing import drain_sync
+from rota.testing import run_due_sync
 from tests.cli.conftest import Cli
 
 
@@ -31,7 +31,7 @@ def shop(make_app: Any) -> rota.App:
 def group(shop: rota.App) -> str:
     for order in range(2):
         shop.runs.sync.enqueue("call", {"order": order})
-    drain_sync(shop)
+    run_due_sync(shop)
     (found,) = shop.errors.sync.list()
     return found.id
 
@@ -105,7 +105,7 @@ def test_all_of_a_group_are_retried(cli: Cli, group: str) -> None:
 def test_pages(cli: Cli, shop: rota.App) -> None:
     shop.runs.sync.enqueue("call", {"order": 1})
     shop.runs.sync.enqueue("read")
-    drain_sync(shop)
+    run_due_sync(shop)
     first = cli.done("errors", "list", "--limit", 1, "--json")
     assert first.err.startswith("1 shown; next page: --after ")
     rest = cli.done("errors", "list", "--after", first.err.split()[-1], "--json")

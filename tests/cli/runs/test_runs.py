@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import drain_sync
+from rota.testing import run_due_sync
 from tests.cli.conftest import Cli
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -42,7 +42,7 @@ def test_list_of_nothing(cli: Cli, jobs: rota.App) -> None:
 def test_list_shows_each_state_with_what_matters(cli: Cli, jobs: rota.App) -> None:
     cli.done("runs", "enqueue", "send", "--delay", "1h")
     cli.done("runs", "enqueue", "fail")
-    drain_sync(jobs)
+    run_due_sync(jobs)
     cli.done("runs", "enqueue", "send")
     lines = cli.done("runs", "list").out.splitlines()
     assert lines[0].split() == ["ID", "STATE", "JOB", "QUEUE", "ATTEMPT", "CREATED", "DETAILS"]
@@ -115,7 +115,7 @@ def test_list_refuses_wrong_use(bare_cli: Cli, flags: tuple[str, ...]) -> None:
 def test_show(cli: Cli, jobs: rota.App) -> None:
     good = cli.done("runs", "enqueue", "send", '{"user_id": 7}', "--json").json["id"]
     bad = cli.done("runs", "enqueue", "fail", "--json").json["id"]
-    drain_sync(jobs)
+    run_due_sync(jobs)
     text = cli.done("runs", "show", good).out
     for words in ("succeeded", '"user_id": 7', '"user": 7', "manual, actor cli:alice", "sending"):
         assert words in text
@@ -163,7 +163,7 @@ def test_wrong_states(cli: Cli, jobs: rota.App) -> None:
     result = cli("runs", "retry", run)
     assert result.code == 1
     assert result.err.startswith(f"error: run {run} is queued\nhint: ")
-    drain_sync(jobs)
+    run_due_sync(jobs)
     result = cli("runs", "cancel", run)
     assert result.code == 1
     assert f"error: run {run} has already ended (succeeded)" in result.err

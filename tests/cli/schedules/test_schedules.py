@@ -136,7 +136,8 @@ def test_the_audit_keeps_why_of_pauses(made: Cli, conn: Connection) -> None:
     [
         ((), "exactly one of"),
         (("--cron", "nonsense"), "nonsense"),
-        (("--cron", "* * * * *", "--every", "5m"), "found cron and every"),
+        (("--cron", "* * * * *", "--every", "5m"), "found --cron and --every"),
+        (("--every", "5m", "--fold", "both"), "fold requires"),
         (("--every", "soon"), "is not a duration"),
         (("--every", "5m", "--payload", "{"), "not JSON"),
         (("--every", "5m", "--enabled", "maybe"), "neither true nor false"),
@@ -284,7 +285,9 @@ def test_backfill(made: Cli) -> None:
     assert len(long.out.splitlines()) == 51
     assert "… and 22 more, up to 2026-03-02 1" in long.err
     assert long.err.endswith("72 runs would be enqueued\n")
-    assert "before from" in misused(made, "backfill", "digest", "--from", "1d", "--until", "2d")
+    assert "before it starts" in misused(
+        made, "backfill", "digest", "--from", "1d", "--until", "2d"
+    )
     assert "neither a duration" in misused(made, "backfill", "digest", "--from", "x")
     assert "no schedule" in failed(made, "backfill", "none", "--from", "1d")
 
@@ -435,6 +438,12 @@ def test_what_was_run_by_hand(made: Cli) -> None:
     backfill, run = json.loads(made.done("schedules", "manual", "digest", "--json").out)
     assert (backfill["kind"], run["kind"], run["state"]) == ("backfilled", "triggered", "queued")
     failed(made, "manual", "nope")
+    first = made.done("schedules", "manual", "digest", "--limit", 1, "--json")
+    assert first.err.startswith("1 shown; next page: --after ")
+    cursor = first.err.split()[-1]
+    rest = made.done("schedules", "manual", "digest", "--after", cursor, "--json")
+    assert (first.json, rest.json, rest.err) == ([backfill], [run], "")
+    assert made("schedules", "manual", "digest", "--after", "odd").code == 2
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("disable", "disabled")])

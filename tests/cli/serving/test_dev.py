@@ -108,7 +108,7 @@ def test_it_migrates_reloads_survives_errors_and_stops(
     assert cli.done(*ask).out == "2\n"
 
     write(shop, "import rota\nx = (\n")
-    program.wait_for("waiting for a change")
+    program.wait_for("waiting for a code change")
     assert "SyntaxError" in program.output
     write(shop, SHOP.replace("return 1", "return 3"))
     program.wait_for("worker started", 3)

@@ -22,7 +22,10 @@ def jobs(make_app: Any) -> rota.App:
 
 
 def test_nothing_to_list(cli: Cli) -> None:
-    assert cli.done("tenants", "list").err == "no tenants; runs and schedules name them\n"
+    assert (
+        cli.done("tenants", "list").err
+        == "no tenants; a tenant exists once a run or schedule names it\n"
+    )
     assert cli.done("tenants", "list", "--json").json == []
     assert cli("tenants", "show", "acme")[::2] == (
         1, 'error: there is no tenant "acme": no run, schedule or setting names it\n',
@@ -72,7 +75,7 @@ def test_runs_show_whose_they_are(cli: Cli, jobs: rota.App) -> None:
     assert len(cli.done("runs", "list", "--tenant", "acme", "--json").json) == 1
 
 
-def test_names_as_lists_print_them(cli: Cli, jobs: rota.App) -> None:
+def test_names_as_lists_print_them(cli: Cli, jobs: rota.App, conn: Any) -> None:
     for flags in (("--tenant", "acme"), ()):
         cli.done("schedules", "create", "sync", "--job", "send", "--cron", "@daily", *flags)
     assert "acme/sync" in cli.done("schedules", "list").out
@@ -80,11 +83,51 @@ def test_names_as_lists_print_them(cli: Cli, jobs: rota.App) -> None:
     cli.done("schedules", "pause", "acme/sync", "--reason", "x")
     assert "is paused" in cli.done("why", "acme/sync").out
     assert "is paused" not in cli.done("why", "sync").out
-    cli.done("schedules", "create", "a/b", "--job", "send", "--cron", "@daily")
+    conn.execute("INSERT INTO rota.schedules (name, job, cron) VALUES ('a/b', 'send', '@daily')")
     assert cli.done("schedules", "show", "a/b", "--json").json["name"] == "a/b"
     assert cli("schedules", "show", "blue/sync").code == 1
     cli.done("schedules", "delete", "acme/sync")
     assert cli("schedules", "show", "acme/sync").code == 1
+
+
+def test_a_schedule_is_created_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:
+    create = ("--job", "send", "--cron", "@daily")
+    made = cli.done("schedules", "create", "acme/sync", *create)
+    assert made.out == 'schedule "acme/sync" created: every day at 00:00 (UTC)\n'
+    found = cli.done("schedules", "list", "--json").json
+    assert [(it["tenant"], it["name"]) for it in found] == [("acme", "sync")]
+    cli.done("schedules", "create", "acme/sync/hourly", *create)
+    assert cli.done("schedules", "show", "acme/sync/hourly", "--json").json["name"] == "sync/hourly"
+    again = cli("schedules", "create", "acme/sync", *create)
+    assert (again.code, 'schedule "sync" already exists' in again.err) == (1, True)
+    for tenant in ("", "acme"):
+        refused = cli("schedules", "create", "acme/sync", *create, "--tenant", tenant)
+        assert refused.code == 2
+        assert '"acme/sync" means "sync" of tenant "acme"; pass it without --tenant' in refused.err
+    assert len(cli.done("schedules", "list", "--json").json) == 2
+
+
+def test_nothing_else_is_created_by_a_name_that_means_a_tenants(
+    cli: Cli, jobs: rota.App, conn: Any
+) -> None:
+    conn.execute("CREATE TABLE public.notes (id int, at timestamptz)")
+    table = ("public.notes", "--column", "at", "--older-than", "7d")
+    refused = cli("cleanup", "add", *table, "--name", "acme/notes")
+    assert (refused.code, "cleanups have no tenant" in refused.err) == (2, True)
+    assert cli("limits", "set", "acme/calm", "--cap", 2, "--tenant", "").code == 2
+    assert cli.done("limits", "list", "--json").json == []
+    conn.execute("INSERT INTO rota.limits (name, kind, cap) VALUES ('a/b', 'concurrency', 2)")
+    made = cli.done("limits", "set", "a/b", "--cap", 3, "--tenant", "", "--json").json
+    assert (made["tenant"], made["name"], made["cap"]) == ("", "a/b", 3)
+
+
+def test_a_limit_of_a_tenants_schedule(cli: Cli, jobs: rota.App) -> None:
+    cli.done("schedules", "create", "acme/sync", "--job", "send", "--cron", "@daily")
+    limit = ("--cap", 2, "--schedule", "acme/sync")
+    refused = cli("limits", "set", "calm", *limit)
+    assert (refused.code, "pass acme/NAME as the name of the limit" in refused.err) == (2, True)
+    made = cli.done("limits", "set", "acme/calm", *limit, "--json").json
+    assert (made["tenant"], made["schedule"]) == ("acme", "sync")
 
 
 def test_runs_of_a_schedule_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:

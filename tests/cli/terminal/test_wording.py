@@ -12,7 +12,7 @@ from rota.cli.terminal.wording import typed
 from tests.cli.conftest import Cli
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b")
+CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b|\bcolumn\b")
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,25 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b")
         (("jobs", "show", "none"), "`rota jobs list`"),
         (("runs", "enqueue", "none"), "`rota jobs list` lists them"),
         (("schedules", "trigger", "none"), "`rota schedules list`"),
-        (("queues", "set", "default", "--max-waiting", "-1"), "`none` removes the limit"),
-        (("jobs", "update", "work", "--timeout", "0"), "a duration, from 0.001 to 31536000 s"),
+        (("queues", "set", "default", "--max-waiting", "-1"), "`none` removes the cap"),
+        (("jobs", "update", "work", "--timeout", "0"), "--timeout must be a duration, from 0.001"),
+        (("jobs", "update", "work", "--priority", "30"), "--priority must be a whole number"),
+        (("runs", "enqueue", "work", "--on-conflict", "raise"),
+         "Pass a key, or declare one for the job"),
+        (("events", "emit", "paid", "--key-period", "1h"), "--key-period needs a key"),
+        (("events", "emit", "paid", "--metadata", "[1]"), "must be a JSON object, not [1]"),
+        (("runs", "enqueue", "work", "[1]"), 'must be a JSON object, like {"user_id": 7}, not [1]'),
+        (("schedules", "create", "x", "--job", "work", "--every", "0.5s"),
+         "--every must be at least 1s, not 0.5"),
+        (("schedules", "create", "x", "--job", "work", "--every", "1m", "--cron", "@daily"),
+         "exactly one of --cron, --every, --at and --init, found --cron and --every"),
+        (("schedules", "create", "x", "--job", "strict", "--cron", "@daily"),
+         "`rota jobs show` describes its arguments; without a payload, the default payload"),
+        (("schedules", "create", "x", "--job", "work", "--cron", "0 0 9 * * *"),
+         "or set --with-seconds"),
+        (("schedules", "reschedule", "often", "--at", "1999-01-01"), "`rota schedules trigger`"),
+        (("tenants", "set", "acme", "--weight", "-1"), "--weight must be from 0.01 to 1000"),
+        (("limits", "set", "calm", "--cap", "1", "--kind", "rate"), "--cap 100 --per 1m"),
         (("runs", "enqueue", "work", "--attempt-timeout", "0"), "must be a duration"),
         (("limits", "set", "calm", "--cap", "1", "--per", "0s"), "--per 0"),
         (("events", "emit", "paid", "--key", "k", "--key-keep", "1h", "--key-period", "1h"),
@@ -35,6 +52,8 @@ def test_a_refusal_speaks_of_flags(
     cli: Cli, conn: Connection, arguments: tuple[str, ...], said: str
 ) -> None:
     conn.execute("INSERT INTO rota.jobs (name) VALUES ('work'), ('busy')")
+    strict = '{"properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+    conn.execute("INSERT INTO rota.jobs (name, payload_schema) VALUES ('strict', %s)", [strict])
     conn.execute(
         "INSERT INTO rota.schedules (name, job, interval_seconds) VALUES ('often', 'work', 60)"
     )
@@ -43,6 +62,13 @@ def test_a_refusal_speaks_of_flags(
     assert code in (1, 2)
     assert said in err
     assert not CALL.search(err)
+
+
+def test_arguments_of_a_job_are_no_flags() -> None:
+    text = 'job "x": argument max_attempts is missing; the job takes max_attempts, key_keep'
+    assert typed(text, {"--max-attempts", "--key-keep"}) == text
+    text = "unknown job setting 'colour'; choose from queue, max_attempts"
+    assert typed(text, {"--max-attempts"}) == text
 
 
 def test_only_flags_of_the_command_are_named() -> None:

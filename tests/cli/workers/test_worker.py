@@ -122,7 +122,7 @@ def test_processes(start: Start, cli: Cli, conn: Connection) -> None:
         (("--poll", "soon"), "is not a duration"),
         (("--lease", "1s"), "worker.lease_seconds must be"),
         (("--processes", "1000"), "worker.processes must be"),
-        (("--app", "nowhere"), "there is no module nowhere"),
+        (("--app", "nowhere"), "no module named nowhere"),
     ],
 )
 def test_wrong_use(cli: Cli, shop: Path, flags: tuple[str, ...], words: str) -> None:
@@ -155,7 +155,7 @@ def test_without_an_application_it_runs_sql_jobs(start: Start, cli: Cli, conn: C
     assert '"succeeded"' in result.out
     worker.terminate()
     out, _ = worker.communicate(timeout=60)
-    assert out.startswith("no application is named: this worker runs SQL jobs only")
+    assert out.startswith("no application is set: this worker runs SQL jobs only")
 
 
 def test_without_an_application_and_a_database_it_says_so(bare_cli: Cli) -> None:

@@ -36,7 +36,7 @@ def test_an_isolated_run_is_shown_everywhere(cli: Cli, conn: Connection) -> None
     engine.claim_one(lost, jobs=["send"])
     engine.lose(lost)
     engine.rescue()
-    waits = "waiting to run isolated, because a worker was lost"
+    waits = "waiting to be isolated, because a worker was lost"
     assert waits in cli.done("runs", "show", run).out
     assert cli.done("runs", "show", run, "--json").json["isolation"] == "waiting"
 
@@ -44,7 +44,7 @@ def test_an_isolated_run_is_shown_everywhere(cli: Cli, conn: Connection) -> None
     assert f"isolating run {run}" in cli.done("workers", "list").out
     assert f"live, isolating run {run}" in cli.done("workers", "show", worker).out
     assert f"isolating run {run}" in cli.done("top", "--once").out
-    assert "isolated in a process of its own" in cli.done("runs", "show", run).out
+    assert "isolated in a separate process" in cli.done("runs", "show", run).out
     assert cli.done("workers", "show", worker, "--json").json["isolating_run"] == run
 
     engine.succeed(worker, claim)
@@ -73,20 +73,17 @@ def test_filters(cli: Cli, worker: int) -> None:
 
 def test_drain_and_resume(cli: Cli, worker: int, conn: Connection) -> None:
     assert cli.done("workers", "drain", worker, "--reason", "kernel").out == (
-        f"worker {worker} drains\n"
+        f"worker {worker} draining\n"
     )
     line = cli.done("workers", "list").out.splitlines()[1]
     assert " draining " in line
     assert "not yet acknowledged; by cli:alice: kernel" in line
     conn.execute("UPDATE rota.workers SET drain_seen_at = clock_timestamp()")
     assert "then waits" in cli.done("workers", "show", worker).out
-    assert cli("workers", "drain", worker)[::2] == (
-        1,
-        f"error: worker {worker} is already draining\n",
-    )
-    assert "then stops" in cli.done("workers", "drain", worker, "--stop").out
+    assert cli.done("workers", "drain", worker).out == f"worker {worker} was already draining\n"
+    assert "then stopping" in cli.done("workers", "drain", worker, "--stop").out
     assert cli.done("workers", "resume", worker).out == f"worker {worker} resumed\n"
-    assert cli("workers", "resume", worker).code == 1
+    assert cli.done("workers", "resume", worker).out == f"worker {worker} was not draining\n"
     assert cli("workers", "drain").code == 2
 
 
@@ -94,7 +91,7 @@ def test_what_was_done_to_each_as_json(cli: Cli, worker: int) -> None:
     result = cli("workers", "drain", worker, 99, "--json")
     assert result.code == 1
     assert result.json == [
-        {"worker": worker, "is_done": True, "result": "drains"},
+        {"worker": worker, "is_done": True, "result": "draining"},
         {"worker": 99, "is_done": False, "error": "there is no worker 99"},
     ]
     assert cli.done("workers", "resume", worker, "--json").json[0]["is_done"] is True

@@ -75,4 +75,4 @@ def test_why_it_was_stopped_says_more(
 
 
 def test_a_cut_off_names_the_shutdown() -> None:
-    assert CUT_OFF.message == "cut off by a shutdown"
+    assert CUT_OFF.message == "interrupted by a shutdown"

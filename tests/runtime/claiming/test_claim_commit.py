@@ -34,7 +34,11 @@ def at_commit_of_a_claim(engine: Engine, what: str) -> None:
 
 
 def waiting_backends(engine: Engine) -> list[int]:
-    rows = engine.rows("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    """Of this test: the server has other databases, whose tests lock too."""
+    rows = engine.rows(
+        "SELECT l.pid FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+        " WHERE l.locktype = 'advisory' AND NOT l.granted AND d.datname = current_database()"
+    )
     return [row["pid"] for row in rows]
 
 
@@ -94,7 +98,8 @@ async def test_a_claim_whose_connection_broke_at_its_commit_starts_nothing(
     engine.conn.execute("SELECT pg_advisory_lock(1)")
     run = engine.enqueue("in_loop")
     async with app.worker():
-        await eventually(lambda: bool(ready))
+        # The rows come first, the commit is behind them.
+        await eventually(lambda: bool(ready) and bool(waiting_backends(engine)))
         (pid,) = waiting_backends(engine)
         engine.conn.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
         await eventually(lambda: ready[0].is_over)

@@ -143,5 +143,5 @@ async def test_an_end_that_cannot_be_stored_keeps_none_of_the_others(
     assert claims is None
     assert engine.state(first.id) == "succeeded"
     assert engine.run(last.id)["end_reason"] == "gave up"
-    assert engine.run(bad.id)["end_reason"] == "its end could not be stored"
+    assert engine.run(bad.id)["end_reason"] == "its result could not be stored"
     assert desk.ends.is_settled

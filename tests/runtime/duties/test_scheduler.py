@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import rota
-from rota.testing import drain
+from rota.testing import run_due
 from tests.engine import Engine
 from tests.scheduling import START, Schedules
 
@@ -80,9 +80,9 @@ async def test_the_handler_is_told(app: rota.App, schedules: Schedules) -> None:
     schedules.engine.job("told")
     schedules.add("s", "told")
     await schedules.tick(seconds=70)
-    await drain(app)
+    await run_due(app)
     await schedules.tick(seconds=600)
-    await drain(app)
+    await run_due(app)
     first, second = seen
     assert (first.schedule, first.scheduled_for, first.is_catch_up) == ("s", later(60), False)
     assert first.data_interval == (None, later(60))
@@ -91,7 +91,7 @@ async def test_the_handler_is_told(app: rota.App, schedules: Schedules) -> None:
     assert second.data_interval == (later(60), later(600))
     schedules.update("s", cron="0 13 * * *", interval_seconds=None)
     await schedules.tick(seconds=3600 + 1800)
-    await drain(app)
+    await run_due(app)
     assert seen[2].is_catch_up
     assert seen[2].data_interval == (later(600), later(3600))
     assert seen[2].lateness >= timedelta(minutes=30)
@@ -111,9 +111,9 @@ async def test_jitter_moves_the_start(schedules: Schedules) -> None:
 async def test_a_second_tick_finds_nothing(schedules: Schedules) -> None:
     schedules.add()
     await schedules.tick(seconds=61)
-    version = schedules.row()["version"]
+    version = schedules.row()["tick_version"]
     assert await schedules.ticker.tick() == 0
-    assert schedules.row()["version"] == version
+    assert schedules.row()["tick_version"] == version
     assert len(schedules.runs()) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -39,7 +40,7 @@ class Odd:
         (b"\xff\xfe".decode("utf-8", "surrogateescape"), "\\udcff\\udcfe"),
         (7, "7"),
         (None, "None"),
-        (Odd(), "<a message that cannot be shown: ValueError>"),
+        (Odd(), "<message that cannot be shown: ValueError>"),
         ("ü" * 200, "ü" * 128 + "… [cut, 400 bytes]"),
         ("ü" * 300, "ü" * 128 + "… [cut, 300 characters]"),
         ("x" * 257, "x" * 256 + "… [cut, 257 characters]"),
@@ -63,6 +64,7 @@ def test_messages(message: Any, shown: str) -> None:
         ({"a": math.nan}, {"a": None}),
         ({"a": {1, 2}}, {"a": [1, 2]}),
         ({"a": NOW}, {"a": "2026-01-02T03:04:05Z"}),
+        ({"a": MappingProxyType({"b": 1})}, {"a": {"b": 1}}),
         ({"a": Odd()}, {"a": "<Odd that cannot be shown: ValueError>"}),
     ],
 )

@@ -15,7 +15,7 @@ from rota.runtime.claiming.end_buffer import EndBuffer
 from rota.runtime.metrics.counters import Counters
 from rota.runtime.metrics.rollups import Rollups
 from rota.store.pipeline.feed import Feed
-from rota.testing import drain, eventually
+from rota.testing import eventually, run_due
 from tests.engine import Engine
 from tests.scheduling import START, Schedules
 
@@ -103,7 +103,7 @@ async def test_lines_that_were_stored_and_dropped(make_app: Any, engine: Engine)
             ctx.log.info("line", number=number)
 
     await talk.enqueue()
-    await drain(app)
+    await run_due(app)
     ((_, stored),) = counted(engine, "lines_stored")
     assert stored >= 5
     assert counted(engine, "lines_dropped") == [({}, 3)]
@@ -130,7 +130,7 @@ async def test_decisions_and_lateness_of_schedules(
     assert row["buckets"][bucket_of(late)] == 1
 
     await work.enqueue()
-    await drain(app)
+    await run_due(app)
     ((_, amount),) = counted(engine, "schedule_starts")
     assert amount == 1
     schedules.call("disable_schedule", "s")

@@ -103,7 +103,7 @@ async def test_after_the_limit_it_is_cut_off_and_queued_unspent(
     assert (shown["state"], shown["attempts_used"], shown["attempt"]) == ("queued", 0, 1)
     (attempt,) = engine.attempts(run.id)
     assert (attempt["state"], attempt["is_spent"]) == ("cancelled", False)
-    assert attempt["message"] == "cut off by a shutdown"
+    assert attempt["message"] == "interrupted by a shutdown"
     async with app.worker():
         assert await run.wait(20) == 2
 

@@ -224,7 +224,7 @@ def test_silent_supervisor_stops_claims_until_it_renews_again(
     supervised: Callable[..., Supervised],
 ) -> None:
     these = supervised(**{"worker.lease_seconds": 9.0, "worker.processes": 2})
-    eventually(lambda: "this worker does the upkeep for all" in these.output)
+    eventually(lambda: "this worker process now performs the upkeep" in these.output)
     os.kill(these.process.pid, signal.SIGSTOP)
     eventually(lambda: these.output.count("cannot renew the lease") == 2, 30)
     run = these.enqueue("sleep", seconds=0)

@@ -83,7 +83,7 @@ async def test_workers_and_faces_compile_nothing(
     app = rota.App(config=load_config(url, {}))
 
     @app.job
-    async def work(n: int, ctx: rota.Context) -> int:
+    async def work(ctx: rota.Context, n: int) -> int:
         ctx.log.info("at work")
         if n == 3 and ctx.attempt == 1:
             raise ValueError("once")

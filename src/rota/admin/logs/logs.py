@@ -1,10 +1,10 @@
-"""What one can ask of the log. The same functions serve Python, the CLI and the API."""
+"""Reading and searching log lines. Shared by Python, the CLI and the API."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import datetime, timedelta
 from typing import Unpack
 
@@ -107,7 +107,7 @@ class Logs(LogCommands, AsyncCommands):
         lines: int = 10,
         poll: float = POLL_SECONDS,
         **filters: Unpack[LogFilters],
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncGenerator[LogLine]:
         """Yield the last few lines, then every new one as it is stored, until the caller stops."""
         tail = Tail()
         # First what is no news, so that what comes meanwhile is.
@@ -127,7 +127,7 @@ class Logs(LogCommands, AsyncCommands):
         seconds: float = WINDOW_SECONDS,
         poll: float = POLL_SECONDS,
         **filters: Unpack[LogFilters],
-    ) -> AsyncIterator[Lines]:
+    ) -> AsyncGenerator[Lines]:
         """Yield the lines of the last seconds, then at each poll the new ones, even if there are
         none, so that a reader notices when it stops."""
         tail = Tail()
@@ -137,7 +137,7 @@ class Logs(LogCommands, AsyncCommands):
 
     async def _looks(
         self, tail: Tail, text: str, poll: float, filters: LogFilters
-    ) -> AsyncIterator[Lines]:
+    ) -> AsyncGenerator[Lines]:
         while True:
             await asyncio.sleep(poll)
             yield tail.news(await self.recent(text, **filters))

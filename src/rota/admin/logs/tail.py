@@ -1,7 +1,7 @@
-"""Following the log: which of the lines that a look has found were not shown yet.
+"""Following the log: picks the lines of each poll that were not shown before.
 
-Lines are stored some seconds after they were written, in no order among workers, so each look
-goes back a while and what was seen is remembered for that long.
+Lines are stored some seconds after they were written, and in no order across workers. So each poll
+looks back a while, and the lines that it has seen are remembered for that long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_LINES = 5000
 
 
 class Tail:
-    """`news` answers the lines of a look that no look before has shown, the oldest first."""
+    """`news` returns the lines of a look that no look before has shown, the oldest first."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int, int], datetime] = {}

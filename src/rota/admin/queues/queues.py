@@ -1,4 +1,4 @@
-"""What one can do with queues."""
+"""Commands about queues."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rota.model.page import Page
 from rota.model.queue import QueueDetails, QueueInfo, WhenFull
 from rota.store import queues
 from rota.store.clock import read_clock
+from rota.store.pages import check_filters
 from rota.store.plans import Plan
 from rota.store.versions import expect_version
 
@@ -32,6 +33,7 @@ class QueueCommands(Commands):
         """List all queues named by a job, an unfinished run or an operator, by `name`, the
         `longest` backlog first, or the `oldest` waiting run first; optionally only `paused`
         ones."""
+        check_filters(filters, QueueFilters, "queues")
         return queues.list_queues(order=order, **filters)
 
     @command
@@ -44,6 +46,7 @@ class QueueCommands(Commands):
         **filters: Unpack[QueueFilters],
     ) -> Plan[Page[QueueInfo]]:
         """One page of that list, with the cursor of the next."""
+        check_filters(filters, QueueFilters, "queues")
         return queues.page_queues(order=order, cursor=cursor, limit=limit, **filters)
 
     @command
@@ -70,8 +73,8 @@ class QueueCommands(Commands):
 
     @command
     def resume(self, name: str, reason: str | None = None) -> Plan[bool]:
-        """Answers whether it changed: False if it was not paused. QueueNotFound if nobody has named
-        it."""
+        """Resume claiming. Returns whether it changed: False if it was not paused. Raises
+        QueueNotFound if nothing names the queue."""
         return self._resume(name, reason)
 
     def _resume(self, name: str, reason: str | None) -> Plan[bool]:

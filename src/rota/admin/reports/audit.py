@@ -11,13 +11,14 @@ from rota.model.audit import AuditEntry
 from rota.model.list_filters import TimeOrder
 from rota.model.page import Page
 from rota.store import audit
+from rota.store.pages import check_filters
 from rota.store.plans import Plan
 
 Found = list[AuditEntry]
 
 
 class AuditFilters(TypedDict, total=False):
-    """What `app.audit.list` takes, for type checkers. A timedelta counts back from now."""
+    """Filters of `app.audit.list`, for type checkers. A timedelta counts back from now."""
 
     actor: str | None
     action: str | None
@@ -54,11 +55,13 @@ class AuditCommands(Commands):
         **filters: Unpack[AuditFilters],
     ) -> Plan[Page[AuditEntry]]:
         """One page of that list, with the cursor of the next."""
+        check_filters(filters, AuditFilters, "audit")
         return audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
 
     def _list(
         self, order: str, before_id: int | None, limit: int, filters: AuditFilters
     ) -> Plan[Found]:
+        check_filters(filters, AuditFilters, "audit")
         cursor = None if before_id is None else (before_id,)
         found = yield from audit.page_audit(order=order, cursor=cursor, limit=limit, **filters)
         return [*found.items]

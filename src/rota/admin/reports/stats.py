@@ -52,16 +52,18 @@ class StatsCommands(Commands):
 
     @command
     def metrics(self, *, most_tenants: int = 20) -> Plan[Metrics]:
-        """All measured values as totals, as shown by `/metrics`: of this many tenants with the most
-        unfinished runs, and the others combined; 0: no tenants."""
+        """All measured values as totals, as shown by `/metrics`. Tenants are listed separately up
+        to `most_tenants`, those with the most unfinished runs first, and the others combined; 0: no
+        tenants."""
         return metrics.read_metrics(most_tenants)
 
     @command
     def changes(
         self, after_audit: int | None = None, depths: Mapping[str, QueueDepth] | None = None
     ) -> Plan[Changes]:
-        """What a poller compares to find out what has changed; the audit after this row. With
-        `depths` of an earlier result, waiting and running runs are not counted again."""
+        """Totals and states for a poller to compare with its previous ones, and the audit entries
+        after `after_audit`. If `depths` of an earlier result are passed, waiting and running runs
+        are not counted again."""
         return metrics.read_changes(after_audit, depths)
 
 

@@ -1,8 +1,8 @@
-"""One action on runs that are named: done at once, and each is answered for.
+"""An action on a list of run ids: performed at once, with an outcome for each run.
 
-Every run is decided for itself, in transactions of a few tens: what is refused stops no other. The
-audit gets a row for each run, as it would for a single one: what is asked of it later is what
-became of that run, and its old payload. All runs of a filter are a bulk action (`app.bulk`).
+Each run is decided on its own, in transactions of a few dozen runs, so a refused one stops no
+other. The audit gets a row for each run, as for a single action, with what happened to it and its
+old payload. An action on all runs that match a filter is a bulk action (`app.bulk`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rota.admin.commands import Commands, command, stepwise
 from rota.admin.payloads import encode
 from rota.errors import FilterError, InputError
 from rota.jobs.registry import Registry
+from rota.jobs.values import checked_delay
 from rota.model.bulk import FITTING, Action, BulkItem, BulkResult, would_be
 from rota.model.run_counts import RunCount, RunCounts
 from rota.store.plans import Plan, Rows
@@ -47,7 +48,7 @@ class BatchCommands(Commands):
 
     @command
     def preview_many(self, verb: Action, ids: Sequence[int]) -> Plan[RunCounts]:
-        """How many of these runs an action would be done to, by job and state."""
+        """Count how many of these runs the action would apply to, by job and state."""
         return self._preview(verb, ids)
 
     @stepwise
@@ -59,7 +60,8 @@ class BatchCommands(Commands):
         reason: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> Steps[BulkResult]:
-        """Cancel these runs. `on_progress` is told how many more have been dealt with."""
+        """Cancel these runs. A refusal does not affect the others. `on_progress` is called with the
+        number of newly processed runs."""
         return self._act_on_ids(_Act("cancel", dry_run, reason, on_progress or _nobody), ids)
 
     @stepwise
@@ -73,10 +75,9 @@ class BatchCommands(Commands):
         reason: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> Steps[BulkResult]:
-        """Put these runs back to work. A payload, if given, replaces that of each."""
-        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
-        told = on_progress or _nobody
-        return self._act_on_ids(_Act("retry", dry_run, reason, told, payload, seconds), ids)
+        """Retry these failed or cancelled runs. A `payload` replaces the payload of each."""
+        act = _Act("retry", dry_run, reason, on_progress or _nobody, payload, checked_delay(delay))
+        return self._act_on_ids(act, ids)
 
     @stepwise
     def delete_many(
@@ -87,7 +88,7 @@ class BatchCommands(Commands):
         reason: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> Steps[BulkResult]:
-        """Remove these ended runs with attempts and log lines."""
+        """Delete these ended runs with their attempts and log lines."""
         return self._act_on_ids(_Act("delete", dry_run, reason, on_progress or _nobody), ids)
 
     def _preview(self, verb: Action, ids: Sequence[int]) -> Plan[RunCounts]:

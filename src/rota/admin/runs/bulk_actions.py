@@ -1,14 +1,14 @@
-"""One action on all runs of a filter, as an object: started, followed, throttled, paused, stopped.
+"""Bulk actions on all runs that match a filter: start, follow, throttle, pause and stop them.
 
-Workers carry it out, in small batches; whoever waits for it takes part. So it goes on when a
-worker or this process dies, and it stays, with what it did to how many.
+Workers perform a bulk action in small batches, and so does a caller that waits for it. It continues
+if a worker or this process dies, and its record is kept with the number of runs done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack
 
@@ -17,11 +17,13 @@ from rota.admin.payloads import encode
 from rota.admin.scope import Scope
 from rota.errors import BulkActionNotFound, FilterError
 from rota.jobs.registry import Registry
+from rota.jobs.values import checked_delay
 from rota.model.bulk import FITTING, Action
-from rota.model.bulk_action import BulkAction
+from rota.model.bulk_action import BulkAction, BulkState
 from rota.model.page import Page
 from rota.model.run_counts import RunCounts
 from rota.model.run_filter import RunFilter, RunFilters
+from rota.model.states import wanted_states
 from rota.store.plans import Plan
 from rota.store.runs import bulk_actions, bulk_work
 from rota.store.runs.lists import count_runs
@@ -54,24 +56,23 @@ class BulkCommands(Commands):
         reason: str | None = None,
         **filters: Unpack[RunFilters],
     ) -> Plan[BulkAction]:
-        """Retry, cancel or delete all runs that fit the filter now, the newest first, at most
-        `limit` of them and at most `rate` a second. Runs that come later are not touched. Returns
-        at once: workers carry it out."""
+        """Retry, cancel or delete all runs that match the filter now, newest first, at most `limit`
+        of them and at most `rate` per second. Runs that are enqueued later are not affected.
+        Returns at once: workers carry it out."""
         wanted = _filter(verb, filters)
         if verb != "retry" and (payload is not None or delay is not None):
             raise FilterError(f"payload and delay apply only to retry, not to {verb}")
         if payload is not None and wanted.job is None:
             raise FilterError("a new payload needs a filter that names a single job")
-        for name, value in (("limit", limit), ("rate", rate)):
-            if value is not None and not 0.01 <= value <= 1_000_000_000:
-                raise FilterError(f"{name} {value} is out of range")
+        _check_limit(limit)
+        _check_rate(rate)
         return bulk_actions.start(
             verb,
             wanted,
             payload=None
             if payload is None
             else encode(self.registry, wanted.job or "", payload)[0],
-            delay=delay.total_seconds() if isinstance(delay, timedelta) else delay,
+            delay=checked_delay(delay),
             limit=limit,
             rate=rate,
             reason=reason,
@@ -82,8 +83,8 @@ class BulkCommands(Commands):
     def preview(
         self, verb: Action, *, seconds: float = _COUNT_SECONDS, **filters: Unpack[RunFilters]
     ) -> Plan[RunCounts]:
-        """How many runs an action would be done to, by job and state: up to 10,000, and not for
-        longer than `seconds`."""
+        """Count the runs that an action would apply to, by job and state: up to 10,000, and for at
+        most `seconds`."""
         wanted = _filter(verb, filters)
         return count_runs(wanted.or_states(FITTING[verb]), most=MOST_COUNTED, seconds=seconds)
 
@@ -91,33 +92,37 @@ class BulkCommands(Commands):
     def page(
         self,
         *,
-        state: str | None = None,
+        state: str | Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
         is_open: bool | None = None,
         cursor: Cursor = None,
         limit: int = 50,
     ) -> Plan[Page[BulkAction]]:
-        """The newest first; only those in a state, or only those that have not ended."""
-        return bulk_actions.page(state=state, is_open=is_open, cursor=cursor, limit=limit)
+        """One page of bulk actions, newest first; optionally only those in one of these states, or
+        only those that have not ended."""
+        wanted = wanted_states(state, states, BulkState)
+        return bulk_actions.page(states=wanted, is_open=is_open, cursor=cursor, limit=limit)
 
     @command
     def get(self, action_id: int) -> Plan[BulkAction]:
-        """BulkActionNotFound if there is none."""
+        """Return one bulk action. Raises BulkActionNotFound if there is none."""
         return self._mine(action_id, bulk_actions.find(action_id))
 
     @command
     def pause(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
-        """After the batch that is under way."""
+        """Pause after the current batch."""
         steps = bulk_actions.steer("pause", action_id, reason=reason, actor=self.actor)
         return self._mine(action_id, steps)
 
     @command
     def resume(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
+        """Continue where it was paused."""
         steps = bulk_actions.steer("resume", action_id, reason=reason, actor=self.actor)
         return self._mine(action_id, steps)
 
     @command
     def stop(self, action_id: int, reason: str | None = None) -> Plan[BulkAction]:
-        """For good, after the batch that is under way; what was done stays done."""
+        """Stop permanently, after the current batch; changes already made are kept."""
         steps = bulk_actions.steer("stop", action_id, reason=reason, actor=self.actor)
         return self._mine(action_id, steps)
 
@@ -125,9 +130,8 @@ class BulkCommands(Commands):
     def throttle(
         self, action_id: int, rate: float | None, reason: str | None = None
     ) -> Plan[BulkAction]:
-        """At most so many runs a second from now on; None: as fast as it goes."""
-        if rate is not None and not 0.01 <= rate <= 1_000_000:
-            raise FilterError(f"rate must be from 0.01 to 1,000,000 runs per second, not {rate}")
+        """Change the maximum number of runs per second; None removes the limit."""
+        _check_rate(rate)
         steps = bulk_actions.steer(
             "throttle", action_id, reason=reason, actor=self.actor, rate=rate
         )
@@ -165,9 +169,9 @@ class BulkActions(BulkCommands, AsyncCommands):
         on_progress: OnProgress | None = None,
         on_total: OnProgress | None = None,
     ) -> BulkAction:
-        """Take part in the work until it is finished, paused or stopped. `on_progress` is told how
-        many more runs have had their turn, whoever has worked on them; `on_total`, how many there
-        are, as far as they are counted."""
+        """Help to carry out a bulk action until it is finished, paused or stopped. `on_progress` is
+        called with the number of newly processed runs, whoever processed them; `on_total` with the
+        number of matching runs counted so far."""
         seen = 0
         while True:
             has_worked = await self._work(action_id)
@@ -201,6 +205,16 @@ class SyncBulkActions(BulkCommands, SyncCommands):
                 return action
             if not has_worked:
                 time.sleep(_LOOK_SECONDS)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise FilterError(f"limit must be at least 1, not {limit}")
+
+
+def _check_rate(rate: float | None) -> None:
+    if rate is not None and not 0.01 <= rate <= 1_000_000:
+        raise FilterError(f"rate must be from 0.01 to 1,000,000 runs per second, not {rate}")
 
 
 def _filter(verb: str, filters: RunFilters) -> RunFilter:

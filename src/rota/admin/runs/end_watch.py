@@ -1,7 +1,7 @@
-"""Hears of the ends of awaited runs, for all who wait in this process.
+"""Notices when awaited runs end, for all waiters in this process.
 
-One thread with one connection, which begins with the first wait and ends when nobody has waited for
-a minute. A call is a hint that may get lost; asking, in growing gaps, is the truth
+One thread with one connection, started by the first wait and ended when nobody has waited for a
+minute. A call is a hint that may get lost; polling, at growing intervals, is the truth
 (docs/decisions/0030-told-waits.md).
 """
 

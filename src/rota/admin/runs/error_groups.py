@@ -1,4 +1,4 @@
-"""What fails, by kind, and saying that one has seen to it."""
+"""Commands about error groups: list them, and mark them as handled."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ErrorCommands(Commands):
         limit: int = 50,
         **filters: Unpack[ErrorFilters],
     ) -> Plan[Found]:
-        """List error groups: with `since`, those that occurred since then; the `last` one first,
-        the one with the `most` failures, or the one that was `first` seen most recently. Counts
-        cover that range, or the last day."""
+        """List error groups; with `since`, only those that occurred since then. Sorted by `last`
+        failure, by `most` failures, or by `first` failure, in descending order. Counts cover that
+        range, or the last day."""
         return error_groups.list_errors(
             filters, since=since or DAY, is_active=since is not None, order=order, limit=limit
         )
@@ -52,7 +52,7 @@ class ErrorCommands(Commands):
 
     @command
     def standings(self, **filters: Unpack[ErrorFilters]) -> Plan[dict[str, int]]:
-        """The number of groups by standing, at any time."""
+        """The number of groups by standing, whenever they occurred."""
         return error_groups.count_standings(filters)
 
     @command

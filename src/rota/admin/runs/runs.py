@@ -1,4 +1,4 @@
-"""What one can do with runs. The same functions serve Python, the CLI and the API."""
+"""Commands about runs. Shared by Python, the CLI and the API."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from rota.admin.runs.batches import BatchCommands
 from rota.admin.runs.waits import Waits
 from rota.admin.scope import Scope
 from rota.jobs.handle import Run, RunReader
-from rota.jobs.options import NO_OPTIONS, OptionArguments
+from rota.jobs.options import NO_OPTIONS, OptionArguments, OptionKeywords
 from rota.jobs.registry import Registry
 from rota.jobs.tracing import carrying
+from rota.jobs.values import checked_delay
 from rota.model.child_run import ChildRun
 from rota.model.details import RunDetails
 from rota.model.documents import RunDocuments
@@ -58,9 +59,10 @@ class RunCommands(BatchCommands):
         **filters: Unpack[RunFilters],
     ) -> Plan[Found]:
         """List runs by `states`, `job`, `queue`, `tenant`, `tag`, `key`, `schedule`, `worker`,
-        `text`, `error`, `error_group`, `payload_fields`, time of creation (`since`, `until`) and
-        of the end, `dead` and `handled`, however long the search takes. `before_id`: only runs
-        older than this one (newer, if the oldest come first)."""
+        `text`, `error`, `error_group`, `payload_fields`, time of creation (`since`, `until`) and of
+        the end (`ended_since`, `ended_until`), `dead` and `handled`. Unlike that of `page`, the
+        search has no time limit. `before_id`: only runs older than this one (newer, if the oldest
+        come first)."""
         return self._list(RunFilter.of(filters), order, before_id, limit)
 
     @command
@@ -89,7 +91,7 @@ class RunCommands(BatchCommands):
 
     @command
     def get(self, run_id: int) -> Plan[RunInfo]:
-        """Raises RunNotFound if there is no such run, or retention has removed it."""
+        """Return one run. Raises RunNotFound if there is none, or retention has removed it."""
         return runs.find_run(run_id)
 
     @command
@@ -99,8 +101,8 @@ class RunCommands(BatchCommands):
 
     @command
     def documents(self, run: int | RunInfo, *, most: int = 50_000_000) -> Plan[RunDocuments]:
-        """Payload and result as text with all digits, which JSON readers may round; at most this
-        many characters of each. A run that is passed in is not read again."""
+        """Payload and result as text with all digits, which JSON readers may round; at most `most`
+        characters of each. A RunInfo that is passed in is not read again."""
         return runs.find_documents(run, most)
 
     @command
@@ -113,7 +115,7 @@ class RunCommands(BatchCommands):
         self,
         job: str,
         payload: Mapping[str, Any] | None = None,
-        **options: Unpack[OptionArguments],
+        **options: Unpack[OptionKeywords],
     ) -> Plan[Run]:
         """Enqueue a run by the name of its job, as an operator: the audit records who did it.
         Without a payload, the job's default payload is used. With `connection`, it joins the
@@ -151,9 +153,9 @@ class RunCommands(BatchCommands):
         payload: Mapping[str, Any] | None = None,
         delay: float | timedelta | None = None,
     ) -> Plan[None]:
-        """Requeue a failed or cancelled run under its id, optionally with a new payload; the audit
-        keeps the old one."""
-        return self._retry(run_id, reason, payload, delay)
+        """Retry a failed or cancelled run under its id, optionally with a new payload and after a
+        delay; the audit keeps the old payload."""
+        return self._retry(run_id, reason, payload, checked_delay(delay))
 
     def _list(
         self, wanted: RunFilter, order: TimeOrder, cursor: int | None, limit: int
@@ -179,15 +181,14 @@ class RunCommands(BatchCommands):
         run_id: int,
         reason: str | None,
         payload: Mapping[str, Any] | None,
-        delay: float | timedelta | None,
+        delay: float | None,
     ) -> Plan[None]:
         text = None
         if payload is not None:
             run = yield from runs.find_run(run_id)
             text, _ = self._encode(run.job, payload)
-        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
         yield from runs.retry_run(
-            run_id, payload=text, delay=seconds, reason=reason, actor=self.actor
+            run_id, payload=text, delay=delay, reason=reason, actor=self.actor
         )
 
 

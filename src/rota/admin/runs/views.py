@@ -1,4 +1,4 @@
-"""Filters of the list of runs that are kept under a name, for everybody."""
+"""Saved views: named filters of the list of runs, visible to everybody."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Found = list[RunView]
 class ViewCommands(Commands):
     @command
     def list(self) -> Plan[Found]:
-        """By name."""
+        """List all saved views by name."""
         return views.list_views()
 
     @command
     def save(self, name: str, query: str, reason: str | None = None) -> Plan[None]:
-        """`query` is what the address of the list says: `state=failed&since=24h`. One of that name
-        is replaced."""
+        """Save a filter of the list of runs, written as in its page URL: `state=failed&since=24h`.
+        Replaces an existing view with that name."""
         name, query = name.strip(), query.strip().removeprefix("?")
         if not 1 <= len(name) <= 100:
             raise FilterError("the name of a view must have 1 to 100 characters")
@@ -32,7 +32,7 @@ class ViewCommands(Commands):
 
     @command
     def delete(self, name: str, reason: str | None = None) -> Plan[None]:
-        """ViewNotFound if there is none."""
+        """Delete a saved view. Raises ViewNotFound if there is none."""
         return views.delete_view(name, reason=reason, actor=self.actor)
 
 

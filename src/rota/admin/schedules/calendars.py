@@ -1,4 +1,4 @@
-"""What one can do with calendars."""
+"""Commands about calendars."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CalendarCommands(Commands):
 
     @command
     def get(self, name: str) -> Plan[CalendarInfo]:
-        """Raises CalendarNotFound if there is none."""
+        """Return one calendar. Raises CalendarNotFound if there is none."""
         return calendars.find_calendar(name)
 
     @command
@@ -49,7 +49,7 @@ class CalendarCommands(Commands):
         *,
         reason: str | None = None,
     ) -> Plan[None]:
-        """Raises WrongState if the name is taken."""
+        """Create a calendar. Raises WrongState if the name is taken."""
         checked = _checked(name, definition)
         plan = calendars.create_calendar(name, description, checked, actor=self.actor)
         return because(reason, plan)
@@ -64,8 +64,8 @@ class CalendarCommands(Commands):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[None]:
-        """Takes effect with the next tick of every schedule that uses it. Raises VersionConflict if
-        the calendar is not at `version`."""
+        """Change a calendar, from the next tick of every schedule that uses it. Raises
+        VersionConflict if the calendar is not at `version`."""
         checked = None if definition is None else _checked(name, definition)
         plan = calendars.update_calendar(
             name, description, checked, version=version, actor=self.actor
@@ -76,8 +76,8 @@ class CalendarCommands(Commands):
     def delete(
         self, name: str, *, version: int | None = None, reason: str | None = None
     ) -> Plan[None]:
-        """Raises WrongState while a schedule uses it, and VersionConflict if it is not at
-        `version`."""
+        """Delete a calendar. Raises WrongState while a schedule uses it, and VersionConflict if it
+        is not at `version`."""
         plan = calendars.delete_calendar(name, version=version, actor=self.actor)
         return because(reason, plan)
 

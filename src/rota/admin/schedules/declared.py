@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.admin.app_commands import CommandSets
 from rota.admin.schedules.next_time import compute_next
-from rota.errors import JobError, ScheduleNotFound
+from rota.errors import JobError, PayloadError, ScheduleNotFound
 from rota.jobs.decorator import BoundJob
 from rota.jobs.values import checked_tenant
 from rota.store.plans import Plan
 from rota.store.sessions.pool import Conn
 
 if TYPE_CHECKING:
+    from rota.jobs.definition import JobDefinition
     from rota.jobs.registry import Registry
     from rota.jobs.schedule_options import ScheduleArguments
 
@@ -26,6 +27,15 @@ ACTOR = "code"
 _PORTION = 1000
 
 
+class EarlySchedule(NamedTuple):
+    """One that was said before its job was declared."""
+
+    job: str
+    name: str
+    arguments: ScheduleArguments
+    keys: list[Key]
+
+
 class DeclaredSchedules:
     """What is declared before the database is open waits here; later ones are stored at once."""
 
@@ -33,6 +43,9 @@ class DeclaredSchedules:
         self._app = app
         self._waiting: dict[Key, Mapping[str, Any]] = {}
         self._places: dict[Key, str] = {}
+        # What was said of jobs that were not declared yet.
+        self._early: list[EarlySchedule] = []
+        app.registry.guard(self._check_early)
 
     def add(
         self,
@@ -42,18 +55,17 @@ class DeclaredSchedules:
         arguments: ScheduleArguments,
     ) -> None:
         """One for each tenant. Checked here and now, so that a mistake is found where it is
-        written. Until the database is open a name is said once, or twice the same."""
-        from rota.admin.schedules import payloads
-        from rota.admin.schedules.edits import whole
-
+        written; against a job that is not declared yet, when it is. Until the database is open a
+        name is said once, or twice the same."""
         job_name = job if isinstance(job, str) else job.name
-        whole(name, job_name, {**arguments, "payload": None})
-        said = payloads.declared(self._app.registry, name, job_name, arguments)
-        columns = whole(name, job_name, said)
+        known = self._app.registry.find(job_name)
+        columns = _columns(name, job_name, known, arguments)
         wanted = {(_whose(tenant), name): columns for tenant in tenants}
         place = _caller()
         if not self._app.database.is_open:
             self._refuse_another(wanted, place)
+            if known is None:
+                self._early.append(EarlySchedule(job_name, name, arguments, list(wanted)))
         self._app.registry.schedules.update(wanted)
         self._places |= dict.fromkeys(wanted, place)
         if self._app.database.is_open:
@@ -61,16 +73,37 @@ class DeclaredSchedules:
         else:
             self._waiting |= wanted
 
+    def _check_early(self, job: JobDefinition) -> None:
+        """A job is declared: what was said of it before is checked now, and a schedule of its own
+        has a name of its own."""
+        for name in job.schedule_names:
+            if ("", name) in self._waiting:
+                raise _declared_by_both(name, job, self._places["", name])
+        for one in self._early:
+            keys = [key for key in one.keys if key in self._waiting]
+            if one.job != job.name or not keys:
+                continue
+            try:
+                columns = _columns(one.name, one.job, job, one.arguments)
+            except (JobError, PayloadError) as error:
+                place = self._places[keys[0]]
+                raise type(error)(f"{place}: {error}", hint=error.hint) from None
+            self._waiting |= dict.fromkeys(keys, columns)
+            self._app.registry.schedules.update(dict.fromkeys(keys, columns))
+
     def _refuse_another(self, wanted: Mapping[Key, Mapping[str, Any]], place: str) -> None:
         """Which of two holds would depend on the order of imports."""
         for (tenant, name), columns in wanted.items():
+            job = None if tenant else self._app.registry.declares_schedule(name)
+            if job is not None:
+                raise _declared_by_both(name, job, place)
             known = self._waiting.get((tenant, name), columns)
             if known != columns:
                 whose = f' of tenant "{tenant}"' if tenant else ""
                 raise JobError(
-                    f'schedule "{name}"{whose} is declared twice, and not the same: '
+                    f'schedule "{name}"{whose} is declared twice, with different settings: '
                     f"{self._places[tenant, name]} and {place}",
-                    hint="give one of them another name, or remove it",
+                    hint="rename or remove one of them",
                 )
 
     def remove(self, name: str, tenant: str) -> None:
@@ -87,10 +120,35 @@ class DeclaredSchedules:
         registry = self._app.registry
         self._app.database.run_on(conn, _put(self._waiting, registry, registry.application))
         self._waiting.clear()
+        self._early.clear()
 
     def forget_stored(self) -> None:
         """The database is another one: it has to be told of all."""
         self._waiting = dict(self._app.registry.schedules)
+
+
+def _columns(
+    name: str, job: str, known: JobDefinition | None, arguments: ScheduleArguments
+) -> Mapping[str, Any]:
+    from rota.admin.schedules import payloads
+    from rota.admin.schedules.edits import whole
+
+    whole(name, job, {**arguments, "payload": None})
+    if known is not None and known.key is not None:
+        raise JobError(
+            f'schedule "{name}": job "{job}" has the key "{known.key}", so it cannot have a '
+            "schedule: every time of a schedule has its run",
+            hint="overlap decides what happens while the previous run of a schedule has not ended",
+        )
+    return whole(name, job, payloads.declared(known, name, arguments))
+
+
+def _declared_by_both(name: str, job: JobDefinition, place: str) -> JobError:
+    return JobError(
+        f'schedule "{name}" is declared twice: by the decorator of {job.source} and by '
+        f"app.schedule at {place}",
+        hint="give one of them another name, or remove it",
+    )
 
 
 def _put(
@@ -109,8 +167,10 @@ def _put(
 
 def _put_ordered(wanted: Mapping[Key, Mapping[str, Any]], application: str | None) -> Plan[None]:
     from rota.admin.schedules.edits import put_many
+    from rota.admin.schedules.requirements import check_requires
 
     ordered = [(tenant, name, wanted[tenant, name]) for tenant, name in sorted(wanted)]
+    yield from check_requires(ordered)
     for first in range(0, len(ordered), _PORTION):
         part = ordered[first : first + _PORTION]
         yield from put_many(part, actor=ACTOR, application=application)

@@ -8,15 +8,18 @@ from datetime import datetime
 from typing import Any
 
 from rota.admin.schedules.next_time import compute_next
+from rota.admin.schedules.requirements import check_requires
 from rota.errors import TimingError, WrongState
 from rota.jobs.schedule_options import (
+    DEFAULTS,
     ScheduleArguments,
     check_timing,
     columns,
     complete,
+    refuse_ignored,
 )
 from rota.model.schedule_info import ScheduleInfo
-from rota.store.jobs import find_job, list_jobs
+from rota.store.jobs import find_job
 from rota.store.plans import Plan
 from rota.store.schedules import calendars, schedules
 from rota.timing.timing import Timing
@@ -30,14 +33,18 @@ def whole(name: str, job: str, arguments: ScheduleArguments) -> dict[str, Any]:
         raise TimingError(f"the name of a schedule must have 1 to 200 characters, not {name!r}")
     given = complete(columns(arguments)) | {"job": job}
     check_timing(given)
+    refuse_ignored(given, given)
     return given
 
 
 def changes(arguments: ScheduleArguments, job: str | None) -> dict[str, Any]:
-    """The columns of an update. Another kind of timing replaces the one that was."""
+    """The columns of an update. Another kind of timing replaces the one that was, and what only
+    that one could follow."""
     given = columns(arguments) | ({} if job is None else {"job": job})
     if any(given.get(kind) is not None for kind in _KINDS):
         given = dict.fromkeys(_KINDS) | given
+        if given["cron"] is None:
+            given = {name: DEFAULTS[name] for name in ("has_seconds", "gap", "fold")} | given
     if given.get("cron", "") is None and given.get("interval_seconds") is None:
         given.setdefault("every_from", "start")
     if "is_enabled" in given and given["is_enabled"] is None:
@@ -62,7 +69,7 @@ def create(
         arguments = arguments | {"cron": (yield from calendars.find_template(template)).cron}
     given = whole(name, job, arguments)
     yield from find_job(job)
-    yield from _check_requires(name, tenant, given)
+    yield from check_requires([(tenant, name, given)])
     if not (yield from schedules.create_schedule(name, tenant, given, actor=actor)):
         raise WrongState(f'schedule "{name}" already exists', hint="update it instead")
     yield from compute_next(name, tenant)
@@ -82,14 +89,10 @@ def put_many(
     actor: str | None,
     application: str | None,
 ) -> Plan[int]:
-    """Of many by tenant and name, whose columns are checked already; answers how many were
-    written. Their next times are computed by whoever has put them all. `application`: whose code
-    says so at its start."""
-    plain = []
-    for tenant, name, given in wanted:
-        if given["requires"]:
-            yield from _check_requires(name, tenant, given)
-        plain.append((tenant, name, said(given)))
+    """Of many by tenant and name, whose columns and requirements are checked already; returns how
+    many were written. Their next times are computed by whoever has put them all. `application`:
+    whose code says so at its start."""
+    plain = [(tenant, name, said(given)) for tenant, name, given in wanted]
     return (yield from schedules.put_schedules(plain, actor=actor, application=application))
 
 
@@ -99,7 +102,7 @@ def said(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def put_whole(name: str, tenant: str, given: Mapping[str, Any], *, actor: str | None) -> Plan[bool]:
     """For one whose columns are checked already."""
-    yield from _check_requires(name, tenant, given)
+    yield from check_requires([(tenant, name, given)])
     is_written = yield from schedules.put_schedule(name, tenant, said(given), actor=actor)
     if is_written:
         yield from compute_next(name, tenant)
@@ -111,10 +114,11 @@ def update(
 ) -> Plan[ScheduleInfo]:
     merged = _as_columns(stored) | dict(given)
     check_timing(merged)
+    refuse_ignored(given, merged)
     if "job" in given:
         yield from find_job(given["job"])
     if given.get("requires"):
-        yield from _check_requires(stored.name, stored.tenant, merged)
+        yield from check_requires([(stored.tenant, stored.name, merged)])
     yield from schedules.update_schedule(stored.id, given, actor=actor)
     yield from compute_next(stored.name, stored.tenant)
     return (yield from schedules.find_schedule(stored.name, stored.tenant))
@@ -134,45 +138,3 @@ def add_template(
         raise TimingError("a template needs a name")
     Timing.of(cron=cron)
     yield from calendars.add_template(name, cron, description, version=version, actor=actor)
-
-
-def _check_requires(name: str, tenant: str, given: Mapping[str, Any]) -> Plan[None]:
-    """What is required exists, and nobody waits for himself."""
-    wanted = [one["name"] for one in given["requires"]]
-    if not wanted:
-        return
-    rows = yield from schedules.read_requirements(tenant)
-    jobs = {one.name for one in (yield from list_jobs())}
-    required = {row["name"]: (row["job"], row["requires"]) for row in rows}
-    required[name] = (given["job"], wanted)
-    for one in wanted:
-        if one not in required and one not in jobs:
-            raise TimingError(f'requires "{one}": no schedule or job has that name')
-    way = _way_back(name, required)
-    if way:
-        raise TimingError(f"the requirements of schedules form a cycle: {' → '.join(way)}")
-
-
-def _way_back(start: str, required: Mapping[str, tuple[str, list[str]]]) -> list[str] | None:
-    """From a schedule along what it requires to itself; a job stands for all of its schedules."""
-    seen: set[str] = set()
-    ways = [[start]]
-    while ways:
-        way = ways.pop()
-        for following in _next(way[-1], required):
-            if following == start:
-                return [*way, start]
-            if following not in seen:
-                seen.add(following)
-                ways.append([*way, following])
-    return None
-
-
-def _next(name: str, required: Mapping[str, tuple[str, list[str]]]) -> list[str]:
-    found: list[str] = []
-    for wanted in required[name][1]:
-        if wanted in required:
-            found.append(wanted)
-        else:
-            found += [other for other, (job, _) in required.items() if job == wanted]
-    return found

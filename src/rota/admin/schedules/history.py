@@ -1,4 +1,4 @@
-"""Who changed what of a schedule, and taking an edit back."""
+"""The edits of a schedule, and reverting one of them."""
 
 from __future__ import annotations
 

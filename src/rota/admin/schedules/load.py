@@ -1,4 +1,4 @@
-"""What the coming days bring: of all schedules together, in one hour, and of each."""
+"""Forecasts the load of the coming days: of all schedules, of one hour, and of each schedule."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def hour(at: datetime, filters: ScheduleFilters) -> Plan[HourLoad]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The starts of one schedule in a stretch: the first MOST_DRAWN of them, and how many."""
+    """The starts of one schedule in a period: the first ones in `times`, and their total
+    `count`."""
 
     schedule: ScheduleInfo
     times: list[datetime]

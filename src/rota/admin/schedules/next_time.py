@@ -1,4 +1,4 @@
-"""Who edits a schedule in Python knows its next time at once: SQL cannot compute cron, we can."""
+"""Computes the next time of a schedule right after an edit in Python; SQL cannot compute cron."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compute_next(name: str | None = None, tenant: str = "") -> Plan[None]:
     for row in (yield from next_times.read_pending(name, tenant)):
         at = _next_of(row["schedule"], row["is_unfinished"])
         if at is not None:
-            times.append((row["id"], row["version"], at))
+            times.append((row["id"], row["tick_version"], at))
     yield from next_times.set_next(times)
 
 

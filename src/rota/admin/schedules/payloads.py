@@ -1,7 +1,7 @@
-"""Whether the payload of a schedule fits its job, asked where the schedule is said.
+"""Checks that the payload of a schedule fits its job, when the schedule is declared or edited.
 
-A job that this process declares is asked by its types. Of another one the database knows the names
-and types of the arguments, if code declares it; a SQL function takes any object.
+A job declared by this process is checked by its types. For other jobs that code declares, the
+database knows the names and types of the arguments; a SQL function takes any object.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rota.errors import PayloadError
+from rota.jobs.definition import JobDefinition
 from rota.jobs.registry import Registry
 from rota.jobs.schedule_options import ScheduleArguments
 from rota.store.plans import Plan
@@ -24,27 +25,31 @@ def encoded(registry: Registry | None, job: str, payload: Mapping[str, Any]) -> 
     """As the job's types store it, if this process declares the job."""
     if registry is None or job not in registry or not isinstance(payload, Mapping):
         return payload
-    schema = registry.get(job).schema
+    return _encoded(registry.get(job), payload)
+
+
+def _encoded(job: JobDefinition, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = job.schema
     checked: dict[str, Any] = json.loads(schema.encode(schema.bind((), payload)))
     return checked
 
 
 def declared(
-    registry: Registry | None, name: str, job: str, arguments: ScheduleArguments
+    job: JobDefinition | None, name: str, arguments: ScheduleArguments
 ) -> ScheduleArguments:
-    """A schedule of the code, with its payload as the job's types store it. Without one the default
-    payload that the code gives the job has to do."""
-    if registry is None or job not in registry:
-        return arguments
+    """A schedule of the code, with its payload as the types of the job store it, if this process
+    declares the job. Without one the default payload that the code gives the job has to do."""
     payload = arguments.get("payload")
+    if job is None or not (payload is None or isinstance(payload, Mapping)):
+        return arguments
     try:
         if payload is None:
-            encoded(registry, job, registry.get(job).default_payload or {})
+            _encoded(job, job.default_payload or {})
             return arguments
-        checked: ScheduleArguments = {**arguments, "payload": encoded(registry, job, payload)}
+        checked: ScheduleArguments = {**arguments, "payload": _encoded(job, payload)}
     except PayloadError as error:
         hint = (
-            error.hint or "give it a payload, or the job a default one: @app.job(default_payload=…)"
+            error.hint or "pass a payload, or give the job a default: @app.job(default_payload=…)"
         )
         raise PayloadError(f'schedule "{name}": {error}', hint=hint) from None
     return checked
@@ -60,5 +65,5 @@ def check_stored(registry: Registry | None, said: Sequence[Said]) -> Plan[None]:
         name, job, _ = others[place]
         raise PayloadError(
             f'schedule "{name}": its payload does not fit job "{job}": {problem}',
-            hint=f"`rota jobs show {job}` says what it takes",
+            hint="payload_schema of app.jobs.get(…) describes its arguments",
         )

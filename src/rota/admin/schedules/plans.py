@@ -11,9 +11,8 @@ from rota.admin.instants import read_instant
 from rota.admin.schedules import times
 from rota.admin.schedules.next_time import compute_next
 from rota.errors import FilterError, TimingError
-from rota.jobs.schedule_options import Seconds
+from rota.jobs.schedule_options import Seconds, refuse_ignored
 from rota.model.list_filters import ScheduleFilters
-from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo
 from rota.store.clock import read_clock
@@ -23,11 +22,8 @@ from rota.store.schedules import lists as schedule_lists
 from rota.store.steps import OnProgress
 from rota.timing.calendar import Calendar
 from rota.timing.nominal import in_utc
-from rota.timing.preview import Row
+from rota.timing.preview import PreviewRow
 from rota.timing.timing import Timing
-
-_ONLY = ("exceptions", "backfilled")
-_DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
 
 
 class Unsaved(TypedDict, total=False):
@@ -47,22 +43,13 @@ class Unsaved(TypedDict, total=False):
     on_closed: Literal["skip", "next_day"]
 
 
-class Window(TypedDict):
+class PreviewRange(TypedDict):
     """Which times, and for whom."""
 
     count: int | None
     after: datetime | None
     until: datetime | None
     viewer_zone: str | None
-
-
-class Stretch(TypedDict):
-    """Which part of a ledger."""
-
-    decision: str | None
-    since: datetime | None
-    before: datetime | None
-    only: str | None
 
 
 # Of one statement of a backfill; between two of them its progress is told.
@@ -113,24 +100,31 @@ def reschedule(
 
 def unsaved_timing(given: Unsaved) -> Timing:
     """What a preview is of; TimingError if it cannot be followed."""
+    for name in given:
+        if name not in Unsaved.__annotations__:
+            there = ", ".join(Unsaved.__annotations__)
+            raise TimingError(f"preview: unknown option {name}", hint=f"choose from {there}")
+    gap, fold = given.get("gap") or "run_after", given.get("fold") or "first"
+    with_seconds = bool(given.get("with_seconds"))
+    refuse_ignored({"has_seconds": with_seconds, "gap": gap, "fold": fold}, given)
     return Timing.of(
         cron=given.get("cron"),
         interval_seconds=given.get("every"),
         run_at=given.get("at"),
         timezone=given.get("timezone") or "UTC",
-        gap=given.get("gap") or "run_after",
-        fold=given.get("fold") or "first",
+        gap=gap,
+        fold=fold,
         start_at=given.get("start_at"),
         end_at=given.get("end_at"),
-        with_seconds=bool(given.get("with_seconds")),
+        with_seconds=with_seconds,
         anchor=given.get("anchor"),
     )
 
 
-def preview_unsaved(given: Unsaved, window: Window) -> list[Row]:
+def preview_unsaved(given: Unsaved, window: PreviewRange) -> list[PreviewRow]:
     """Of a timing that follows no calendar, after a given instant: nobody has to be asked."""
     if window["after"] is None:
-        raise TimingError("a preview without a database needs `after`")
+        raise TimingError("a preview without a database requires `after`")
     return times.coming(
         unsaved_timing(given),
         window["after"],
@@ -140,10 +134,12 @@ def preview_unsaved(given: Unsaved, window: Window) -> list[Row]:
     )
 
 
-def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Plan[list[Row]]:
+def preview(
+    name: str | None, tenant: str, given: Unsaved, window: PreviewRange
+) -> Plan[list[PreviewRow]]:
     if name is not None:
         if any(value is not None for value in given.values()):
-            raise TimingError("preview takes the name of a schedule or a timing, not both")
+            raise TimingError("pass the name of a schedule or a timing, not both")
         return (yield from _preview_stored(name, tenant, window))
     timing = unsaved_timing(given)
     calendar = yield from _calendar(given.get("calendar"))
@@ -159,7 +155,7 @@ def preview(name: str | None, tenant: str, given: Unsaved, window: Window) -> Pl
     )
 
 
-def _preview_stored(name: str, tenant: str, window: Window) -> Plan[list[Row]]:
+def _preview_stored(name: str, tenant: str, window: PreviewRange) -> Plan[list[PreviewRow]]:
     schedule = yield from schedules.find_schedule(name, tenant)
     calendar = yield from _calendar(schedule.calendar)
     now = yield from read_clock()
@@ -240,48 +236,16 @@ def _fill(
 
 def _check_backfill(first: datetime, last: datetime, options: BackfillOptions) -> None:
     if last < first:
-        raise TimingError(f"until {last.isoformat()} is before from {first.isoformat()}")
+        raise TimingError(
+            f"the period ends ({last.isoformat()}) before it starts ({first.isoformat()})"
+        )
     rate, priority = options["rate"], options["priority"]
     if rate is not None and not 0 < rate <= 1_000_000:
-        raise TimingError(f"rate must be more than 0 runs per minute, not {rate!r}")
+        raise TimingError(
+            f"rate must be above 0 and at most 1,000,000 runs per minute, not {rate!r}"
+        )
     if priority is not None and not 0 <= priority <= 9:
         raise TimingError(f"priority must be from 0 to 9, not {priority!r}")
-
-
-def history(
-    name: str, tenant: str, window: Stretch, order: str, limit: int
-) -> Plan[list[OccurrenceInfo]]:
-    found = yield from history_page(name, tenant, window, order, None, limit)
-    return [*found.items]
-
-
-def history_page(
-    name: str, tenant: str, window: Stretch, order: str, cursor: Cursor, limit: int
-) -> Plan[Page[OccurrenceInfo]]:
-    decision = window["decision"]
-    if decision is not None and decision not in _DECISIONS:
-        raise TimingError(f"decision must be one of {', '.join(_DECISIONS)}, not {decision!r}")
-    found = yield from schedules.find_ledgers(name, tenant)
-    stretch = {"since": window["since"], "before": window["before"]}
-    if window["only"] is None:
-        return (
-            yield from schedules.page_history(
-                found, decision=decision, **stretch, order=order, cursor=cursor, limit=limit
-            )
-        )
-    _check_only(window, order)
-    return (
-        yield from schedules.page_exceptions(
-            found, only=window["only"], **stretch, cursor=cursor, limit=limit
-        )
-    )
-
-
-def _check_only(window: Stretch, order: str) -> None:
-    if window["only"] not in _ONLY:
-        raise FilterError(f"only must be one of {', '.join(_ONLY)}, not {window['only']!r}")
-    if window["decision"] is not None or order != "newest":
-        raise FilterError("only cannot be combined with decision or with the oldest first")
 
 
 def page(
@@ -289,7 +253,9 @@ def page(
 ) -> Plan[Page[ScheduleInfo]]:
     if after_id is not None:
         if order != "name" or cursor is not None:
-            raise FilterError("after_id needs the order by name, and no cursor")
+            raise FilterError(
+                "after_id requires the order name, and cannot be combined with cursor"
+            )
         cursor = yield from schedule_lists.place_of(after_id)
     return (
         yield from schedule_lists.page_schedules(order=order, cursor=cursor, limit=limit, **filters)

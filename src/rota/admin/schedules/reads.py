@@ -1,4 +1,4 @@
-"""What one can ask about schedules: what they are, what comes, and what was decided."""
+"""Reading schedules: their settings, coming times and decisions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Unpack
 
 from rota.admin.commands import Commands, Cursor, command
 from rota.admin.schedules import history as schedule_history
+from rota.admin.schedules import ledger, plans
 from rota.admin.schedules import load as schedule_load
-from rota.admin.schedules import plans
 from rota.admin.schedules.load import Lane
 from rota.admin.schedules.plans import Unsaved
 from rota.admin.scope import Scope
@@ -25,17 +25,16 @@ from rota.store.schedules import calendars, schedules
 from rota.store.schedules import edits as schedule_edits
 from rota.store.schedules import lists as schedule_lists
 from rota.timing.load import HourLoad, Load
-from rota.timing.preview import Row
+from rota.timing.preview import PreviewRow
 
 Found = list[ScheduleInfo]
 Templates = list[TemplateInfo]
 History = list[OccurrenceInfo]
-Rows = list[Row]
-Manual = list[ManualRun]
+Rows = list[PreviewRow]
 
 
 class ScheduleReads(Commands):
-    """Nothing here changes anything."""
+    """The commands that only read."""
 
     scope = Scope(
         takes=frozenset(
@@ -51,10 +50,10 @@ class ScheduleReads(Commands):
     def list(
         self, *, order: ScheduleOrder = "name", **filters: Unpack[ScheduleFilters]
     ) -> Plan[Found]:
-        """By tenant and `name`; or the one that is due `next`, that ran `last`, the `newest` or
-        last `changed` one first. Narrowed by `job`, `queue`, `tag`, `tenant`, `state`, `text`,
-        `calendar` and `metadata`; `attention` are those that need somebody; Rota's own ones only
-        with `system`."""
+        """List schedules by tenant and `name`; or the one that is due `next`, that ran `last`, the
+        `newest`, or the most recently `changed` one first. Filters: `job`, `queue`, `tag`,
+        `tenant`, `state`, `text`, `calendar` and `metadata`. `attention` lists only schedules that
+        need attention; `system` includes Rota's own."""
         return schedule_lists.list_schedules(order=order, **filters)
 
     @command
@@ -67,19 +66,19 @@ class ScheduleReads(Commands):
         limit: int = 50,
         **filters: Unpack[ScheduleFilters],
     ) -> Plan[Page[ScheduleInfo]]:
-        """A part of that list, and the cursor that leads to the next. In the order of names the
-        last one's id leads there too: `after_id`."""
+        """One page of that list, with the cursor of the next. In the order of names, `after_id`,
+        the id of the last schedule, can be used instead of a cursor."""
         return plans.page(order, cursor, after_id, limit, filters)
 
     @command
     def get(self, name: str, *, tenant: str = "") -> Plan[ScheduleInfo]:
-        """ScheduleNotFound if there is none."""
+        """Return one schedule. Raises ScheduleNotFound if there is none."""
         return schedules.find_schedule(name, tenant)
 
     @command
     def documents(self, name: str, *, tenant: str = "") -> Plan[ScheduleDocuments]:
-        """Payload and metadata of its runs as text, with the digits that they have: a reader of
-        JSON may round them. ScheduleNotFound if there is none."""
+        """Payload and metadata of its runs as text with all digits, which JSON readers may round.
+        Raises ScheduleNotFound if there is none."""
         return schedules.find_documents(name, tenant)
 
     @command
@@ -94,9 +93,9 @@ class ScheduleReads(Commands):
         viewer_zone: str | None = None,
         **timing: Unpack[Unsaved],
     ) -> Plan[Rows]:
-        """The next times of a schedule, or of a timing that is not saved: ten of them, or `count`,
-        or all up to `until`; after now, or `after`."""
-        window: plans.Window = {
+        """The next times of a schedule, or of a timing that is not saved: `count` of them (default
+        10), or all up to `until`. They start after `after`, by default now."""
+        window: plans.PreviewRange = {
             "count": count, "after": after, "until": until, "viewer_zone": viewer_zone,
         }  # fmt: skip
         return plans.preview(name, tenant, timing, window)
@@ -111,16 +110,18 @@ class ScheduleReads(Commands):
         since: datetime | None = None,
         before: datetime | None = None,
         only: LedgerPart | None = None,
+        manual: bool = False,
         order: TimeOrder = "newest",
         limit: int = 50,
     ) -> Plan[History]:
-        """What was decided about its times, also of one that is deleted: since and before an
-        instant. `only="exceptions"` leaves out what simply ran, `only="backfilled"` all that no
-        backfill has filled in."""
-        window: plans.Stretch = {
-            "decision": decision, "since": since, "before": before, "only": only,
+        """The decisions about its times, also for a deleted schedule, from `since` and before
+        `before`. `only="exceptions"` omits times that ran normally, `only="backfilled"` returns
+        only times that a backfill has filled in. `manual=True` adds what people ran beside its
+        times, at the time they asked: `decision` is `triggered` or `backfilled`."""
+        window: ledger.Stretch = {
+            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
         }  # fmt: skip
-        return plans.history(name, tenant, window, order, limit)
+        return ledger.history(name, tenant, window, order, limit)
 
     @command
     def history_page(
@@ -132,41 +133,46 @@ class ScheduleReads(Commands):
         since: datetime | None = None,
         before: datetime | None = None,
         only: LedgerPart | None = None,
+        manual: bool = False,
         order: TimeOrder = "newest",
         cursor: Cursor = None,
         limit: int = 50,
     ) -> Plan[Page[OccurrenceInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
-        window: plans.Stretch = {
-            "decision": decision, "since": since, "before": before, "only": only,
+        """One page of that list, with the cursor of the next."""
+        window: ledger.Stretch = {
+            "decision": decision, "since": since, "before": before, "only": only, "manual": manual,
         }  # fmt: skip
-        return plans.history_page(name, tenant, window, order, cursor, limit)
+        return ledger.history_page(name, tenant, window, order, cursor, limit)
 
     @command
     def edits(
         self, name: str, *, tenant: str = "", cursor: Cursor = None, limit: int = 20
     ) -> Plan[Page[ScheduleEdit]]:
-        """Who changed what of it, and when, the newest first: from the audit."""
+        """One page of its changes from the audit, newest first: who changed what, and when."""
         return schedule_history.page(name, tenant, cursor, limit)
 
     @command
     def edit(self, name: str, entry_id: int, *, tenant: str = "") -> Plan[ScheduleEdit]:
-        """One of them; AuditEntryNotFound if there is none."""
+        """Return one edit. Raises AuditEntryNotFound if there is none."""
         return schedule_history.find(name, tenant, entry_id)
 
     @command
-    def manual(self, name: str, *, tenant: str = "", limit: int = 10) -> Plan[Manual]:
-        """What people ran beside its times: single runs and backfills, the newest first."""
-        return schedule_edits.list_manual(name, tenant, limit)
+    def manual(
+        self, name: str, *, tenant: str = "", cursor: Cursor = None, limit: int = 20
+    ) -> Plan[Page[ManualRun]]:
+        """One page of the runs that people started in addition to its times: single runs and
+        backfills, newest first."""
+        return schedule_edits.page_manual(name, tenant, cursor=cursor, limit=limit)
 
     @command
     def strips(self, ids: Sequence[int], *, limit: int = 30) -> Plan[dict[int, Strip]]:
-        """The last times of each of these, as cells; those without any are left out."""
+        """The most recent times of each of these schedules, as cells; schedules without any are
+        omitted."""
         return schedule_lists.read_strips(ids, limit)
 
     @command
     def counts(self, **filters: Unpack[ScheduleFilters]) -> Plan[dict[str, int]]:
-        """How many of those that fit are in each state, up to 20,000 of them."""
+        """The number of matching schedules in each state, counted up to 20,000."""
         return schedule_lists.count_states(filters)
 
     @command
@@ -178,13 +184,14 @@ class ScheduleReads(Commands):
         least: int = 5,
         **filters: Unpack[ScheduleFilters],
     ) -> Plan[Load]:
-        """How many runs the coming days bring, where they pile up, and which may overlap: of all
-        schedules, or of those that fit the filters of the list."""
+        """Forecast the load of the coming days: the number of runs, pile-ups (minutes with at least
+        `least` starts) and likely overlaps; of all schedules, or of those that match the filters of
+        the list."""
         return schedule_load.simulate(days, timezone, least, filters)
 
     @command
     def hour(self, at: datetime, **filters: Unpack[ScheduleFilters]) -> Plan[HourLoad]:
-        """Which schedules start when in the hour that begins at `at`."""
+        """Which schedules start, and when, in the hour that begins at `at`."""
         return schedule_load.hour(at, filters)
 
     @command
@@ -196,20 +203,20 @@ class ScheduleReads(Commands):
         limit: int = 30,
         **filters: Unpack[ScheduleFilters],
     ) -> Plan[Page[Lane]]:
-        """The starts of each of those that are due first, in so many hours from `after` on."""
+        """The starts of the schedules that are due first, within `hours` after `after`."""
         return schedule_load.lanes(after, hours, limit, filters)
 
     @command
     def templates(self) -> Plan[Templates]:
-        """Timings to start from, by name."""
+        """List timing templates by name."""
         return calendars.list_templates()
 
     @command
     def templates_page(self, *, cursor: Cursor = None, limit: int = 50) -> Plan[Page[TemplateInfo]]:
-        """A part of that list, and the cursor that leads to the next."""
+        """One page of that list, with the cursor of the next."""
         return calendars.page_templates(cursor=cursor, limit=limit)
 
     @command
     def template(self, name: str) -> Plan[TemplateInfo]:
-        """TemplateNotFound if there is none."""
+        """Return one timing template. Raises TemplateNotFound if there is none."""
         return calendars.find_template(name)

@@ -1,8 +1,7 @@
-"""What one can do to schedules. The same functions serve Python, the CLI and the API."""
+"""Commands about schedules. Shared by Python, the CLI and the API."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
@@ -13,9 +12,10 @@ from rota.admin.schedules import history as schedule_history
 from rota.admin.schedules.next_time import compute_next
 from rota.admin.schedules.reads import ScheduleReads
 from rota.config import Config
+from rota.jobs.encoding import encode_value
 from rota.jobs.options import NO_OPTIONS
 from rota.jobs.registry import Registry
-from rota.jobs.schedule_options import ScheduleArguments
+from rota.jobs.schedule_options import ScheduleArguments, ScheduleKeywords
 from rota.jobs.sync import with_new
 from rota.jobs.tracing import carrying
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, Triggered
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class ScheduleCommands(ScheduleReads):
-    """A schedule belongs to a tenant, or without one to the application as a whole."""
+    """A schedule belongs to a tenant, or to no tenant (`tenant=""`)."""
 
     registry: Registry | None = None
     config: Config | None = None
@@ -44,7 +44,7 @@ class ScheduleCommands(ScheduleReads):
         tenant: str = "",
         template: str | None = None,
         reason: str | None = None,
-        **arguments: Unpack[ScheduleArguments],
+        **arguments: Unpack[ScheduleKeywords],
     ) -> Plan[ScheduleInfo]:
         """Create a schedule. Raises WrongState if the name is taken. A template sets the cron
         expression."""
@@ -56,10 +56,11 @@ class ScheduleCommands(ScheduleReads):
 
     @command
     def put(
-        self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleArguments]
+        self, name: str, job: str, *, tenant: str = "", **arguments: Unpack[ScheduleKeywords]
     ) -> Plan[bool]:
         """Create or update a schedule; returns whether anything was written."""
-        said = payloads.declared(self.registry, name, job, arguments)
+        known = self.registry.find(job) if self.registry is not None else None
+        said = payloads.declared(known, name, arguments)
         return self._with_jobs(self._put(name, job, tenant, said))
 
     @command
@@ -71,7 +72,7 @@ class ScheduleCommands(ScheduleReads):
         job: str | None = None,
         version: int | None = None,
         reason: str | None = None,
-        **arguments: Unpack[ScheduleArguments],
+        **arguments: Unpack[ScheduleKeywords],
     ) -> Plan[ScheduleInfo]:
         """Change the given fields, at once. Raises VersionConflict if the schedule is not at
         `version`; edits increment it, ticks do not."""
@@ -88,7 +89,7 @@ class ScheduleCommands(ScheduleReads):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[ScheduleInfo]:
-        """Undo one edit by a new one: `entry_id` is its `id` in `edits`. Raises WrongState if it
+        """Undo one edit by a new edit: `entry_id` is its `id` in `edits`. Raises WrongState if it
         was not an update, and VersionConflict if the schedule is not at `version`."""
         return schedule_history.revert(name, tenant, entry_id, version, reason, actor=self.actor)
 
@@ -108,13 +109,14 @@ class ScheduleCommands(ScheduleReads):
 
     @command
     def enable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
-        """It continues from now. Returns whether it changed: False if it was already enabled."""
+        """Enable a schedule from now on. Returns whether it changed: False if it was already
+        enabled."""
         return because(reason, self._set_enabled(name, tenant, True))
 
     @command
     def disable(self, name: str, reason: str | None = None, *, tenant: str = "") -> Plan[bool]:
-        """Its times are skipped until it is enabled. Answers whether it changed: False if it was
-        disabled already."""
+        """Skip its times until it is enabled. Returns whether it changed: False if it was already
+        disabled."""
         return because(reason, self._set_enabled(name, tenant, False))
 
     @command
@@ -126,16 +128,16 @@ class ScheduleCommands(ScheduleReads):
         *,
         tenant: str = "",
     ) -> Plan[bool]:
-        """Its times are skipped until it is resumed, or until `until` (a time, or a duration from
-        now). A new `until` or reason replaces the old one. Returns whether it changed: False if it
-        was already paused like this."""
+        """Skip its times until it is resumed, or until `until` (a time, or a duration from now). A
+        new `until` or reason replaces the old one. Returns whether it changed: False if it was
+        already paused like this."""
         return plans.pause(name, tenant, reason, until, actor=self.actor)
 
     @command
     def resume(
         self, name: str, reason: str | None = None, *, catch_up: bool = False, tenant: str = ""
     ) -> Plan[bool]:
-        """It continues from now; with `catch_up`, its catch-up policy applies to the times of the
+        """Resume from now on; with `catch_up`, the catch-up policy applies to the times of the
         pause. Returns whether it changed: False if it was not paused."""
         return because(reason, plans.resume(name, tenant, catch_up, actor=self.actor))
 
@@ -192,8 +194,8 @@ class ScheduleCommands(ScheduleReads):
         version: int | None = None,
         reason: str | None = None,
     ) -> Plan[None]:
-        """Add a template, or change the cron expression of an existing one: at this version, if
-        given."""
+        """Add a timing template, or change the cron expression of an existing one. Raises
+        VersionConflict if it is not at `version`."""
         plan = edits.add_template(name, cron, description, version=version, actor=self.actor)
         return because(reason, plan)
 
@@ -201,7 +203,8 @@ class ScheduleCommands(ScheduleReads):
     def remove_template(
         self, name: str, *, version: int | None = None, reason: str | None = None
     ) -> Plan[None]:
-        """Raises TemplateNotFound if there is none. Schedules created from it are kept."""
+        """Remove a timing template; schedules created from it are kept. Raises TemplateNotFound if
+        there is none."""
         plan = calendars.remove_template(name, version=version, actor=self.actor)
         return because(reason, plan)
 
@@ -252,8 +255,8 @@ class ScheduleCommands(ScheduleReads):
             yield from schedules.trigger_schedule(
                 name,
                 tenant,
-                payload=_json(payload),
-                metadata=_json(carrying(NO_OPTIONS).metadata),
+                payload=_json(payload, "payload"),
+                metadata=_json(carrying(NO_OPTIONS).metadata, "metadata"),
                 actor=self.actor,
             )
         )
@@ -298,5 +301,5 @@ class SyncSchedules(ScheduleCommands, SyncCommands):
         self.config = schedules.config
 
 
-def _json(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(value)
+def _json(value: Mapping[str, Any] | None, what: str) -> str | None:
+    return None if value is None else encode_value(value, what).decode()

@@ -1,4 +1,4 @@
-"""The times of a schedule as operators ask for them: coming ones, and those to fill in."""
+"""The times of a schedule that operators ask for: coming ones, and those to backfill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.model.schedule_info import CalendarInfo, ScheduleInfo
 from rota.store.schedules.lists import timing_of
 from rota.timing.calendar import Calendar
 from rota.timing.calendar_json import from_json
-from rota.timing.preview import Row, preview
+from rota.timing.preview import PreviewRow, preview
 from rota.timing.timing import Timing
 from rota.timing.zones import zone
 
@@ -47,7 +47,7 @@ def coming(
     viewer_zone: str | None,
     calendar: Calendar | None = None,
     on_closed: str = "skip",
-) -> list[Row]:
+) -> list[PreviewRow]:
     """The next times, those on which the calendar is closed marked."""
     wanted = 10 if count is None and until is None else count
     rows = preview(rows_of, after, wanted, until, viewer_zone)
@@ -56,7 +56,7 @@ def coming(
     return [_closed(row, rows_of, calendar, on_closed) for row in rows]
 
 
-def _closed(row: Row, timing: Timing, calendar: Calendar, on_closed: str) -> Row:
+def _closed(row: PreviewRow, timing: Timing, calendar: Calendar, on_closed: str) -> PreviewRow:
     reason = calendar.reason_against(row.at)
     if reason is None:
         return row
@@ -67,12 +67,12 @@ def _closed(row: Row, timing: Timing, calendar: Calendar, on_closed: str) -> Row
 
 
 def moved_first(
-    rows: list[Row], at: datetime, schedule: ScheduleInfo, viewer_zone: str | None
-) -> list[Row]:
+    rows: list[PreviewRow], at: datetime, schedule: ScheduleInfo, viewer_zone: str | None
+) -> list[PreviewRow]:
     """An instant that an operator set, then as many regular times as there is room for. A single
     time does not come again."""
     viewer = at.astimezone(zone(viewer_zone)) if viewer_zone else None
-    first = Row(at, at.astimezone(zone(schedule.timezone)), viewer, "set by an operator")
+    first = PreviewRow(at, at.astimezone(zone(schedule.timezone)), viewer, "set by an operator")
     regular = [] if schedule.run_at is not None else rows
     return [first, *regular][: max(1, len(rows))]
 

@@ -1,4 +1,4 @@
-"""The faces of a tenant's handle: each is made, and imported, when it is first used."""
+"""The command groups of a tenant handle, each imported and created on first use."""
 
 from __future__ import annotations
 

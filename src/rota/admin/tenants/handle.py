@@ -18,7 +18,7 @@ from rota.jobs.options import KeyKeep
 from rota.model.tenant import TenantInfo, TenantSettings, TenantStats
 
 if TYPE_CHECKING:
-    from rota.jobs.schedule_options import ScheduleArguments
+    from rota.jobs.schedule_options import ScheduleKeywords
 
 P = ParamSpec("P")
 
@@ -37,7 +37,7 @@ class Application(Protocol):
         job: BoundJob | str,
         *,
         tenant: str = "",
-        **arguments: Unpack[ScheduleArguments],
+        **arguments: Unpack[ScheduleKeywords],
     ) -> None: ...
 
     def unschedule(self, name: str, *, tenant: str = "") -> None: ...
@@ -115,13 +115,14 @@ class Tenant(TenantCommandSets):
     # Schedules.
 
     def schedule(
-        self, name: str, job: BoundJob | str, **arguments: Unpack[ScheduleArguments]
+        self, name: str, job: BoundJob | str, **arguments: Unpack[ScheduleKeywords]
     ) -> None:
         """Like `app.schedule`, for this tenant: other tenants may have a schedule with the same
         name."""
         self._schedule(name, job, tenant=self.name, **arguments)
 
     def unschedule(self, name: str) -> None:
+        """Delete a schedule of this tenant. Raises ScheduleNotFound if there is none."""
         self._unschedule(name, tenant=self.name)
 
     # The tenant itself.
@@ -134,6 +135,7 @@ class Tenant(TenantCommandSets):
         return self._faces.tenants.sync.get(self.name)
 
     async def stats(self) -> TenantStats:
+        """Its activity by day, and the results of its last runs."""
         return await self._faces.tenants.stats(self.name)
 
     def stats_sync(self) -> TenantStats:
@@ -142,6 +144,7 @@ class Tenant(TenantCommandSets):
     async def set(
         self, reason: str | None = None, **settings: Unpack[TenantSettings]
     ) -> TenantInfo:
+        """Change the given settings, at once; None sets the default."""
         return await self._faces.tenants.set(self.name, reason, **settings)
 
     def set_sync(self, reason: str | None = None, **settings: Unpack[TenantSettings]) -> TenantInfo:
@@ -150,7 +153,8 @@ class Tenant(TenantCommandSets):
     async def pause(
         self, reason: str | None = None, until: datetime | timedelta | None = None
     ) -> int | None:
-        """How many runs were held at once; None if it was paused like this already."""
+        """Start none of its runs. Returns how many runs were held at once; None if it was already
+        paused like this."""
         return await self._faces.tenants.pause(self.name, reason, until)
 
     def pause_sync(
@@ -159,7 +163,8 @@ class Tenant(TenantCommandSets):
         return self._faces.tenants.sync.pause(self.name, reason, until)
 
     async def resume(self, reason: str | None = None) -> int | None:
-        """How many runs were freed at once; None if it was not paused."""
+        """Resume a paused tenant. Returns how many runs were released at once; None if it was not
+        paused."""
         return await self._faces.tenants.resume(self.name, reason)
 
     def resume_sync(self, reason: str | None = None) -> int | None:

@@ -1,4 +1,4 @@
-"""What one can do with tenants: `app.tenants`. The handle of one is `app.tenant(name)`."""
+"""Commands about tenants: `app.tenants`. The handle of one tenant is `app.tenant(name)`."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class TenantCommands(Commands):
 
     @command
     def remove(self, name: str, reason: str | None = None) -> Plan[None]:
-        """Reset to the defaults; its data is kept. Raises TenantNotFound if it has no settings, and
-        WrongState while it is paused."""
+        """Reset its settings to the defaults; its data is kept. Raises TenantNotFound if it has no
+        settings, and WrongState while it is paused."""
         return tenants.remove_tenant(name, reason=reason, actor=self.actor)
 
     @command
@@ -187,13 +187,14 @@ class Tenants(TenantCommands, AsyncCommands):
     async def export(
         self, name: str, to: str | Path, *, on_progress: OnProgress | None = None
     ) -> TenantArchive:
-        """All of its data, as of one moment, into a tar.gz: a file of JSON lines for each table.
-        Row by row, however much there is."""
+        """Write all of its data, as of one moment, to a tar.gz with a JSON Lines file for each
+        table. Rows are streamed, however many there are."""
         await self.database.open()
         return await asyncio.to_thread(self._export, name, to, on_progress)
 
     async def stream(self, name: str) -> AsyncGenerator[bytes]:
-        """The same archive in chunks, while it is written. TenantNotFound before the first."""
+        """Return the same archive as an iterator of chunks, while it is written. Raises
+        TenantNotFound before the first chunk."""
         await self.database.open()
         tenant = await self.get(name)
         return ArchiveStream(self.database, tenant.name, self.actor).chunks()

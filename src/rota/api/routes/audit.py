@@ -1,4 +1,4 @@
-"""What operators did."""
+"""The audit trail."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ routes = router("audit")
 @routes.get("/audit", response_model=AuditPage, operation_id="list_audit")
 async def list_audit(
     scope: Scoped,
-    actor: Annotated[str | None, Query(max_length=200, description="Only by this actor.")] = None,
-    action: Annotated[str | None, Query(max_length=200, description="Only this action.")] = None,
+    actor: Annotated[str | None, Query(max_length=200, description="Filter by actor.")] = None,
+    action: Annotated[str | None, Query(max_length=200, description="Filter by action.")] = None,
     object_type: Annotated[
-        str | None, Query(max_length=200, description="Only on this type of object.")
+        str | None, Query(max_length=200, description="Filter by type of object.")
     ] = None,
     object_id: Annotated[
-        str | None, Query(max_length=400, description="Only on the object with this name or ID.")
+        str | None, Query(max_length=400, description="Filter by name or ID of the object.")
     ] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
-    since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
-    until: Annotated[Instant | None, Query(description="Before this time.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
+    since: Annotated[Instant | None, Query(description="Start of the period, inclusive.")] = None,
+    until: Annotated[Instant | None, Query(description="End of the period, exclusive.")] = None,
     order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,

@@ -1,4 +1,4 @@
-"""Bulk actions: what is done to all runs of a filter, as objects that one can follow and steer."""
+"""Bulk actions on all runs that match a filter: start, follow, throttle, pause, stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEP: Any = {
 @routes.get("/bulk", response_model=schemas.BulkActionPage, operation_id="list_bulk_actions")
 async def list_bulk_actions(
     scope: Scoped,
-    state: Annotated[BulkState | None, Query(description="Only those in this state.")] = None,
+    state: Annotated[BulkState | None, Query(description="Filter by state.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Any:

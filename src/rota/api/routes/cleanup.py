@@ -1,4 +1,4 @@
-"""Cleanups: look, add, remove, count, run."""
+"""Cleanups: list, show, add, remove, count, run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rota.api.schemas import cleanup as schemas
 from rota.api.schemas.fleet import Removed
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Why
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 
 routes = router("cleanup")
@@ -20,7 +21,7 @@ RecipeName = Annotated[str, Path(min_length=1, max_length=200, description="Reci
 
 @routes.get(
     "/cleanups",
-    response_model=list[schemas.CleanupView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.CleanupView),
     operation_id="list_cleanups",
 )
 async def list_cleanups(scope: Scoped) -> Any:
@@ -69,7 +70,7 @@ async def remove_cleanup(scope: Scoped, name: CleanupName, reason: Why = None) -
 
 @routes.get(
     "/cleanups/{name}/plan",
-    response_model=list[schemas.CleanupCountView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.CleanupCountView),
     operation_id="plan_cleanup",
     responses=problems(404, 422),
 )
@@ -95,7 +96,7 @@ async def run_cleanup(
 
 @routes.get(
     "/cleanup-recipes",
-    response_model=list[schemas.RecipeView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.RecipeView),
     operation_id="list_cleanup_recipes",
 )
 async def list_recipes(scope: Scoped) -> Any:
@@ -120,7 +121,7 @@ async def use_recipe(scope: Scoped, name: RecipeName, body: schemas.UseRecipe | 
 
 @routes.get(
     "/cleanup-tables",
-    response_model=list[schemas.CleanupTableView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.CleanupTableView),
     operation_id="list_cleanup_tables",
 )
 async def list_tables(scope: Scoped) -> Any:

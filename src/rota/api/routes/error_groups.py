@@ -1,4 +1,4 @@
-"""Failures by kind: look, handle, reopen."""
+"""Error groups: list, show, handle, reopen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def list_errors(
         list[schemas.Standing] | None,
         Query(description="Only groups with this standing; repeatable."),
     ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
     text: Annotated[
         str | None,
         Query(min_length=1, max_length=400, description="Text in the type, message or location."),
@@ -36,7 +36,7 @@ async def list_errors(
     since: Annotated[
         Instant | None, Query(description="Only errors since this time; counts start there too.")
     ] = None,
-    system: Annotated[bool, Query(description="Include those of Rota's own jobs.")] = False,
+    system: Annotated[bool, Query(description="Include errors of Rota's own jobs.")] = False,
     order: Annotated[
         ErrorOrder,
         Query(

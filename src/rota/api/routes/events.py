@@ -1,7 +1,8 @@
-"""Events of the business: facts that start jobs. The system's own are the stream's."""
+"""Business events, which start jobs. Rota's own events are those of the stream."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Query
@@ -15,7 +16,7 @@ from rota.api.schemas.events import (
     EventView,
     NewEvent,
     NewWatch,
-    RefusalView,
+    RefusalPage,
     ReplayedView,
     ReplayRequest,
     Unwatched,
@@ -23,6 +24,7 @@ from rota.api.schemas.events import (
 )
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import BIGGEST_ID, Cursor, Instant, Limit, Why, read_cursor
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 from rota.model.event import Outcome
 from rota.model.list_filters import TimeOrder
@@ -36,15 +38,15 @@ async def list_events(
     name: Annotated[
         str | None, Query(max_length=200, description="Event name or pattern, e.g. order.*")
     ] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
     job: Annotated[
         str | None, Query(max_length=200, description="Only events that concerned this job.")
     ] = None,
-    key: Annotated[str | None, Query(max_length=400, description="Only with this key.")] = None,
-    outcome: Annotated[Outcome | None, Query(description="Only events with this outcome.")] = None,
+    key: Annotated[str | None, Query(max_length=400, description="Filter by key.")] = None,
+    outcome: Annotated[Outcome | None, Query(description="Filter by outcome.")] = None,
     text: Annotated[str | None, Query(max_length=200, description="Text in the payload.")] = None,
-    since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
-    until: Annotated[Instant | None, Query(description="Before this time.")] = None,
+    since: Annotated[Instant | None, Query(description="Start of the period, inclusive.")] = None,
+    until: Annotated[Instant | None, Query(description="End of the period, exclusive.")] = None,
     order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -60,7 +62,7 @@ async def list_events(
 
 @routes.get(
     "/events/bindings",
-    response_model=list[BindingView],  # type: ignore[valid-type]
+    response_model=list_of(BindingView),
     operation_id="list_event_bindings",
 )
 async def list_event_bindings(
@@ -69,7 +71,7 @@ async def list_event_bindings(
         str | None,
         Query(max_length=200, description="Only bindings that an event of this name matches."),
     ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
 ) -> Any:
     """List event bindings: jobs, event names or patterns, and filters."""
     return await scope.events.bindings(event, job)
@@ -126,16 +128,18 @@ async def replay_events(scope: Scoped, body: ReplayRequest) -> Any:
 
 @routes.get(
     "/events/refusals",
-    response_model=list[RefusalView],  # type: ignore[valid-type]
+    response_model=RefusalPage,
     operation_id="list_refusals",
 )
 async def list_refusals(
     scope: Scoped,
-    hook: Annotated[str | None, Query(max_length=200, description="Only this webhook.")] = None,
+    hook: Annotated[str | None, Query(max_length=200, description="Filter by webhook.")] = None,
     limit: Limit = 50,
+    cursor: Cursor = None,
 ) -> Any:
     """List requests that webhooks refused, by minute, latest first."""
-    return await scope.events.refusals(hook, limit=limit)
+    at = read_cursor("refusals", cursor, datetime, str, str, str, str)
+    return page_of("refusals", await scope.events.refusals(hook, cursor=at, limit=limit))
 
 
 WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Watch ID.")]
@@ -143,7 +147,7 @@ WatchId = Annotated[int, Path(ge=1, le=BIGGEST_ID, description="Watch ID.")]
 
 @routes.get(
     "/watches",
-    response_model=list[WatchView],  # type: ignore[valid-type]
+    response_model=list_of(WatchView),
     operation_id="list_watches",
 )
 async def list_watches(scope: Scoped) -> Any:

@@ -9,12 +9,13 @@ from fastapi import Query
 from rota.admin.reports.find import MOST_TEXT
 from rota.api.routing import router
 from rota.api.schemas.find import HitView
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 
 routes = router("find")
 
 
-@routes.get("/find", response_model=list[HitView], operation_id="find")  # type: ignore[valid-type]
+@routes.get("/find", response_model=list_of(HitView), operation_id="find")
 async def find(
     scope: Scoped,
     text: Annotated[

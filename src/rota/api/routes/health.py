@@ -1,4 +1,4 @@
-"""Whether the server lives, and whether it can work. Open: they tell nothing else."""
+"""Liveness and readiness. Both need no token, as they reveal nothing else."""
 
 from __future__ import annotations
 

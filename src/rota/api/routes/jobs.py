@@ -1,4 +1,4 @@
-"""Jobs: look, change, switch off and on; and what this server's code says of them."""
+"""Jobs: list, show, update, enable, disable, delete; and compare them with this server's code."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rota.api.schemas import jobs as schemas
 from rota.api.schemas.deleted import Deleted
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.values import Cursor, Limit, Metadata, Why, read_cursor, read_metadata
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 from rota.model.list_filters import JobOrder
 
@@ -32,13 +33,13 @@ async def list_jobs(
     text: Annotated[
         str | None, Query(max_length=200, description="Text in the name or description.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Only in this queue.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Filter by tag.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Filter by queue.")] = None,
     enabled: Annotated[
         bool | None, Query(description="true: only enabled ones; false: only disabled ones.")
     ] = None,
     metadata: Metadata = None,
-    system: Annotated[bool, Query(description="Include Rota's own ones.")] = False,
+    system: Annotated[bool, Query(description="Include Rota's own jobs.")] = False,
     order: Annotated[
         JobOrder,
         Query(description="Sort order: by name, newest first, or most recently changed first."),
@@ -135,7 +136,7 @@ async def disable_job(
 
 @routes.get(
     "/definitions/plan",
-    response_model=list[schemas.DriftView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.DriftView),
     operation_id="plan_definitions",
 )
 async def plan_definitions(scope: Scoped) -> Any:

@@ -1,4 +1,4 @@
-"""Limits: look, set, remove, let a sequence go on."""
+"""Limits: list, show, set, remove, unblock."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ Tenant = Annotated[
 @routes.get("/limits", response_model=schemas.LimitPage, operation_id="list_limits")
 async def list_limits(
     scope: Scoped,
-    tenant: Annotated[
-        str | None, Query(max_length=200, description="Only limits of this tenant.")
-    ] = None,
-    kind: Annotated[LimitKind | None, Query(description="Only limits of this kind.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
+    kind: Annotated[LimitKind | None, Query(description="Filter by kind.")] = None,
     job: Annotated[
-        str | None, Query(min_length=1, max_length=200, description="Only those of this job.")
+        str | None, Query(min_length=1, max_length=200, description="Filter by job.")
     ] = None,
     queue: Annotated[
-        str | None, Query(min_length=1, max_length=100, description="Only those of this queue.")
+        str | None, Query(min_length=1, max_length=100, description="Filter by queue.")
     ] = None,
     order: Annotated[
         LimitOrder,
@@ -79,7 +77,7 @@ async def set_limit(
 
 @routes.delete(
     "/limits/{name}",
-    response_model=schemas.LimitAnswer,
+    response_model=schemas.LimitRemoval,
     operation_id="remove_limit",
     responses=problems(404, 409),
 )
@@ -94,7 +92,7 @@ async def remove_limit(
     """Remove a limit and release the runs waiting for it. For a limit declared in code, only
     operator overrides are removed.
     """
-    return {"answer": await scope.limits.remove(name, tenant=tenant, reason=reason)}
+    return {"result": await scope.limits.remove(name, tenant=tenant, reason=reason)}
 
 
 @routes.post(

@@ -1,4 +1,4 @@
-"""What handlers wrote, of all runs."""
+"""Log lines of all runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def search_logs(
         str,
         Query(max_length=1000, description='Search terms: `timeout "order 17" -retry user:7`.'),
     ] = "",
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
     run_id: Annotated[
         int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines of this run.")
     ] = None,
@@ -31,15 +31,15 @@ async def search_logs(
         int | None, Query(ge=1, le=2**31 - 1, description="Only lines of this attempt.")
     ] = None,
     level: Annotated[Level | None, Query(description="Minimum level.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
     queue: Annotated[
         str | None, Query(max_length=100, description="Only lines of runs in this queue.")
     ] = None,
     worker: Annotated[
         int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines written by this worker.")
     ] = None,
-    since: Annotated[Instant | None, Query(description="At this time or later.")] = None,
-    until: Annotated[Instant | None, Query(description="Before this time.")] = None,
+    since: Annotated[Instant | None, Query(description="Start of the period, inclusive.")] = None,
+    until: Annotated[Instant | None, Query(description="End of the period, exclusive.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Any:

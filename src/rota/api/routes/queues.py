@@ -1,4 +1,4 @@
-"""Queues: look, stop, go on; how many runs may wait."""
+"""Queues: list, show, pause, resume, set the cap."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ async def list_queues(
     "/queues/{name}",
     response_model=schemas.QueueDetailsView,
     operation_id="get_queue",
-    responses=problems(404),
+    responses=problems(404) | tagged(),
 )
-async def get_queue(scope: Scoped, name: QueueName) -> Any:
+async def get_queue(scope: Scoped, name: QueueName, response: Response) -> Any:
     """Get one queue with its runs by job."""
-    return await scope.queues.get(name)
+    found = await scope.queues.get(name)
+    set_etag(response, found.queue.version)
+    return found
 
 
 @routes.post("/queues/{name}/pause", operation_id="pause_queue", **_ACTION)

@@ -1,4 +1,4 @@
-"""What has ended goes after a while: what would go now, and a pass by hand."""
+"""Retention: preview what would be removed, and run a pass."""
 
 from __future__ import annotations
 

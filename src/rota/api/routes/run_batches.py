@@ -1,4 +1,4 @@
-"""One action on runs that are named: each is decided for itself, and told in the answer."""
+"""An action on a list of run ids, with an outcome for each run."""
 
 from __future__ import annotations
 

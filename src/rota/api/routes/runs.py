@@ -1,4 +1,4 @@
-"""Runs: look, enqueue, cancel, retry."""
+"""Runs: list, show, enqueue, cancel, retry, delete, handle, reopen."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from rota.api.schemas.values import (
     read_cursor,
     read_metadata,
 )
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 
 routes = router("runs")
@@ -30,13 +31,13 @@ routes = router("runs")
 async def list_runs(
     scope: Scoped,
     state: Annotated[
-        list[schemas.RunState] | None, Query(description="Only in these states; repeatable.")
+        list[schemas.RunState] | None, Query(description="Filter by state; repeatable.")
     ] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Only in this queue.")] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
-    key: Annotated[str | None, Query(max_length=400, description="Only with this key.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Filter by queue.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Filter by tag.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
+    key: Annotated[str | None, Query(max_length=400, description="Filter by key.")] = None,
     schedule: Annotated[
         str | None,
         Query(
@@ -74,7 +75,7 @@ async def list_runs(
     handled: Annotated[
         bool | None, Query(description="Only dead letters that are handled (true), or not (false).")
     ] = None,
-    system: Annotated[bool, Query(description="Include those of Rota's own jobs.")] = False,
+    system: Annotated[bool, Query(description="Include runs of Rota's own jobs.")] = False,
     order: Annotated[Literal["newest", "oldest"], Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -151,7 +152,7 @@ async def get_run_details(
 
 @routes.get(
     "/runs/{run_id:int}/attempts",
-    response_model=list[schemas.AttemptView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.AttemptView),
     operation_id="list_attempts",
     responses=problems(404),
 )

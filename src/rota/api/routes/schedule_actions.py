@@ -1,4 +1,4 @@
-"""What one can do with a schedule: stop and start it, move it, run it, fill in its past."""
+"""Actions on a schedule, such as pause, trigger and backfill; its times, ledger and edits."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from rota.api.schemas.values import (
     one_time,
     read_cursor,
 )
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 from rota.model.list_filters import LedgerPart, TimeOrder
 
@@ -142,7 +143,7 @@ async def backfill_schedule(
 @routes.get(
     "/schedules/{name}/preview",
     operation_id="preview_schedule",
-    response_model=list[schemas.ComingView],  # type: ignore[valid-type]
+    response_model=list_of(schemas.ComingView),
     responses=problems(404),
 )
 async def preview_schedule(
@@ -177,27 +178,30 @@ async def preview_schedule(
 async def list_occurrences(
     scope: Scoped,
     name: ScheduleName,
-    decision: Annotated[
-        schemas.Decision | None, Query(description="Only with this decision.")
-    ] = None,
-    since: Annotated[Instant | None, Query(description="Only at this time or later.")] = None,
-    until: Annotated[Instant | None, Query(description="Only before this time.")] = None,
+    decision: Annotated[schemas.Decision | None, Query(description="Filter by decision.")] = None,
+    since: Annotated[Instant | None, Query(description="Start of the period, inclusive.")] = None,
+    until: Annotated[Instant | None, Query(description="End of the period, exclusive.")] = None,
     only: Annotated[
         LedgerPart | None,
         Query(
             description="Only times that did not run normally, or times filled in by a backfill."
         ),
     ] = None,
+    manual: Annotated[
+        bool, Query(description="Include what people ran beside its times: runs and backfills.")
+    ] = False,
     order: Annotated[TimeOrder, Query(description="Sort order.")] = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
     tenant: Tenant = "",
 ) -> Any:
     """List the decisions for its scheduled times, newest or oldest first."""
-    kind = f"occurrences {order}"
+    is_whole = manual or decision in ("triggered", "backfilled")
+    kind = f"history {order}" if is_whole else f"occurrences {order}"
+    place = (datetime, int, int) if is_whole else (datetime, int)
     found = await scope.schedules.history_page(
         name, tenant=tenant, decision=decision, since=since, before=until, only=only,
-        order=order, cursor=read_cursor(kind, cursor, datetime, int), limit=limit,
+        manual=manual, order=order, cursor=read_cursor(kind, cursor, *place), limit=limit,
     )  # fmt: skip
     return page_of(kind, found)
 
@@ -225,15 +229,21 @@ async def list_edits(
 @routes.get(
     "/schedules/{name}/manual",
     operation_id="list_manual_runs",
-    response_model=list[schemas.ManualView],  # type: ignore[valid-type]
+    response_model=schemas.ManualPage,
     responses=problems(404),
 )
 async def list_manual_runs(
-    scope: Scoped, name: ScheduleName, limit: Limit = 50, tenant: Tenant = ""
+    scope: Scoped,
+    name: ScheduleName,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    tenant: Tenant = "",
 ) -> Any:
     """List manual runs and backfills of a schedule, newest first."""
     await scope.schedules.get(name, tenant=tenant)
-    return await scope.schedules.manual(name, tenant=tenant, limit=limit)
+    at = read_cursor("manual", cursor, datetime, int)
+    found = await scope.schedules.manual(name, tenant=tenant, cursor=at, limit=limit)
+    return page_of("manual", found)
 
 
 @routes.post(

@@ -1,4 +1,4 @@
-"""Schedules: look, make, change, remove."""
+"""Schedules: list, show, create, update, delete."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ routes = router("schedules")
 @routes.get("/schedules", response_model=schemas.SchedulePage, operation_id="list_schedules")
 async def list_schedules(
     scope: Scoped,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
     queue: Annotated[
         str | None, Query(max_length=100, description="Only schedules whose runs go to this queue.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
-    state: Annotated[schemas.ScheduleState | None, Query(description="Only in this state.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Filter by tag.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
+    state: Annotated[schemas.ScheduleState | None, Query(description="Filter by state.")] = None,
     text: Annotated[
         str | None,
         Query(max_length=200, description="Text in the name, job, description or time zone."),
@@ -54,7 +54,7 @@ async def list_schedules(
             "Rota."
         ),
     ] = False,
-    system: Annotated[bool, Query(description="Include Rota's own ones.")] = False,
+    system: Annotated[bool, Query(description="Include Rota's own schedules.")] = False,
     order: Annotated[
         ScheduleOrder,
         Query(

@@ -1,4 +1,4 @@
-"""What this server was told, and what time it is."""
+"""The configuration of this server, and the current time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the system stands, what it did, and all of that at a glance."""
+"""Statistics, trends, the overview, what needs attention, and the doctor's report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SPANS = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 @routes.get("/stats", response_model=StatsView, operation_id="get_stats", responses=problems(404))
 async def get_stats(
     scope: Scoped,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Only of this queue.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Filter by queue.")] = None,
     since: Annotated[
         Instant | None, Query(description="Start of the period. Default: one hour ago.")
     ] = None,
@@ -54,8 +54,8 @@ async def get_stats(
 )
 async def get_trend(
     scope: Scoped,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
-    queue: Annotated[str | None, Query(max_length=100, description="Only of this queue.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
+    queue: Annotated[str | None, Query(max_length=100, description="Filter by queue.")] = None,
     span: Annotated[
         Literal["1h", "6h", "24h", "7d"], Query(description="How far back. Default: one hour.")
     ] = "1h",

@@ -78,12 +78,12 @@ async def tail_logs(
     text: Annotated[
         str, Query(max_length=1000, description="Search terms that lines must match.")
     ] = "",
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
     run_id: Annotated[
         int | None, Query(ge=1, le=BIGGEST_ID, description="Only lines of this run.")
     ] = None,
     level: Annotated[str | None, Query(max_length=20, description="Minimum level.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
     queue: Annotated[
         str | None, Query(max_length=100, description="Only lines of runs in this queue.")
     ] = None,

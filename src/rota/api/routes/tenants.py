@@ -1,4 +1,4 @@
-"""Tenants: look, set, stop, go on."""
+"""Tenants: list, show, set, pause, resume, export, delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times that nobody has saved: a preview of a timing, and the load of the coming days."""
+"""Timings that are not saved: a preview, and the load of the coming days."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rota.api.schemas import schedule_bodies as bodies
 from rota.api.schemas.load import LoadView
 from rota.api.schemas.problem import WITH_BODY, problems
 from rota.api.schemas.schedules import ComingView
+from rota.api.schemas.views import list_of
 from rota.api.state import Scoped
 
 routes = router("timings")
@@ -20,7 +21,7 @@ routes = router("timings")
 @routes.post(
     "/timings/preview",
     operation_id="preview_timing",
-    response_model=list[ComingView],  # type: ignore[valid-type]
+    response_model=list_of(ComingView),
     responses=problems(404, *WITH_BODY),
 )
 async def preview_timing(scope: Scoped, body: bodies.PreviewRequest) -> Any:
@@ -38,12 +39,12 @@ async def simulate(
     timezone: Annotated[
         str, Query(min_length=1, max_length=100, description="Time zone of the days and times.")
     ] = "UTC",
-    tenant: Annotated[str | None, Query(max_length=200, description="Only of this tenant.")] = None,
-    job: Annotated[str | None, Query(max_length=200, description="Only of this job.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Filter by tenant.")] = None,
+    job: Annotated[str | None, Query(max_length=200, description="Filter by job.")] = None,
     queue: Annotated[
         str | None, Query(max_length=100, description="Only schedules whose runs go to this queue.")
     ] = None,
-    tag: Annotated[str | None, Query(max_length=100, description="Only with this tag.")] = None,
+    tag: Annotated[str | None, Query(max_length=100, description="Filter by tag.")] = None,
     system: Annotated[bool, Query(description="Include Rota's own schedules.")] = False,
     least: Annotated[
         int, Query(ge=2, le=10_000, description="Starts per minute that count as a pile-up.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.model.attention import Attention, KindCount, Need
 
 _NEED: dict[str, Any] = {
@@ -56,6 +56,6 @@ AttentionView = view(
         "kinds": "Number of items of each kind.",
     },
     {"at": "2026-03-08T09:59:30Z", "total": 1, "needs": [_NEED], "kinds": [_KIND]},
-    needs=list[NeedView],  # type: ignore[valid-type]
-    kinds=list[KindView],  # type: ignore[valid-type]
+    needs=list_of(NeedView),
+    kinds=list_of(KindView),
 )

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rota.api.schemas.runs import RunState
 from rota.api.schemas.values import BIGGEST_ID, Instant, Payload, Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, examples, list_of, page, view
 from rota.model.bulk import BulkItem, BulkResult
 from rota.model.bulk_action import BulkAction
 from rota.model.run_counts import RunCount, RunCounts
@@ -23,18 +23,18 @@ _ITEMS: list[dict[str, Any]] = [
 
 
 class Filter(Body):
-    """Which runs; every part narrows."""
+    """Filter for runs: a run must match all given fields."""
 
     model_config = examples({"job": "send_welcome", "states": ["failed"]})
 
     states: list[RunState] | None = Field(
-        default=None, min_length=1, max_length=7, description="Only in these states."
+        default=None, min_length=1, max_length=7, description="Filter by state."
     )
-    job: str | None = Field(default=None, max_length=200, description="Only of this job.")
-    queue: str | None = Field(default=None, max_length=100, description="Only in this queue.")
-    tenant: str | None = Field(default=None, max_length=200, description="Only of this tenant.")
-    tag: str | None = Field(default=None, max_length=100, description="Only with this tag.")
-    key: str | None = Field(default=None, max_length=400, description="Only with this key.")
+    job: str | None = Field(default=None, max_length=200, description="Filter by job.")
+    queue: str | None = Field(default=None, max_length=100, description="Filter by queue.")
+    tenant: str | None = Field(default=None, max_length=200, description="Filter by tenant.")
+    tag: str | None = Field(default=None, max_length=100, description="Filter by tag.")
+    key: str | None = Field(default=None, max_length=400, description="Filter by key.")
     schedule: str | None = Field(
         default=None,
         max_length=200,
@@ -76,7 +76,7 @@ class Filter(Body):
 
 
 class BatchRequest(Body):
-    """Which runs, and why."""
+    """Runs to act on."""
 
     model_config = examples({"ids": [42, 43], "reason": "sent twice"})
 
@@ -88,7 +88,7 @@ class BatchRequest(Body):
 
 
 class BatchRetrial(BatchRequest):
-    """Which runs, and what to run them with."""
+    """Runs to retry."""
 
     model_config = examples({"ids": [42, 43], "payload": {"user_id": 7}})
 
@@ -99,7 +99,7 @@ class BatchRetrial(BatchRequest):
 
 
 class BulkPreviewRequest(Body):
-    """What would be done to which runs."""
+    """Bulk action to preview."""
 
     model_config = examples({"verb": "retry", "filter": {"job": "send_welcome", "dead": True}})
 
@@ -108,7 +108,7 @@ class BulkPreviewRequest(Body):
 
 
 class BulkRequest(BulkPreviewRequest):
-    """What to do to which runs, how fast, and why."""
+    """Bulk action to start."""
 
     model_config = examples(
         {
@@ -149,7 +149,7 @@ class BulkChange(Body):
 
 
 class BulkStep(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "the provider is down again"})
 
@@ -184,7 +184,7 @@ BulkResultView = view(
         "refused": 1,
         "items": _ITEMS,
     },
-    items=list[BulkItemView],  # type: ignore[valid-type]
+    items=list_of(BulkItemView),
 )
 BulkActionView = view(
     BulkAction,
@@ -244,5 +244,5 @@ RunCountsView = view(
         "groups": [{"job": "send_welcome", "state": "failed", "runs": 412}],
         "cursor": None,
     },
-    groups=list[RunCountView],  # type: ignore[valid-type]
+    groups=list_of(RunCountView),
 )

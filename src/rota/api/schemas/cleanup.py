@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from rota.api.schemas.values import Reason
-from rota.api.schemas.views import Body, examples, view
+from rota.api.schemas.views import Body, examples, list_of, view
 from rota.model.cleanup import (
     DEFAULT_CRON,
     CleanupCount,
@@ -55,7 +55,7 @@ CleanupView = view(
         "next_run_at": "2026-03-09T03:00:00Z", "last_run_at": "2026-03-08T03:00:01Z",
         "last_run_success": True,
     },
-    rules=list[CleanupRuleView],  # type: ignore[valid-type]
+    rules=list_of(CleanupRuleView),
 )  # fmt: skip
 CleanupCountView = view(
     CleanupCount,
@@ -86,7 +86,7 @@ RecipeView = view(
         "cron": "Cron expression, in UTC.",
         "prefix": "Schema, and what precedes the usual table names.",
         "rules": "Rules for the tables found.",
-        "is_used": "Whether a cleanup of this name exists.",
+        "is_used": "Whether cleanups delete from these tables by these columns.",
     },
     {
         "name": "stale_session_cleanup", "description": "Expired sessions, every hour",
@@ -98,12 +98,12 @@ RecipeView = view(
             }
         ],
     },
-    rules=list[CleanupRuleView],  # type: ignore[valid-type]
+    rules=list_of(CleanupRuleView),
 )  # fmt: skip
 
 
 class NewCleanup(Body):
-    """What to delete, and when."""
+    """Cleanup to create: what to delete, and when."""
 
     model_config = examples(
         {
@@ -113,7 +113,7 @@ class NewCleanup(Body):
     )  # fmt: skip
 
     table: str = Field(
-        min_length=1, max_length=200, description="Table, with its schema; alone: of `public`."
+        min_length=1, max_length=200, description="Table, with its schema (default `public`)."
     )
     column: str = Field(min_length=1, max_length=63, description="Column that holds the time.")
     older_than_seconds: float = Field(
@@ -122,7 +122,8 @@ class NewCleanup(Body):
     where: str | None = Field(
         None,
         max_length=2000,
-        description="Further conditions: `COLUMN op value`, joined by `and`. Not SQL: parsed.",
+        description="Further conditions, such as `status <> 'pending' and retries > 3`. They are "
+        "parsed, not executed as SQL.",
     )
     name: str | None = Field(
         None, min_length=1, max_length=200, description="Name. Default: `cleanup_` and the table."
@@ -134,11 +135,13 @@ class NewCleanup(Body):
 
 
 class UseRecipe(Body):
-    """Which tables, if several fit."""
+    """Tables to use, if the recipe fits several."""
 
     model_config = examples({"prefix": "public."})
 
-    prefix: str | None = Field(None, max_length=200, description="Prefix of the tables.")
+    prefix: str | None = Field(
+        None, max_length=200, description="Prefix of the tables, with or without their schema."
+    )
     name: str | None = Field(
         None, min_length=1, max_length=200, description="Name. Default: that of the recipe."
     )
@@ -146,6 +149,8 @@ class UseRecipe(Body):
 
 
 class RunCleanup(Body):
+    """Reason for the action."""
+
     model_config = examples({"reason": "the disk is filling up"})
 
     reason: Reason = None

@@ -8,7 +8,7 @@ from rota.api.schemas.views import Body, examples
 
 
 class Deleted(Body):
-    """What was removed."""
+    """The deleted object."""
 
     model_config = examples({"name": "digest", "cancelled_runs": 0})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.model.finding import Finding, Report
 
 _FINDING: dict[str, Any] = {
@@ -47,5 +47,5 @@ ReportView = view(
         "at": "2026-03-08T09:59:30Z", "took_ms": 12.0, "bad": 1, "warn": 0, "ok": 18,
         "findings": [_FINDING],
     },
-    findings=list[FindingView],  # type: ignore[valid-type]
+    findings=list_of(FindingView),
 )  # fmt: skip

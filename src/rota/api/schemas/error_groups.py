@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from rota.api.schemas.values import Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, examples, list_of, page, view
 from rota.model.error_group import ErrorDetails, ErrorGroup, Share, Trait
 
 Standing = Literal["new", "back", "known", "handled", "quiet"]
@@ -49,8 +49,8 @@ ErrorGroupView = view(
         "returned_at": "When it last recurred after a week of silence.",
         "quiet_since": "Last failure before that.",
         "handled_at": "When it was last handled.",
-        "handled_by": "Who did it.",
-        "handled_reason": "Reason.",
+        "handled_by": "Who handled it.",
+        "handled_reason": "Reason given.",
     },
     _EXAMPLE,
     standing=Standing,
@@ -75,7 +75,7 @@ TraitView = view(
     "Trait",
     {"name": "`job`, `worker` or `payload.<field>`.", "shares": "Most common values."},
     {"name": "payload.product", "shares": [{"value": "lamp", "runs": 311}]},
-    shares=list[ShareView],  # type: ignore[valid-type]
+    shares=list_of(ShareView),
 )
 ErrorDetailsView = view(
     ErrorDetails,
@@ -95,12 +95,12 @@ ErrorDetailsView = view(
         "looked_at": 398,
     },
     group=ErrorGroupView,
-    traits=list[TraitView],  # type: ignore[valid-type]
+    traits=list_of(TraitView),
 )
 
 
 class Handling(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "the supplier knows"})
 

@@ -30,7 +30,7 @@ EventView = view(
         "payload": "Payload passed to the jobs.",
         "key": "Idempotency key.",
         "actor": "User of the application, if given.",
-        "role": "The role of the database that emitted it.",
+        "role": "Database role that emitted it.",
         "source": "Where it came from: a table, a hook, a webhook, a run.",
         "metadata": "Metadata passed on to its runs.",
         "duplicate_of": "First event with this key.",
@@ -87,12 +87,12 @@ class NewEvent(Body):
         default=None, description="Metadata of the event and its runs."
     )
     hook: str | None = Field(
-        default=None, min_length=1, max_length=200, description="Part of the program that sends it."
+        default=None, min_length=1, max_length=200, description="Name of the ORM or framework hook."
     )
 
 
 class Emitted(Body):
-    """What the event has started."""
+    """The event, and the runs that it started."""
 
     model_config = examples(
         {"event_id": 7, "runs": [{"run_id": 42, "job": "send_receipt", "is_duplicate": False}]}
@@ -116,7 +116,7 @@ WatchView = view(
         "columns": "Columns included in the payload; null: all.",
         "condition": "SQL condition on the row; null: all rows.",
         "tenant_column": "Column that holds the tenant of each row.",
-        "created_at": "Start time.",
+        "created_at": "When it was created.",
         "created_by": "Who created it.",
         "drift": "Where the database differs from what was installed.",
     },
@@ -153,8 +153,8 @@ RefusalView = view(
     {
         "hook": "The webhook.",
         "reason": "Why it was refused.",
-        "address": "Where it came from.",
-        "minute": "Minute.",
+        "address": "Address of the client.",
+        "minute": "Start of the minute.",
         "refusals": "Number of refusals in that minute.",
         "last_at": "Time of the last one.",
     },
@@ -163,12 +163,13 @@ RefusalView = view(
         "refusals": 3, "last_at": _AT,
     },
 )  # fmt: skip
+RefusalPage = page(RefusalView)
 
 _Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ReplayRequest(Body):
-    """Which events a job gets, either by name or by id."""
+    """Events to deliver to a job, selected by name or by ID."""
 
     model_config = examples({"job": "send_receipt", "event": "order.*", "dry_run": True})
 
@@ -177,16 +178,16 @@ class ReplayRequest(Body):
     ids: list[Annotated[int, Field(ge=1, le=BIGGEST_ID)]] | None = Field(
         default=None, min_length=1, max_length=1000, description="Event IDs."
     )
-    since: Instant | None = Field(default=None, description="At this time or later.")
-    until: Instant | None = Field(default=None, description="Before this time.")
-    tenant: str | None = Field(default=None, max_length=200, description="Only of this tenant.")
+    since: Instant | None = Field(default=None, description="Start of the period, inclusive.")
+    until: Instant | None = Field(default=None, description="End of the period, exclusive.")
+    tenant: str | None = Field(default=None, max_length=200, description="Filter by tenant.")
     again: bool = Field(default=False, description="Include events already delivered to the job.")
     dry_run: bool = Field(default=False, description="Count the events without delivering them.")
     reason: Reason = None
 
 
 class NewWatch(Body):
-    """A table whose rows become events."""
+    """Table to watch: its rows become events."""
 
     model_config = examples(
         {"table": "shop.orders", "on": "insert,update[status]", "when": "new.total > 100"}
@@ -215,7 +216,7 @@ class NewWatch(Body):
 
 
 class Unwatched(Body):
-    """What was taken away."""
+    """The removed watches."""
 
     model_config = examples({"ids": [1]})
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from rota.api.schemas.values import Instant, Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, ChangeBody, examples, list_of, page, view
 from rota.model.queue import JobDepth, QueueDetails, QueueInfo
 from rota.model.schedule_info import CalendarInfo
 from rota.model.worker import WorkerInfo
@@ -51,9 +51,9 @@ QueueView = view(
         "oldest_seconds": "Age of the oldest run that a worker may take.",
         "workers": "Live workers that claim from it.",
         "is_paused": "Whether the queue is paused.",
-        "paused_at": "Since when.",
-        "paused_by": "Who did it.",
-        "pause_reason": "Reason.",
+        "paused_at": "Since when it is paused.",
+        "paused_by": "Who paused it.",
+        "pause_reason": "Why it is paused.",
         "paused_until": "When it resumes automatically.",
         "version": "Incremented with each change.",
         "max_waiting": "Maximum number of waiting runs, ready or not; null: no limit.",
@@ -86,7 +86,7 @@ QueueDetailsView = view(
     {"queue": "The queue.", "jobs": "Runs by job, largest backlog first."},
     {"queue": QUEUE_EXAMPLE, "jobs": [_DEPTH]},
     queue=QueueView,
-    jobs=list[JobDepthView],  # type: ignore[valid-type]
+    jobs=list_of(JobDepthView),
 )
 WORKER_EXAMPLE: dict[str, Any] = {
     **{"id": 3, "name": "web-1", "host": "web-1", "pid": 4711, "version": "0.1.0"},
@@ -112,7 +112,7 @@ WorkerView = view(
     WorkerInfo,
     "Worker",
     {
-        "id": "Run ID; never reused.",
+        "id": "Worker ID; never reused.",
         "name": "Name.",
         "host": "Host.",
         "pid": "Process ID.",
@@ -130,8 +130,8 @@ WorkerView = view(
         "is_to_stop": "Whether it exits once drained.",
         "is_to_hurry": "Whether it interrupts attempts that outlast the shutdown timeout.",
         "drain_requested_at": "When the drain was requested.",
-        "drain_requested_by": "Who did it.",
-        "drain_reason": "Reason.",
+        "drain_requested_by": "Who requested it.",
+        "drain_reason": "Why it was requested.",
         "drain_seen_at": "When the worker noticed the request.",
         "is_stuck": "Whether its event loop is blocked.",
         "is_silent": "Whether its lease has expired but it has not been declared lost yet.",
@@ -180,7 +180,7 @@ CalendarView = view(
 CalendarPage = page(CalendarView)
 
 
-class QueueChanges(Body):
+class QueueChanges(ChangeBody):
     """Fields of a queue to change; others keep their values."""
 
     model_config = examples({"max_waiting": 10_000, "when_full": "refuse"})
@@ -198,7 +198,7 @@ class QueueChanges(Body):
 
 
 class QueueAction(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "the mail provider is down"})
 
@@ -206,7 +206,7 @@ class QueueAction(Body):
 
 
 class Drain(Body):
-    """What becomes of it then, and why."""
+    """Whether to exit after the drain, and the reason."""
 
     model_config = examples({"stop": True, "reason": "this host goes away"})
 
@@ -215,7 +215,7 @@ class Drain(Body):
 
 
 class StopWorker(Body):
-    """How, and why."""
+    """How to stop, and the reason."""
 
     model_config = examples({"at_once": True, "reason": "it leaks"})
 
@@ -250,7 +250,7 @@ class CalendarChanges(Body):
 
 
 class Removed(Body):
-    """What was removed."""
+    """The removed object."""
 
     model_config = examples({"name": "office"})
 

@@ -8,7 +8,7 @@ from annotated_types import Len
 from pydantic import Field
 
 from rota.api.schemas.values import Payload, Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, ChangeBody, examples, page, view
 from rota.model.drift import Drift
 from rota.model.job import JobInfo
 from rota.model.retention import MOST_COUNT, MOST_DAYS
@@ -91,10 +91,11 @@ DriftView = view(
         "kind": "What differs: a job or a schedule.",
         "name": "Name.",
         "job": "Job it belongs to.",
-        "field": "The field; null: all of it.",
+        "field": "Field; null: the whole job or schedule.",
         "change": "What a sync would do.",
         "code": "Value in the code.",
-        "stored": "Value in the database.",
+        "stored": "Value in the database; for `left`, what the schedule does: its state, `shadow`, "
+        "`job_disabled` or `job_deleted`.",
         "changed_by": "Who changed it.",
         "changed_at": "When it was changed.",
     },
@@ -117,7 +118,7 @@ _Count = Annotated[int, Field(ge=1, le=MOST_COUNT)]
 
 
 class Kept(Body):
-    """How long what has ended is kept; null: as configured."""
+    """Retention of finished runs and their log lines; null: as configured."""
 
     model_config = examples({"days": 90, "failed_days": 365})
 
@@ -136,7 +137,7 @@ class Kept(Body):
     )
 
 
-class JobChanges(Body):
+class JobChanges(ChangeBody):
     """Settings to override; others keep their values."""
 
     model_config = examples({"priority": 1, "reason": "the campaign is today"})
@@ -218,7 +219,7 @@ CLEARABLE = frozenset(
 
 
 class JobAction(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "the mail provider is down"})
 
@@ -226,7 +227,7 @@ class JobAction(Body):
 
 
 class SyncRequest(Body):
-    """Which operators' changes to overwrite."""
+    """Operator changes to overwrite."""
 
     model_config = examples({"force": ["send_welcome"]})
 
@@ -239,7 +240,7 @@ class SyncRequest(Body):
 
 
 class Synced(Body):
-    """What was written."""
+    """The jobs that were stored."""
 
     model_config = examples({"written": ["send_welcome"]})
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from rota.api.schemas.values import Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, ChangeBody, examples, list_of, page, view
 from rota.model.limit import (
     MOST,
     LimitDetails,
@@ -58,7 +58,7 @@ LimitView = view(
         "name": "Name.",
         "tenant": "Tenant it applies to; empty: all tenants together.",
         "kind": "Concurrency, rate or sequence.",
-        "cap": "How many.",
+        "cap": "Maximum number of runs.",
         "period_seconds": "Rate limits: period in seconds.",
         "burst": "Rate limits: maximum burst.",
         "cost": "Rate limits: payload field that holds the cost of a run.",
@@ -76,7 +76,7 @@ LimitView = view(
         "is_declared": "Whether the code declares it.",
         "is_edited": "Whether an operator has overridden the code.",
         "updated_at": "When it was changed last.",
-        "updated_by": "Who did it.",
+        "updated_by": "Who changed it last.",
     },
     EXAMPLE,
 )
@@ -118,13 +118,13 @@ LimitDetailsView = view(
     },
     {"limit": EXAMPLE, "keys": [_KEY], "holders": [_RUN], "waiters": [_RUN]},
     limit=LimitView,
-    keys=list[LimitKeyView],  # type: ignore[valid-type]
-    holders=list[LimitRunView],  # type: ignore[valid-type]
-    waiters=list[LimitRunView],  # type: ignore[valid-type]
+    keys=list_of(LimitKeyView),
+    holders=list_of(LimitRunView),
+    waiters=list_of(LimitRunView),
 )
 
 
-class SetLimit(Body):
+class SetLimit(ChangeBody):
     """Fields to set; others keep their values, and null removes a value."""
 
     model_config = examples({"queue": "mail", "cap": 5, "reason": "the provider asked for it"})
@@ -168,6 +168,8 @@ class SetLimit(Body):
 
 
 class UnblockLimit(Body):
+    """Counter to unblock."""
+
     model_config = examples({"value": "order:7", "reason": "mended by hand"})
 
     value: str | None = Field(
@@ -176,12 +178,12 @@ class UnblockLimit(Body):
     reason: Reason = None
 
 
-class LimitAnswer(Body):
-    """What was done."""
+class LimitRemoval(Body):
+    """Result of the removal."""
 
-    model_config = examples({"answer": "removed"})
+    model_config = examples({"result": "removed"})
 
-    answer: str = Field(description="`removed`, or `reset`: the code's values apply again.")
+    result: str = Field(description="`removed`, or `reset`: the code's values apply again.")
 
 
 class Unblocked(Body):

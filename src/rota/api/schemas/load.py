@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.timing.load import Day, LeftOut, Load, PileUp, PredictedOverlap, Suggestion
 
 _DAY = {"day": "2026-03-09", "hours": [0] * 8 + [12] + [0] * 15}
@@ -26,7 +26,7 @@ PileUpView = view(
         "at": "The local time of day.",
         "count": "Maximum starts in that minute.",
         "days": "On how many days.",
-        "schedules": "Which.",
+        "schedules": "Schedules that start then.",
     },
     _PILE_UP,
 )
@@ -35,10 +35,10 @@ OverlapView = view(
     "PredictedOverlap",
     {
         "schedule": "Schedule.",
-        "gap_seconds": "The shortest time between two of them.",
+        "gap_seconds": "Shortest time between two runs.",
         "avg_duration_ms": "Average duration.",
         "max_duration_ms": "Longest duration.",
-        "is_usual": "Whether it happens always or only sometimes.",
+        "is_usual": "Whether the average run overlaps; if not, only long ones do.",
     },
     _OVERLAP,
 )
@@ -46,9 +46,9 @@ SuggestionView = view(
     Suggestion,
     "Suggestion",
     {
-        "at": "The pile-up.",
+        "at": "Local time of the pile-up.",
         "jitter_seconds": "Jitter that would spread it.",
-        "schedules": "For these.",
+        "schedules": "Schedules to apply it to.",
     },
     _SUGGESTION,
 )
@@ -56,7 +56,7 @@ _LEFT_OUT = {"schedule": "report", "reason": "calendar 'de': timezone must be a 
 LeftOutView = view(
     LeftOut,
     "LeftOut",
-    {"schedule": "Which.", "reason": "Why its timing or calendar cannot be computed."},
+    {"schedule": "Schedule.", "reason": "Why its timing or calendar cannot be computed."},
     _LEFT_OUT,
 )
 LoadView = view(
@@ -84,9 +84,9 @@ LoadView = view(
         "suggestions": [_SUGGESTION],
         "left_out": [_LEFT_OUT],
     },
-    days=list[DayView],  # type: ignore[valid-type]
-    pile_ups=list[PileUpView],  # type: ignore[valid-type]
-    overlaps=list[OverlapView],  # type: ignore[valid-type]
-    suggestions=list[SuggestionView],  # type: ignore[valid-type]
-    left_out=list[LeftOutView],  # type: ignore[valid-type]
+    days=list_of(DayView),
+    pile_ups=list_of(PileUpView),
+    overlaps=list_of(OverlapView),
+    suggestions=list_of(SuggestionView),
+    left_out=list_of(LeftOutView),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rota.api.schemas.fleet import QUEUE_EXAMPLE, WORKER_EXAMPLE, QueueView, WorkerView
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.model.overview import ComingSchedule, FailingJob, Overview, QueueRate, RunningRun
 
 _AT = "2026-03-08T09:00:00Z"
@@ -34,9 +34,9 @@ RunningRunView = view(
     {
         "id": "The run.",
         "job": "Job.",
-        "queue": "Where it came from.",
+        "queue": "Queue.",
         "worker": "Worker that has it.",
-        "attempt": "Which attempt it is.",
+        "attempt": "Attempt number.",
         "started_at": "Since when it has been running.",
         "progress": "Reported progress, from 0 to 1.",
         "message": "Progress message.",
@@ -85,9 +85,9 @@ OverviewView = view(
         "failing": [_FAILING],
         "schedules": [_COMING],
     },
-    queues=list[QueueRateView],  # type: ignore[valid-type]
-    workers=list[WorkerView],  # type: ignore[valid-type]
-    running=list[RunningRunView],  # type: ignore[valid-type]
-    failing=list[FailingJobView],  # type: ignore[valid-type]
-    schedules=list[ComingScheduleView],  # type: ignore[valid-type]
+    queues=list_of(QueueRateView),
+    workers=list_of(WorkerView),
+    running=list_of(RunningRunView),
+    failing=list_of(FailingJobView),
+    schedules=list_of(ComingScheduleView),
 )

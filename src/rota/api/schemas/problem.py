@@ -74,7 +74,7 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
     422: ("invalid", "A value is invalid.", "priority: Input should be less than or equal to 9"),
     429: (
         "too_many_requests",
-        "Too many failed requests.",
+        "Too many failed requests, a full queue, or a tenant over its quota.",
         "more than 10 failed requests per second",
     ),
     500: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.model.retention import RetentionItem, RetentionResult
 
 _ITEM: dict[str, Any] = {
@@ -34,5 +34,5 @@ RetentionView = view(
     "RetentionResult",
     {"is_dry_run": "Whether nothing was removed.", "items": "What was removed, or would be."},
     {"is_dry_run": True, "items": [_ITEM]},
-    items=list[RetentionItemView],  # type: ignore[valid-type]
+    items=list_of(RetentionItemView),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from rota.api.schemas.values import Reason
-from rota.api.schemas.views import Body, examples, view
+from rota.api.schemas.views import Body, examples, list_of, view
 from rota.model.run_view import RunView
 
 _EXAMPLE = {
@@ -27,16 +27,16 @@ RunViewView = view(
 )
 
 
-class RunViewList(BaseModel):
-    """All of them, by name."""
-
-    model_config = examples({"items": [_EXAMPLE]})
-
-    items: list[RunViewView] = Field(description="By name.")  # type: ignore[valid-type]
+RunViewList: type[BaseModel] = create_model(
+    "RunViewList",
+    __config__=examples({"items": [_EXAMPLE]}),
+    __doc__="All saved views, by name.",
+    items=(list_of(RunViewView), Field(description="By name.")),
+)
 
 
 class NewRunView(Body):
-    """A filter, and why it gets a name."""
+    """Filter to save."""
 
     model_config = examples({"query": "state=failed&since=24h"})
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rota.api.schemas.values import Instant, KeySeconds, Payload, Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, examples, list_of, page, view
 from rota.model.attempt import AttemptInfo
 from rota.model.details import Handled, RunDetails
 from rota.model.log import LogLine
@@ -97,7 +97,7 @@ AttemptView = view(
         "finished_at": "End time.",
         "duration_ms": "Duration.",
         "message": "Last progress message.",
-        "details": "What a SQL job returned as details.",
+        "details": "Details returned by a SQL job.",
         "error_type": "Error type.",
         "error": "The error.",
         "traceback": "Traceback.",
@@ -119,7 +119,7 @@ LogLineView = view(
         "run_id": "The run that wrote it.",
         "attempt": "The attempt that wrote it.",
         "seq": "Its number within the attempt.",
-        "worker": "Where it was written.",
+        "worker": "Worker that wrote it.",
         "level": "debug, info, warning, error or critical.",
         "message": "The text.",
         "fields": "Structured fields.",
@@ -138,7 +138,11 @@ LogPage = page(
 HandledView = view(
     Handled,
     "Handled",
-    {"handled_at": "When it was handled.", "handled_by": "Who did it.", "reason": "Reason."},
+    {
+        "handled_at": "When it was handled.",
+        "handled_by": "Who handled it.",
+        "reason": "Reason given.",
+    },
     {"handled_at": _AT, "handled_by": "api:ada", "reason": "refunded by hand"},
 )
 RunDetailsView = view(
@@ -160,8 +164,8 @@ RunDetailsView = view(
         "handled": None,
     },
     run=RunView,
-    attempts=list[AttemptView],  # type: ignore[valid-type]
-    logs=list[LogLineView],  # type: ignore[valid-type]
+    attempts=list_of(AttemptView),
+    logs=list_of(LogLineView),
     handled=HandledView | None,
 )
 
@@ -188,7 +192,7 @@ class NewRun(Body):
     )
     priority: int | None = Field(default=None, ge=0, le=9, description="Lower runs first.")
     delay_seconds: float | None = Field(
-        default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
+        default=None, ge=0, le=3_153_600_000, description="Delay before the run may start."
     )
     run_at: Instant | None = Field(default=None, description="Earliest start time.")
     expires_at: Instant | None = Field(
@@ -198,7 +202,7 @@ class NewRun(Body):
         default=None,
         ge=0.001,
         le=3_153_600_000,
-        description="Alternatively: how long after it may start. Excludes `expires_at`.",
+        description="Alternatively: cancel it if it has not started this long after it may.",
     )
     key: str | None = Field(
         default=None,
@@ -214,7 +218,9 @@ class NewRun(Body):
     on_conflict: Literal["return", "raise", "replace", "debounce", "throttle"] | None = Field(
         default=None, description="What to do if an unfinished run holds the key."
     )
-    tenant: str | None = Field(default=None, max_length=200, description="Tenant.")
+    tenant: str | None = Field(
+        default=None, max_length=200, description="Tenant. Default: the job's."
+    )
     max_attempts: int | None = Field(default=None, ge=1, le=100, description="Maximum attempts.")
     timeout_seconds: float | None = Field(
         default=None,
@@ -233,7 +239,7 @@ class NewRun(Body):
 
 
 class Enqueued(Body):
-    """The run that was asked for, or the one that holds its key."""
+    """The enqueued run, or the run that already holds its key."""
 
     model_config = examples({"run_id": 42, "job": "send_welcome", "is_duplicate": False})
 
@@ -245,7 +251,7 @@ class Enqueued(Body):
 
 
 class Cancellation(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "sent twice"})
 
@@ -253,18 +259,18 @@ class Cancellation(Body):
 
 
 class Cancelled(Body):
-    """What became of it."""
+    """Result of the cancellation."""
 
     model_config = examples({"run_id": 42, "result": "cancelled"})
 
     run_id: int = Field(description="The run.")
     result: Literal["cancelled", "requested"] = Field(
-        description="`requested`: the run is running and its worker was asked to stop."
+        description="`cancelled`, or `requested`: it is running, and its worker was asked to stop."
     )
 
 
 class DeletedRun(Body):
-    """What is gone."""
+    """The deleted run."""
 
     model_config = examples({"run_id": 42})
 
@@ -278,6 +284,6 @@ class Retrial(Body):
 
     payload: Payload | None = Field(default=None, description="Replacement payload.")
     delay_seconds: float | None = Field(
-        default=None, ge=0, le=3_153_600_000, description="Delay before the runs may start."
+        default=None, ge=0, le=3_153_600_000, description="Delay before the run may start."
     )
     reason: Reason = None

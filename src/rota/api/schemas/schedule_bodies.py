@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rota.api.schemas.values import Instant, Payload, Reason
-from rota.api.schemas.views import Body, examples
+from rota.api.schemas.views import Body, ChangeBody, examples
 
 LONGEST = 3_153_600_000  # a hundred years
 _WHOLE = 2**31 - 1
@@ -15,7 +15,7 @@ Word = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class Requirement(Body):
-    """What must have succeeded before."""
+    """A job or schedule that must have succeeded before."""
 
     name: str = Field(min_length=1, max_length=200, description="A job or a schedule.")
     within_seconds: float | None = Field(
@@ -28,7 +28,7 @@ class Requirement(Body):
 
 
 class Timing(Body):
-    """When. Exactly one of `cron`, `interval_seconds`, `run_at` (and `init`) says it."""
+    """A timing. Exactly one of `cron`, `interval_seconds`, `run_at` (and `init`) is set."""
 
     cron: str | None = Field(
         default=None, min_length=1, max_length=1000, description="Cron expression."
@@ -167,7 +167,7 @@ class NewSchedule(ScheduleFields):
     reason: Reason = None
 
 
-class ScheduleChanges(ScheduleFields):
+class ScheduleChanges(ScheduleFields, ChangeBody):
     """Fields to change; others keep their values."""
 
     model_config = examples({"cron": "0 9 * * 1-5", "is_enabled": True})
@@ -177,7 +177,7 @@ class ScheduleChanges(ScheduleFields):
 
 
 class ScheduleAction(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "the shop is closed"})
 
@@ -214,7 +214,7 @@ def arguments(body: Body) -> dict[str, Any]:
 
 
 class Pause(Body):
-    """For how long, and why."""
+    """Duration of the pause, and the reason."""
 
     model_config = examples({"reason": "migration", "until": "2026-03-08T11:00:00Z"})
 
@@ -226,7 +226,7 @@ class Pause(Body):
 
 
 class Resumption(Body):
-    """What becomes of the times that the pause left out."""
+    """What to do with the times that the pause skipped."""
 
     model_config = examples({"catch_up": True})
 
@@ -238,7 +238,7 @@ class Resumption(Body):
 
 
 class Trigger(Body):
-    """What to run it with."""
+    """Payload for this run."""
 
     model_config = examples({"payload": {"user_id": 8}})
 
@@ -249,11 +249,11 @@ class Trigger(Body):
 
 
 class Rescheduling(Body):
-    """Its next time: an instant, or so long from now."""
+    """Next run time: a time, or a delay from now."""
 
     model_config = examples({"at": "2026-03-08T11:00:00Z"}, {"seconds": 1800})
 
-    at: Instant | None = Field(default=None, description="This instant.")
+    at: Instant | None = Field(default=None, description="Next run time.")
     seconds: float | None = Field(
         default=None, ge=0, le=LONGEST, description="Delay from now, in seconds."
     )
@@ -261,7 +261,7 @@ class Rescheduling(Body):
 
 
 class BackfillRequest(Body):
-    """Past period to run."""
+    """Past period to backfill."""
 
     model_config = examples(
         {"from_at": "2026-03-02T00:00:00Z", "until_at": "2026-03-09T00:00:00Z", "dry_run": True}
@@ -279,7 +279,7 @@ class BackfillRequest(Body):
 
 
 class PreviewRequest(Timing):
-    """A timing that is not saved, and which of its times to list."""
+    """Timing to preview, and which of its times to list."""
 
     model_config = examples({"cron": "30 2 * * *", "timezone": "Europe/Berlin", "count": 5})
 
@@ -294,7 +294,7 @@ class PreviewRequest(Timing):
 
 
 class NewTemplate(Body):
-    """A timing to start from."""
+    """Timing template to create or change."""
 
     model_config = examples({"cron": "0 9 * * 1-5", "description": "Monday to Friday at nine"})
 

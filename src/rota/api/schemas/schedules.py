@@ -8,10 +8,12 @@ from rota.api.schemas.views import page, view
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.schedule_edit import ManualRun, ScheduleEdit
 from rota.model.schedule_info import BackfillInfo, ScheduleInfo, TemplateInfo, Triggered
-from rota.timing.preview import Row
+from rota.timing.preview import PreviewRow
 
 ScheduleState = Literal["active", "pending", "paused", "disabled", "finished", "parked"]
-Decision = Literal["ran", "caught_up", "skipped", "missed", "superseded"]
+Decision = Literal[
+    "ran", "caught_up", "skipped", "missed", "superseded", "triggered", "backfilled"
+]  # fmt: skip
 _AT = "2026-03-09T12:00:00Z"
 SCHEDULE_EXAMPLE: dict[str, Any] = {
     "id": 3, "tenant": "", "name": "digest", "job": "send_digest", "state": "active",
@@ -69,7 +71,7 @@ ScheduleView = view(
         "catch_up_limit": "Maximum number of missed times to catch up.",
         "grace_seconds": "Lateness that still counts as on time.",
         "overlap": "Policy while the previous run is unfinished.",
-        "max_concurrent_runs": "How many of its runs may be unfinished at once.",
+        "max_concurrent_runs": "Number of unfinished runs at which the overlap policy applies.",
         "pause_after_failures": "Pause after this many consecutive failures.",
         "requires": "Jobs and schedules that must have succeeded.",
         "is_shadow": "Record decisions, but enqueue nothing.",
@@ -84,7 +86,7 @@ ScheduleView = view(
         "is_enabled": "Whether the schedule is enabled.",
         "paused_at": "Since when it is paused.",
         "paused_by": "Who paused it.",
-        "pause_reason": "Reason.",
+        "pause_reason": "Why it is paused.",
         "paused_until": "When it resumes automatically.",
         "is_system": "Whether it is one of Rota's own.",
         "created_at": "When it was created.",
@@ -122,7 +124,7 @@ OccurrenceView = view(
         "nominal_at": "Scheduled time, or the first of several with the same decision.",
         "through_at": "Last of these times.",
         "count": "Number of scheduled times.",
-        "decision": "Decision.",
+        "decision": "Decision; `triggered` or `backfilled`: what people ran beside its times.",
         "reason": "Reason.",
         "claimed_at": "When a worker began to decide.",
         "decided_at": "Time of the decision.",
@@ -138,6 +140,8 @@ OccurrenceView = view(
         "is_moved": "Whether an operator has set this time.",
         "details": "Further details of the decision.",
         "backfill_state": "State of the backfill's run, until retention deletes it.",
+        "backfill_count": "Number of its times that backfills ran later.",
+        "backfill_states": "These times by the state of their last run.",
     },
     {
         "schedule": "digest",
@@ -160,6 +164,8 @@ OccurrenceView = view(
         "is_moved": False,
         "details": None,
         "backfill_state": None,
+        "backfill_count": 0,
+        "backfill_states": None,
     },
     decision=Decision,
 )
@@ -256,8 +262,9 @@ ManualView = view(
     _MANUAL,
     kind=Literal["triggered", "backfilled"],
 )
+ManualPage = page(ManualView)
 ComingView = view(
-    Row,
+    PreviewRow,
     "ComingTime",
     {
         "at": "The instant.",

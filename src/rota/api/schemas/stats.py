@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
 
 _DEPTH: dict[str, Any] = {
@@ -110,8 +110,8 @@ StatsView = view(
         "series": [{"at": "2026-03-08T09:00:00Z", "activity": _ACTIVITY}],
     },
     states=StatesView,
-    queues=list[DepthView],  # type: ignore[valid-type]
+    queues=list_of(DepthView),
     total=ActivityView,
-    jobs=list[JobView],  # type: ignore[valid-type]
-    series=list[StepView],  # type: ignore[valid-type]
+    jobs=list_of(JobView),
+    series=list_of(StepView),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from rota.api.schemas.values import Reason
-from rota.api.schemas.views import Body, examples, page, view
+from rota.api.schemas.views import Body, ChangeBody, examples, list_of, page, view
 from rota.model.tenant import TenantDay, TenantInfo, TenantRemoval, TenantStats
 
 _AT = "2026-03-08T09:00:00Z"
@@ -37,14 +37,14 @@ TenantView = view(
         "retention_days": "Maximum days to keep its finished runs.",
         "failed_retention_days": "Maximum days to keep its failed runs.",
         "is_paused": "Whether the tenant is paused.",
-        "paused_at": "Since when.",
-        "paused_by": "Who did it.",
-        "pause_reason": "Reason.",
+        "paused_at": "Since when it is paused.",
+        "paused_by": "Who paused it.",
+        "pause_reason": "Why it is paused.",
         "paused_until": "When it resumes automatically.",
         "description": "Description.",
         "metadata": "Custom metadata.",
         "version": "Incremented with each change of its settings.",
-        "schedules": "How many schedules it has.",
+        "schedules": "Number of schedules.",
         "blocked": "Runs waiting for other runs.",
         "scheduled": "Runs waiting for their start time.",
         "queued": "Runs waiting for a worker.",
@@ -64,7 +64,7 @@ TenantDayView = view(
     TenantDay,
     "TenantDay",
     {
-        "day": "In UTC.",
+        "day": "Day, in UTC.",
         "enqueued": "Runs enqueued; counted only if there is a quota.",
         "bytes": "Bytes of their payloads.",
         "succeeded": "Attempts that succeeded.",
@@ -90,7 +90,7 @@ TenantStatsView = view(
         "median_seconds": 0.12, "p95_seconds": 1.8,
     },
     tenant=TenantView,
-    days=list[TenantDayView],  # type: ignore[valid-type]
+    days=list_of(TenantDayView),
 )  # fmt: skip
 TenantRemovalView = view(
     TenantRemoval,
@@ -105,7 +105,7 @@ TenantRemovalView = view(
 _MOST = 10**15
 
 
-class TenantChanges(Body):
+class TenantChanges(ChangeBody):
     """Settings to change; null restores the default."""
 
     model_config = examples({"weight": 2, "max_waiting": 10_000, "reason": "they pay for it"})
@@ -129,12 +129,14 @@ class TenantChanges(Body):
         default=None, ge=1, le=36_500, description="Maximum days to keep its failed runs."
     )
     description: str | None = Field(default=None, max_length=10_000, description="Description.")
-    metadata: dict[str, Any] | None = Field(default=None, description="A JSON object.")
+    metadata: dict[str, Any] | None = Field(
+        default=None, description="Custom metadata, as a JSON object."
+    )
     reason: Reason = None
 
 
 class TenantAction(Body):
-    """Reason."""
+    """Reason for the action."""
 
     model_config = examples({"reason": "paid"})
 

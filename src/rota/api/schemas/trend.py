@@ -39,7 +39,7 @@ TrendView = view(
         "at": "Current time of the database's clock.",
         "since": "Start of the first interval.",
         "step_seconds": "Interval length.",
-        "steps": "How many there are.",
+        "steps": "Number of intervals.",
         "last_seconds": "Elapsed seconds of the last interval.",
         "now": "Values, one for each interval.",
         "before": "The same, a day earlier.",

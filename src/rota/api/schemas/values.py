@@ -103,7 +103,7 @@ def read_cursor(kind: str, cursor: str | None, *types: type) -> tuple[Any, ...] 
         place = tuple(_read(value, kind_) for value, kind_ in zip(found[1:], types, strict=True))
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError):
         raise ProblemError(
-            422, "invalid", "cursor: this is not a cursor of this list", field="cursor"
+            422, "invalid", "cursor: not a cursor of this list", field="cursor"
         ) from None
     return place
 
@@ -123,5 +123,5 @@ def _read(value: Any, kind: Any) -> Any:
 def one_time(at: datetime | None, seconds: float | None, name: str) -> datetime | timedelta | None:
     """Given as an instant, or as so long from now."""
     if at is not None and seconds is not None:
-        raise ProblemError(422, "invalid", f"give {name} or seconds, not both", field=name)
+        raise ProblemError(422, "invalid", f"pass {name} or seconds, not both", field=name)
     return at if seconds is None else timedelta(seconds=seconds)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from types import GenericAlias
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -17,6 +19,8 @@ from pydantic import (
     WrapValidator,
     create_model,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from rota.model.unreadable import Unreadable, readable
 
@@ -45,6 +49,11 @@ def _show(value: Any, write: SerializerFunctionWrapHandler) -> Any:
 
 # One field that cannot be read must not fail the answer that it is part of.
 _CHECKED, _SHOWN = WrapValidator(_check), WrapSerializer(_show)
+
+
+def list_of(item: type[BaseModel]) -> Any:
+    """`list[item]` of a view, which is made at run time and so no type to the checker."""
+    return GenericAlias(list, (item,))
 
 
 def view(
@@ -82,7 +91,7 @@ def page(item: type[BaseModel], **more: Any) -> type[BaseModel]:
         f"{item.__name__}Page",
         __config__=ConfigDict(from_attributes=True),
         __doc__="One page of a list.",
-        items=(list[item], Field(description="Items, in the requested order.")),  # type: ignore[valid-type]
+        items=(list_of(item), Field(description="Items, in the requested order.")),
         next_cursor=(
             str | None,
             Field(description="Pass it as `cursor` to get the next page; null on the last page."),
@@ -96,6 +105,20 @@ class Body(BaseModel):
     """What a request sends: no other fields, and no text where a number belongs."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ChangeBody(Body):
+    """What a request changes: fields that it leaves out keep their values, so they show no
+    default."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        shown = handler.resolve_ref_schema(handler(schema))
+        for field in shown["properties"].values():
+            field.pop("default", None)
+        return shown
 
 
 def examples(*given: Mapping[str, Any]) -> ConfigDict:

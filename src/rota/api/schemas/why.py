@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.api.schemas.views import view
+from rota.api.schemas.views import list_of, view
 from rota.model.why import Reason, Why
 
 _AT = "2026-03-08T09:00:00Z"
@@ -14,7 +14,7 @@ _REASON: dict[str, Any] = {
     "since": "2026-03-08T08:12:00Z",
     "until": None,
     "by_whom": "grace",
-    "next_step": "Nothing of the queue starts until somebody resumes it; what runs, runs on.",
+    "next_step": "No run of the queue starts until somebody resumes it; running attempts continue.",
     "command": "rota queues resume mail",
     "facts": {"queue": "mail"},
     "is_past": False,
@@ -48,5 +48,5 @@ WhyView = view(
         "reasons": "Reasons, most important first.",
     },
     {"kind": "queue", "name": "mail", "tenant": "", "at": _AT, "also": [], "reasons": [_REASON]},
-    reasons=list[ReasonView],  # type: ignore[valid-type]
+    reasons=list_of(ReasonView),
 )

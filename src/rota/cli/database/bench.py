@@ -25,10 +25,8 @@ def bench(
     ] = 3,
     json: Json = False,
 ) -> None:
-    """Benchmark Rota on the configured server, in a temporary schema that is dropped afterwards.
-
-    The baseline runs the same statements as bare SQL, without Rota.
-    """
+    """Benchmark Rota on the configured server. Uses a temporary schema that is dropped afterwards.
+    The baseline runs the same statements as bare SQL, without Rota."""
     import asyncio
     from dataclasses import asdict
 

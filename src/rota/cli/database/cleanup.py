@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli.session import actor, administer
+from rota.cli.tenants.whose import refuse_slash
 from rota.cli.terminal import times, values
 from rota.cli.terminal.flags import Absolute, Json, Reason
 from rota.cli.terminal.names import cleanup_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, say, table, tell
 from rota.cli.terminal.watch import watched
+from rota.model.tenant import split_name
+from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.model.cleanup import CleanupCount, CleanupInfo, CleanupRule
@@ -35,7 +38,7 @@ def list_cleanups(ctx: typer.Context, absolute: Absolute = False, json: Json = F
     if json:
         print_json(found)
     elif not found:
-        remark("no cleanups; `rota cleanup recipes` lists those that fit your tables")
+        remark("no cleanups; `rota cleanup recipes` lists recipes for your tables")
     else:
         rows = [
             (
@@ -92,44 +95,50 @@ def _print_rules(found: CleanupInfo) -> None:
 def add(
     ctx: typer.Context,
     table_name: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="Table, with its schema.")
+        str | None, typer.Argument(metavar="TABLE", help="Table, with its schema (default public).")
     ] = None,
     column: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that holds the time.")
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Minimum age, such as 7d. 0: at once.")
+        str | None, typer.Option(metavar="DURATION", help="Minimum age of the rows, e.g. 7d.")
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="CONDITION", help="More conditions: \"status <> 'pending'\"."),
+        typer.Option(metavar="CONDITION", help="Further conditions, e.g. \"status <> 'pending'\"."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: cleanup_ and the table.")
+        str | None, typer.Option(metavar="NAME", help="Name. Default: cleanup_ and the table.")
     ] = None,
     cron: Annotated[
-        str | None, typer.Option(metavar="CRON", help="Default: every day at 03:00.")
+        str | None,
+        typer.Option(metavar="CRON", help="Cron expression. Default: every day at 03:00."),
     ] = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone of --cron.")] = "UTC",
     description: Annotated[str, typer.Option(metavar="TEXT", help="Description.")] = "",
     recipe: Annotated[
         str | None,
-        typer.Option(metavar="RECIPE", help="A recipe of `rota cleanup recipes` instead."),
+        typer.Option(metavar="RECIPE", help="Add a recipe of `rota cleanup recipes` instead."),
     ] = None,
     prefix: Annotated[
-        str | None, typer.Option(metavar="PREFIX", help="Which tables the recipe is for.")
+        str | None,
+        typer.Option(metavar="PREFIX", help="Prefix of the tables, if the recipe fits several."),
     ] = None,
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Delete expired rows of a table regularly: a schedule of the job rota.cleanup."""
+    """Delete expired rows of a table regularly. Creates a schedule of the job rota.cleanup."""
     from rota.model.cleanup import DEFAULT_CRON
 
     age = values.seconds(older_than, "--older-than")
     if recipe is not None and (table_name or column or age is not None or where or cron):
-        values.refuse("--recipe", "a recipe says table, column, age, condition and cron itself")
+        values.refuse(
+            "--recipe", "a recipe sets table, column, age, condition and cron; do not pass them"
+        )
     if recipe is None and (table_name is None or column is None or age is None):
-        values.refuse("TABLE", "give TABLE, --column and --older-than, or --recipe")
+        values.refuse("TABLE", "pass TABLE, --column and --older-than, or --recipe")
+    if name is not None and split_name(name)[0] is not None:
+        refuse_slash(name, "--name", "cleanups have no tenant: pass a name without a slash")
     with administer(ctx) as app:
         acting = app.cleanup.by(actor()).sync
         if recipe is not None:
@@ -155,7 +164,7 @@ def recipes(ctx: typer.Context, json: Json = False) -> None:
     if json:
         print_json(found)
     elif not found:
-        remark("no table of this database fits a recipe; `rota cleanup add TABLE` makes your own")
+        remark("no recipe matches your tables; add your own cleanup with `rota cleanup add TABLE`")
     else:
         rows = [
             (one.name, one.prefix, one.description, "yes" if one.is_used else "") for one in found
@@ -186,9 +195,8 @@ def run(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Run a cleanup now, on a worker; without NAME, all that are active. With --dry-run: count the
-    rows that would be deleted.
-    """
+    """Run a cleanup now, on a worker. Without NAME, runs all active ones. With --dry-run, counts
+    the rows that would be deleted."""
     with administer(ctx) as app:
         acting = app.cleanup.by(actor()).sync
         if dry_run:
@@ -212,4 +220,4 @@ def _print_counts(counts: list[CleanupCount], json: bool) -> None:
     else:
         rows = [(one.name, one.table, one.column, one.matching) for one in counts]
         table(("CLEANUP", "TABLE", "COLUMN", "ROWS>"), rows)
-        say(f"would delete {sum(one.matching for one in counts):,} rows")
+        say(f"would delete {plural(sum(one.matching for one in counts), 'row')}")

@@ -21,9 +21,8 @@ def doctor(
     every: Annotated[bool, typer.Option("--all", help="Also list checks that passed.")] = False,
     json: Json = False,
 ) -> None:
-    """Check the server, schema, workers, scheduler, transactions, tables and connections. Exits
-    with 1 if anything needs action.
-    """
+    """Check the installation. Covers the server, schema, workers, scheduler, transactions, tables
+    and connections. Exits with 1 if anything needs action."""
     with administer(ctx) as app:
         found = app.doctor.sync.get()
     if json:

@@ -16,9 +16,8 @@ def grant(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="Existing database role.")],
     json: Json = False,
 ) -> None:
-    """Grant a role the privileges that workers, the API and commands need. Run it as the role that
-    migrates.
-    """
+    """Grant a role the privileges that Rota needs. They are those of workers, the API and commands.
+    Run it as the role that migrates."""
     with administer(ctx) as app:
         app.grant(role)
     if json:

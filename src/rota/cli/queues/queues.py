@@ -52,7 +52,8 @@ def list_queues(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """List queues: runs waiting and running, age of the oldest, and whether each is paused."""
+    """List queues with their backlog. Shows runs waiting and running, the age of the oldest, and
+    whether each is paused."""
     with administer(ctx) as app:
         found = app.queues.sync.list(order=paging.order(order, ORDERS), paused=paused or None)
         now = app.clock.sync.now()
@@ -102,7 +103,7 @@ def counted(found: list[QueueInfo]) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
-    """Show one queue: runs waiting and running by job, and whether it is paused."""
+    """Show one queue with its runs by job."""
     with administer(ctx) as app:
         found = app.queues.sync.get(name)
         now = app.clock.sync.now()
@@ -134,7 +135,11 @@ def show(ctx: typer.Context, name: Name, json: Json = False) -> None:
 def _cap(queue: QueueInfo, now: datetime) -> str:
     if queue.max_waiting is None:
         return ""
-    then = "more are refused" if queue.when_full == "refuse" else "the lowest are dropped"
+    then = (
+        "more are refused"
+        if queue.when_full == "refuse"
+        else "those with the lowest priority are dropped"
+    )
     full = f"; full since {times.both(queue.full_since, now)}" if queue.full_since else ""
     edited = "; changed by an operator" if queue.is_edited else ""
     return f"at most {plural(queue.max_waiting, 'waiting run')}, {then}{full}{edited}"
@@ -160,7 +165,7 @@ def set_queue(
     version: Version = None,
     json: Json = False,
 ) -> None:
-    """Set how many runs may wait in a queue, and what happens when it is full."""
+    """Set the maximum number of waiting runs of a queue. Also sets what happens when it is full."""
     settings: QueueSettings = {}
     if max_waiting is not None:
         settings["max_waiting"] = values.number_or_none(max_waiting, "--max-waiting")

@@ -27,7 +27,7 @@ def attention(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """List what needs attention: since when, why, and the command to run."""
+    """List what needs attention. Each item says since when, why, and which command to run."""
     with administer(ctx) as app:
         found = app.attention.sync.get(limit=limit)
     if json:

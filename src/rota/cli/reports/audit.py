@@ -15,12 +15,14 @@ from rota.cli.terminal.output import compact, facts, heading, print_json, remark
 from rota.cli.terminal.watch import watched
 
 if TYPE_CHECKING:
-    from rota.model.audit import AuditEntry
+    from rota.model.audit import AuditEntry, Change
 
 commands = typer.Typer(
     name="audit", help="Audit trail: who did what, when and why.", no_args_is_help=True
 )
 
+# What was created has all its columns as changes: that many are enough to tell.
+_MOST_CHANGES = 4
 HEADERS = ("ID>", "WHEN", "ACTOR", "ACTION", "OBJECT", "WHY")
 WITH_TENANT = (*HEADERS[:4], "TENANT", *HEADERS[4:])
 
@@ -106,15 +108,17 @@ def _object(entry: AuditEntry) -> str:
 
 def _why(entry: AuditEntry) -> str:
     """The reason; without one, what changed. All that was there is for `show` to tell."""
-    if entry.reason is None and entry.after is None:
-        return ""
-    return entry.reason or ", ".join(
-        f"{it.field} {compact(it.after)}"
-        if it.before is None
-        else f"{it.field} {compact(it.before)} → {compact(it.after)}"
-        for it in entry.changes
-        if not it.is_same
-    )
+    if entry.reason is not None or entry.after is None:
+        return entry.reason or ""
+    told = [_change(it) for it in entry.changes if not it.is_same]
+    more = [f"and {len(told) - _MOST_CHANGES} more"] if len(told) > _MOST_CHANGES else []
+    return ", ".join([*told[:_MOST_CHANGES], *more])
+
+
+def _change(it: Change) -> str:
+    if it.before is None:
+        return f"{it.field} {compact(it.after)}"
+    return f"{it.field} {compact(it.before)} → {compact(it.after)}"
 
 
 @commands.command("show")

@@ -21,7 +21,8 @@ def find(
     ] = 8,
     json: Json = False,
 ) -> None:
-    """Find runs by ID or key, and schedules, jobs, queues and workers by part of their name."""
+    """Find runs, schedules, jobs, queues and workers. Runs are found by ID or key, the others by
+    part of their name."""
     with administer(ctx) as app:
         found = app.find.sync.named(text, limit=limit)
     if json:

@@ -46,7 +46,8 @@ def stats(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Show runs by state and queue, and throughput, failures and durations in total and by job."""
+    """Show run counts, throughput, failures and durations. Counts are by state and queue; the rest
+    is in total and by job."""
     start, end = values.since(since, "--since"), values.instant(until, "--until")
     seconds = values.seconds(step, "--step")
     if seconds is not None and seconds != int(seconds):

@@ -47,9 +47,8 @@ def top(
     display_timezone: Zone = None,
     json: Json = False,
 ) -> int:
-    """Live view of queues, workers, longest-running attempts, failures and upcoming schedules.
-    Press `q` to quit.
-    """
+    """Show a live overview. Lists queues, workers, the longest-running attempts, failures and
+    upcoming schedules. Press `q` to quit."""
     seconds = values.seconds(interval, "--interval") or 0
     if seconds < _LEAST_SECONDS:
         values.refuse("--interval", f"{interval!r} is too short; the minimum is 100ms")

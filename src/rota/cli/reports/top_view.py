@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import times
 from rota.cli.terminal.output import STATE_STYLES, first_line
-from rota.cli.workers.workers import news
+from rota.cli.workers.workers import Code, news
 from rota.model.words import rate
 
 if TYPE_CHECKING:
@@ -130,14 +130,15 @@ class Frame:
         return f"paused, {times.span(left)} left"
 
     def _workers(self) -> Section:
+        code = Code.of(self.seen.workers)
         rows: list[tuple[object, ...]] = [
             (
                 one.id, one.status, f"{one.running}/{one.concurrency}",
-                f"{times.span(one.heartbeat_seconds)} ago", one.host, one.version, news(one),
+                f"{times.span(one.heartbeat_seconds)} ago", one.host, *code.cells(one), news(one),
             )
             for one in self.seen.workers
         ]  # fmt: skip
-        headers = ("WORKER>", "STATE", "SLOTS>", "HEARTBEAT", "HOST", "RELEASE", "NOTE")
+        headers = ("WORKER>", "STATE", "SLOTS>", "HEARTBEAT", "HOST", *code.headers, "NOTE")
         return Section(
             "WORKERS", headers, rows, "no workers; start one with `rota worker`", len(rows)
         )

@@ -37,7 +37,8 @@ def trend(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Show throughput, latency and backlog per interval, compared with the day before."""
+    """Show throughput, latency and backlog over time. Each interval is compared with the same time
+    the day before."""
     hours = SPANS[values.choice(span, tuple(SPANS), "--span")]
     with administer(ctx) as app:
         found = app.stats.sync.trend(job=job, queue=queue, span=timedelta(hours=hours))

@@ -55,7 +55,7 @@ def why(
     say(f"{found.kind} {found.name}")
     print_reasons(found)
     for other in found.also:
-        remark(f"a {other} has this name too: add --kind {other}")
+        remark(f"a {other} has the same name; to ask about it: --kind {other}")
 
 
 def print_reasons(found: Why) -> None:

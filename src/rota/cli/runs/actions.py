@@ -77,7 +77,7 @@ def cancel(
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """Cancel runs: waiting ones at once, running ones by asking their worker to stop."""
+    """Cancel runs. Waiting ones end at once; for running ones, the worker is asked to stop."""
     how = _How(reason, limit=limit, rate=rate, is_detached=detach)
     return _act(ctx, "cancel", ids, wanted, how, dry_run, yes, json)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(
     name="bulk",
-    help="Bulk actions: retry, cancel or delete all runs that match a filter.",
+    help="Bulk actions: retry, cancel or delete by filter.",
     no_args_is_help=True,
 )
 Id = Annotated[int, typer.Argument(metavar="ID", help="Bulk action ID.")]
@@ -99,7 +99,7 @@ def throttle(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Change the rate limit of a bulk action; without `--rate`, remove it."""
+    """Change the rate limit of a bulk action. Without `--rate`, removes it."""
     with administer(ctx) as app:
         told = app.bulk.by(actor()).sync.throttle(action_id, rate, reason)
     _tell(told, "has no rate limit" if rate is None else f"is limited to {words.rate(rate)}", json)

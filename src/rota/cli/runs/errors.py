@@ -19,7 +19,7 @@ from rota.model.words import plural
 
 if TYPE_CHECKING:
     from rota.app import App
-    from rota.model.error_group import ErrorGroup
+    from rota.model.error_group import ErrorGroup, Trait
 
 commands = typer.Typer(
     name="errors", help="Errors: failures grouped by cause.", no_args_is_help=True
@@ -64,9 +64,8 @@ def list_errors(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """List failures grouped by type, location and message, most recent first, with counts for the
-    last day or since a given time.
-    """
+    """List failures grouped by cause, most recent first. Groups share type, location and message;
+    counts cover the last day, or the time since `--since`."""
     asked: Any = {
         "standings": _standings(standing),
         "job": job,
@@ -118,9 +117,8 @@ def _row(it: ErrorGroup, now: datetime, is_absolute: bool) -> tuple[object, ...]
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
-    """Show one error group: location, first occurrence, frequency, last traceback, and what the
-    affected runs have in common.
-    """
+    """Show one error group with its last traceback. Also shows its location, first occurrence and
+    frequency, and what the affected runs have in common."""
     with administer(ctx) as app:
         found = app.errors.sync.get(group)
         now = app.clock.sync.now()
@@ -139,16 +137,23 @@ def show(ctx: typer.Context, group: Group, json: Json = False) -> None:
             ("last", f"{times.both(it.last_seen_at, now)}, run {it.last_run_id}"),
             ("failures", f"{it.failures:,}, {it.recent_failures:,} in the last day"),
             ("failed runs", f"{it.runs:,}, {it.recent_runs:,} in the last day"),
+            *((trait.name, _shares(trait, found.looked_at)) for trait in _telling(found.traits)),
         ]
     )
-    for trait in found.traits:
-        if trait.name != "job" or len(trait.shares) > 1:
-            shares = ", ".join(f"{one.value} ({one.runs:,})" for one in trait.shares)
-            facts([(trait.name, f"{shares} of {found.looked_at:,}")])
     if found.traceback:
         heading("last traceback")
         block(found.traceback)
     remark(f"`rota runs list --group {it.id}` lists its runs")
+
+
+def _telling(traits: list[Trait]) -> list[Trait]:
+    """That all are of one job is said already."""
+    return [trait for trait in traits if trait.name != "job" or len(trait.shares) > 1]
+
+
+def _shares(trait: Trait, looked_at: int) -> str:
+    shares = ", ".join(f"{one.value} ({one.runs:,})" for one in trait.shares)
+    return f"{shares} of {looked_at:,}"
 
 
 def _standing(it: ErrorGroup, now: datetime) -> str:

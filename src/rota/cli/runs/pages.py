@@ -113,8 +113,8 @@ def print_details(found: RunDetails, now: datetime) -> None:
 
 
 _ISOLATION = {
-    "waiting": "waiting to run isolated, because a worker was lost while running it",
-    "process": "isolated in a process of its own, because a worker was lost while running it",
+    "waiting": "waiting to be isolated, because a worker was lost while running it",
+    "process": "isolated in a separate process, because a worker was lost while running it",
     "inline": "isolated in its worker's process, because a worker was lost while running it",
 }
 

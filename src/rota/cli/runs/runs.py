@@ -19,7 +19,7 @@ from rota.cli.terminal.watch import watched
 from rota.cli.workers.worker import AppOption
 
 commands = typer.Typer(
-    name="runs", help="Runs: enqueue, inspect and manage executions of jobs.", no_args_is_help=True
+    name="runs", help="Runs: enqueue, inspect, cancel, retry and delete.", no_args_is_help=True
 )
 
 
@@ -63,7 +63,7 @@ def show(
     ] = 20,
     json: Json = False,
 ) -> None:
-    """Show one run: payload, result, attempts with their errors, and the last log lines."""
+    """Show one run with its attempts, errors and last log lines."""
     with administer(ctx) as app:
         found = app.runs.sync.details(run_id, log_lines=lines)
         is_open = found.run.finished_at is None and not json
@@ -105,7 +105,7 @@ def enqueue(
         ),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Tenant of the run. Default: no tenant.")
+        str | None, typer.Option(metavar="NAME", help="Tenant of the run. Default: the job's.")
     ] = None,
     max_attempts: Annotated[
         int | None,

@@ -68,26 +68,28 @@ def manual(
     ctx: typer.Context,
     name: Name,
     limit: paging.Limit = 20,
+    after: paging.After = None,
     tenant: Tenant = "",
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
     """List manual runs and backfills of a schedule, newest first."""
+    cursor = paging.read("manual", after)
     with administer(ctx) as app:
         app.schedules.sync.get(name, tenant=tenant)
-        found = app.schedules.sync.manual(name, tenant=tenant, limit=limit)
+        page = app.schedules.sync.manual(name, tenant=tenant, cursor=cursor, limit=limit)
         now = app.clock.sync.now()
     if json:
-        print_json(found)
-        return
-    if not found:
+        print_json([*page.items])
+    elif not page.items:
         remark("no manual runs or backfills")
-        return
-    rows = [
-        (times.shown(it.at, now, absolute), it.actor, _ran(it), it.state or "", it.reason or "")
-        for it in found
-    ]
-    table(("WHEN", "WHO", "WHAT", "STATE", "WHY"), rows)
+    else:
+        rows = [
+            (times.shown(it.at, now, absolute), it.actor, _ran(it), it.state or "", it.reason or "")
+            for it in page.items
+        ]
+        table(("WHEN", "WHO", "WHAT", "STATE", "WHY"), rows)
+    paging.more(len(page.items), page.cursor, "manual")
 
 
 def _ran(it: ManualRun) -> str:

@@ -26,7 +26,7 @@ from rota.errors import TimingError
 if TYPE_CHECKING:
     from rota.admin.schedules.schedules import SyncSchedules
     from rota.app import App
-    from rota.timing.preview import Row
+    from rota.timing.preview import PreviewRow
 
 commands = typer.Typer(
     name="schedules", help="Schedules: run jobs automatically.", no_args_is_help=True
@@ -91,7 +91,7 @@ def list_schedules(
     attention: Annotated[
         bool,
         typer.Option(
-            "--attention", help="Schedules that need attention: late, missed, parked or stopped."
+            "--attention", help="Schedules that are late, missed, parked, or paused by Rota."
         ),
     ] = False,
     system: Annotated[bool, typer.Option("--system", help="Include Rota's own schedules.")] = False,
@@ -100,7 +100,7 @@ def list_schedules(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """List schedules: timing in words, next run and result of the last run."""
+    """List schedules with timing, next run and last result."""
     wanted: Any = {
         "job": job,
         "queue": queue,
@@ -132,7 +132,7 @@ def list_schedules(
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False) -> None:
-    """Show one schedule: timing, policies, next run times and recent results."""
+    """Show one schedule: timing, policies, times and results."""
     with administer(ctx) as app:
         found = app.schedules.sync.get(name, tenant=tenant)
         now = app.clock.sync.now()
@@ -148,7 +148,7 @@ def show(ctx: typer.Context, name: Name, tenant: Tenant = "", json: Json = False
         remark(f"cannot compute its next times: {problem}")
 
 
-def _coming(app: App, name: str, tenant: str) -> tuple[list[Row], str | None]:
+def _coming(app: App, name: str, tenant: str) -> tuple[list[PreviewRow], str | None]:
     """A timing that cannot be followed here does not keep the rest from being shown."""
     try:
         return app.schedules.sync.preview(name, tenant=tenant, count=3), None

@@ -29,10 +29,11 @@ def draw(load: Load) -> None:
     say(f"{'':11}{_legend(most)}")
     _section("pile-ups", [_pile_up(one) for one in load.pile_ups])
     _section(
-        "likely overlaps, by the duration of past runs", [_overlap(one) for one in load.overlaps]
+        "likely overlaps, based on the duration of past runs",
+        [_overlap(one) for one in load.overlaps],
     )
     _section("suggestions", [_advice(one) for one in load.suggestions])
-    _section("left out", [f"{one.schedule}: {one.reason}" for one in load.left_out])
+    _section("not included", [f"{one.schedule}: {one.reason}" for one in load.left_out])
 
 
 def _shade(count: int, most: int) -> str:

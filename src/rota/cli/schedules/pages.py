@@ -23,7 +23,7 @@ from rota.model.words import number, percent, plural
 if TYPE_CHECKING:
     from rota.model.occurrence import OccurrenceInfo
     from rota.model.schedule_info import BackfillInfo, ScheduleInfo
-    from rota.timing.preview import Row
+    from rota.timing.preview import PreviewRow
 
 # Of a backfill; who wants all of them has a program read them.
 _SHOWN_TIMES = 50
@@ -109,13 +109,16 @@ def _policies(one: ScheduleInfo) -> list[tuple[str, object]]:
         ("jitter", times.span(one.jitter_seconds) if one.jitter_seconds else ""),
         (
             "bursts",
-            "allowed: starts on time with any number of others" if one.burst_allowed else "",
+            "allowed: starts on time even if many schedules are due" if one.burst_allowed else "",
         ),
         ("calendar", f"{one.calendar}, {one.on_closed}" if one.calendar else ""),
         ("requires", required),
-        ("pause after", plural(fails, "failure") if (fails := one.pause_after_failures) else ""),
+        (
+            "pause after",
+            plural(fails, "consecutive failure") if (fails := one.pause_after_failures) else "",
+        ),
         ("shadow", "yes; enqueues nothing" if one.is_shadow else ""),
-        ("at most", plural(one.max_runs, "run") if one.max_runs else ""),
+        ("max runs", plural(one.max_runs, "run") if one.max_runs else ""),
     ]
 
 
@@ -154,7 +157,7 @@ def _standing(one: ScheduleInfo, now: datetime) -> list[tuple[str, object]]:
     ]  # fmt: skip
 
 
-def print_short_times(coming: list[Row], past: list[OccurrenceInfo], now: datetime) -> None:
+def print_short_times(coming: list[PreviewRow], past: list[OccurrenceInfo], now: datetime) -> None:
     if coming:
         heading("next")
         for row in coming:
@@ -164,7 +167,7 @@ def print_short_times(coming: list[Row], past: list[OccurrenceInfo], now: dateti
         print_history(past, now, False)
 
 
-def print_preview(rows: list[Row]) -> None:
+def print_preview(rows: list[PreviewRow]) -> None:
     if not rows:
         remark("no times")
         return
@@ -186,10 +189,9 @@ def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool)
         return
     rows = [
         (
-            times.absolute(one.nominal_at), one.count, one.decision, one.reason or "",
-            one.run_id or "", one.state or "", times.took(one.duration_ms),
-            times.shown(one.claimed_at, now, is_absolute),
-            times.shown(one.decided_at, now, is_absolute), _occurrence_news(one),
+            times.absolute(one.nominal_at), one.count, one.decision, _why(one), one.run_id or "",
+            one.state or "", times.took(one.duration_ms), *_decided(one, now, is_absolute),
+            _occurrence_news(one),
         )
         for one in found
     ]  # fmt: skip
@@ -200,19 +202,48 @@ def print_history(found: list[OccurrenceInfo], now: datetime, is_absolute: bool)
     table(headers, rows)
 
 
+def _is_manual(one: OccurrenceInfo) -> bool:
+    return one.decision in ("triggered", "backfilled")
+
+
+def _why(one: OccurrenceInfo) -> str:
+    if not _is_manual(one):
+        return one.reason or ""
+    return f"by {(one.details or {}).get('actor')}{f': {one.reason}' if one.reason else ''}"
+
+
+def _decided(one: OccurrenceInfo, now: datetime, is_absolute: bool) -> tuple[str, str]:
+    """Nobody decided about what people asked for."""
+    if _is_manual(one):
+        return "", ""
+    claimed = times.shown(one.claimed_at, now, is_absolute)
+    return claimed, times.shown(one.decided_at, now, is_absolute)
+
+
 def _occurrence_news(one: OccurrenceInfo) -> str:
+    is_span = one.count > 1 and not _is_manual(one)
     remarks = (
         "moved" if one.is_moved else "",
-        f"through {times.absolute(one.through_at)}" if one.count > 1 else "",
-        _backfilled(one),
+        f"through {times.absolute(one.through_at)}" if is_span else "",
+        _filled(one) if one.decision == "backfilled" else _backfilled(one),
         first_line(one.error),
     )
     return ", ".join(part for part in remarks if part)
 
 
+def _filled(one: OccurrenceInfo) -> str:
+    """The stretch of a backfill."""
+    ends = [(one.details or {}).get(name) for name in ("from_at", "until_at")]
+    return " to ".join(times.absolute(datetime.fromisoformat(at)) for at in ends if at)
+
+
 def _backfilled(one: OccurrenceInfo) -> str:
     if one.backfill_run_id is None:
         return ""
+    if one.count > 1:
+        states = [f"{times_:,} {state}" for state, times_ in (one.backfill_states or {}).items()]
+        ended = f" ({', '.join(states)})" if states else ""
+        return f"{one.backfill_count:,} of {one.count:,} backfilled{ended}"
     state = f" ({one.backfill_state})" if one.backfill_state else ""
     return f"backfilled by run {one.backfill_run_id}{state}"
 

@@ -9,7 +9,7 @@ import typer
 from rota.cli.schedules import flags
 from rota.cli.schedules.lists import Name, Tenant, acting, commands
 from rota.cli.session import administer
-from rota.cli.tenants.whose import whole_name
+from rota.cli.tenants.whose import new_name, whole_name
 from rota.cli.terminal import times, values
 from rota.cli.terminal.flags import Json, NameOption, Reason, Version
 from rota.cli.terminal.names import job_names, template_names
@@ -23,7 +23,9 @@ NewTenant = Annotated[str, typer.Option(metavar="NAME", help="Tenant of the sche
 @flags.takes(*flags.FLAGS)
 def create(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new schedule.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the new schedule, or TENANT/NAME.")
+    ],
     job: Annotated[str, typer.Option(metavar="NAME", help="Job to run.", autocompletion=job_names)],
     template: Annotated[
         str | None,
@@ -41,6 +43,7 @@ def create(
 ) -> None:
     """Create a schedule. Pass exactly one of --cron, --every, --at, --init and --template."""
     arguments = flags.read(given)
+    tenant, name = new_name(ctx, name, tenant)
     with administer(ctx) as app:
         made = acting(app).create(
             name, job, tenant=tenant, template=template, reason=reason, **arguments

@@ -52,7 +52,7 @@ def add(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Add a timing template, or replace the one of that name."""
+    """Add a timing template, or replace the one with that name."""
     with administer(ctx) as app:
         acting(app).add_template(name, cron, description, version=version, reason=reason)
     tell(json, f'template "{name}" added', template=name, action="added")
@@ -66,7 +66,7 @@ def remove(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Remove a timing template. Schedules made from it keep their timing."""
+    """Remove a timing template. Schedules created from it keep their timing."""
     with administer(ctx) as app:
         acting(app).remove_template(name, version=version, reason=reason)
     tell(json, f'template "{name}" removed', template=name, action="removed")

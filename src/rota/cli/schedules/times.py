@@ -10,7 +10,6 @@ import typer
 from rota.cli.schedules import flags, load_map, pages
 from rota.cli.schedules.lists import Name, Tenant, acting, commands
 from rota.cli.session import administer
-from rota.cli.tenants.whose import whole_name
 from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.flags import Absolute, Json, Reason, Zone
 from rota.cli.terminal.names import (
@@ -20,15 +19,16 @@ from rota.cli.terminal.names import (
     schedule_names,
     tenant_names,
 )
-from rota.cli.terminal.output import print_json, remark
+from rota.cli.terminal.output import print_json
 from rota.cli.terminal.progress import progress
 from rota.cli.terminal.watch import watched
 
 if TYPE_CHECKING:
-    from rota.timing.preview import Row
+    from rota.timing.preview import PreviewRow
 
 PARTS = ("exceptions", "backfilled")
-DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded")
+KINDS = ("triggered", "backfilled")
+DECISIONS = ("ran", "caught_up", "skipped", "missed", "superseded", *KINDS)
 
 
 @commands.command("preview")
@@ -56,9 +56,8 @@ def preview(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Preview the next run times of a schedule, or of a timing not yet saved, with notes on clock
-    changes.
-    """
+    """Preview the next run times of a schedule or a timing. The timing need not be saved. Clock
+    changes and closed days are noted."""
     timing = flags.read(given)
     window: dict[str, Any] = {
         "count": count,
@@ -79,7 +78,7 @@ def _rows(
     tenant: str,
     timing: dict[str, Any],
     window: dict[str, Any],
-) -> list[Row]:
+) -> list[PreviewRow]:
     """What says everything itself needs no database."""
     if name is None and window["after"] is not None and timing.get("calendar") is None:
         from rota.admin.schedules.plans import preview_unsaved
@@ -152,6 +151,9 @@ def history(
             autocompletion=one_of(PARTS),
         ),
     ] = None,
+    manual: Annotated[
+        bool, typer.Option("--manual/--no-manual", help="Include manual runs and backfills.")
+    ] = True,
     since: Annotated[
         str | None, typer.Option(metavar="2h|TIME", help="Entries since this time.")
     ] = None,
@@ -165,13 +167,16 @@ def history(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """Show the ledger: the decision for each scheduled time, newest first."""
+    """Show the history of a schedule, newest first: the decision for each scheduled time, manual
+    runs and backfills."""
     values.choice(decision, DECISIONS, "--decision")
     part: Any = values.choice(only, PARTS, "--only")
     if part is not None and (decision is not None or order != "newest"):
         values.refuse("--only", "cannot be combined with --decision or --order oldest")
     first, last = values.since(since, "--since"), values.since(until, "--until")
-    cursor = paging.read(f"history {order}", after)
+    is_whole = decision in KINDS or (manual and part is None)
+    kind = f"{'history' if is_whole else 'ledger'} {order}"
+    cursor = paging.read(kind, after)
     with administer(ctx) as app:
         now = app.clock.sync.now()
         page = app.schedules.sync.history_page(
@@ -181,20 +186,17 @@ def history(
             since=_at(first, now),
             before=_at(last, now),
             only=part,
+            manual=is_whole,
             order=paging.order(order, paging.NEWEST),
             cursor=cursor,
             limit=limit,
         )
-        manual = [] if json else app.schedules.sync.manual(name, tenant=tenant, limit=1)
     found = [*page.items]
     if json:
         print_json(found)
     else:
         pages.print_history(found, now, absolute)
-    paging.more(len(found), page.cursor, f"history {order}")
-    if manual:
-        whole = whole_name(tenant, name)
-        remark(f"manual runs and backfills are listed by: rota schedules manual {whole}")
+    paging.more(len(found), page.cursor, kind)
 
 
 def _at(given: datetime | timedelta | None, now: datetime) -> datetime | None:
@@ -232,7 +234,8 @@ def simulate(
     display_timezone: Zone = None,
     json: Json = False,
 ) -> None:
-    """Forecast the load of the coming days by hour: pile-ups, likely overlaps and suggestions."""
+    """Forecast the load of the coming days by hour. Shows pile-ups, likely overlaps and
+    suggestions."""
     with administer(ctx) as app:
         load = app.schedules.sync.simulate(
             days, timezone=times.zone_name(), tenant=tenant, job=job, queue=queue, tag=tag,

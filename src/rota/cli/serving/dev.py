@@ -34,10 +34,9 @@ def dev(
         bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")
     ] = True,
 ) -> int:
-    """Run an application for development: a migrated database (embedded, if none is configured), a
-    worker and the API, restarted when the code changes. Without an application: the same for the
-    SQL jobs of the database.
-    """
+    """Run an application for development. Starts a migrated database (embedded, if none is
+    configured), a worker and the API, and restarts them when the code changes. Without an
+    application, it runs the SQL jobs of the database."""
     given = target or app or session(ctx).app
     place = session(ctx).named(given)
     roots = source_roots(place) if place else []

@@ -69,9 +69,7 @@ class Reloader:
     def _look(self) -> None:
         self._hear()
         if self._child is not None and self._child.poll() is not None:
-            remark(
-                f"the program ended ({self._child.returncode}); waiting for a change of its code"
-            )
+            remark(f"the program exited ({self._child.returncode}); waiting for a code change")
             self._child = None
         changed = self._changed()
         if changed is not None:
@@ -163,7 +161,7 @@ def _share(data_dir: Path) -> EmbeddedPostgres | None:
     try:
         server.start()
     except EmbeddedError as error:
-        remark(f"the database will not outlive a reload: {error}")
+        remark(f"the embedded Postgres will restart with every reload: {error}")
         return None
     return server
 

@@ -40,9 +40,8 @@ def server(
     ] = False,
 ) -> int:
     """Serve the API and dashboard. The server never claims or runs jobs or ticks schedules. With an
-    application, payloads are validated against the types of its jobs. SIGTERM or Ctrl-C: finish
-    open requests, then stop.
-    """
+    application, payloads are validated against the types of its jobs. On SIGTERM or Ctrl-C,
+    finishes open requests and exits."""
     if new_token:
         from secrets import token_urlsafe
 

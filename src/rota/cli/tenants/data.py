@@ -33,7 +33,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: Json = False,
 ) -> None:
-    """Export all data of a tenant as one archive, with a JSON Lines file for each table."""
+    """Export all data of a tenant as one archive. It has a JSON Lines file for each table."""
     if to.exists() and not force:
         values.refuse("--to", f"{to} already exists; --force overwrites it")
     if not to.absolute().parent.is_dir():

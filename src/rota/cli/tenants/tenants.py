@@ -76,7 +76,8 @@ def list_tenants(
     absolute: Absolute = False,
     json: Json = False,
 ) -> None:
-    """List tenants with settings, schedules, unfinished runs, or activity in the last week."""
+    """List tenants. These are tenants with settings, schedules, unfinished runs, or activity in the
+    last week."""
     with administer(ctx) as app:
         page = app.tenants.sync.page(
             order=paging.order(order, ORDERS),
@@ -94,7 +95,11 @@ def list_tenants(
         if page.cursor is None and after is None:
             remark(plural(len(found), "tenant"))
     else:
-        remark("no tenants are paused" if paused else "no tenants; runs and schedules name them")
+        remark(
+            "no tenants are paused"
+            if paused
+            else "no tenants; a tenant exists once a run or schedule names it"
+        )
     paging.more(len(found), page.cursor, f"tenants {order}")
 
 
@@ -179,10 +184,10 @@ def set_tenant(
         str | None, typer.Option(metavar="N|none", help="Maximum payload bytes enqueued per day.")
     ] = None,
     retention_days: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Days to keep its finished runs.")
+        str | None, typer.Option(metavar="N|none", help="Maximum days to keep its finished runs.")
     ] = None,
     failed_retention_days: Annotated[
-        str | None, typer.Option(metavar="N|none", help="Days to keep its failed runs.")
+        str | None, typer.Option(metavar="N|none", help="Maximum days to keep its failed runs.")
     ] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT", help="Description.")] = None,
     metadata: Annotated[

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from rota.cli.session import administer
+from rota.cli.terminal import values
 from rota.model.tenant import split_name
 
 if TYPE_CHECKING:
     from rota.app import App
 
 Whose = Callable[[typer.Context, typer.CallbackParam, str | None], str | None]
-_KEYS = ("name", "subject", "schedule")
 
 
 def whole_name(tenant: str, name: str) -> str:
@@ -28,15 +28,34 @@ def named(app: App, name: str, is_there: Callable[[App, str], bool]) -> tuple[st
     return (None, name) if tenant is None or is_there(app, name) else (tenant, rest)
 
 
-def _whose(is_there: Callable[[App, str], bool]) -> Whose:
+def new_name(ctx: typer.Context, name: str, tenant: str) -> tuple[str, str]:
+    """The tenant and the name of what is made. `--tenant` leaves no slash to the name, because
+    other commands would take what is before it for the tenant."""
+    owner, rest = split_name(name)
+    if owner is None:
+        return tenant, name
+    if _is_given(ctx, "tenant"):
+        refuse_slash(name, "NAME", "pass it without --tenant, or a name without a slash")
+    return owner, rest
+
+
+def refuse_slash(name: str, option: str, advice: str) -> NoReturn:
+    tenant, rest = split_name(name)
+    values.refuse(option, f'"{name}" means "{rest}" of tenant "{tenant}"; {advice}')
+
+
+def _is_given(ctx: typer.Context, key: str) -> bool:
+    source = ctx.get_parameter_source(key)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _whose(is_there: Callable[[App, str], bool], *keys: str) -> Whose:
     """For `--tenant`, which is read after the name that it belongs to, unless it is given."""
 
     def callback(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
-        source = ctx.get_parameter_source(str(param.name))
-        is_given = source is not None and source.name != "DEFAULT"
-        if is_given or ctx.resilient_parsing:
+        if _is_given(ctx, str(param.name)) or ctx.resilient_parsing:
             return value
-        for key in _KEYS:
+        for key in keys:
             name = ctx.params.get(key)
             if isinstance(name, str) and split_name(name)[0] is not None:
                 with administer(ctx) as app:
@@ -67,5 +86,5 @@ def has_limit(app: App, name: str) -> bool:
     return True
 
 
-whose = _whose(has_schedule)
-whose_limit = _whose(has_limit)
+whose = _whose(has_schedule, "name", "subject", "schedule")
+whose_limit = _whose(has_limit, "name")

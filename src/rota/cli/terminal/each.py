@@ -9,6 +9,7 @@ import typer
 
 from rota.cli.session import administer
 from rota.cli.terminal.output import print_json, say
+from rota.cli.terminal.wording import typed
 
 if TYPE_CHECKING:
     from rota.app import App
@@ -41,10 +42,9 @@ def each(
             except (DatabaseError, SchemaError):
                 raise
             except RotaError as error:
-                code = max(
-                    code, fail(error, {flag for one in ctx.command.params for flag in one.opts})
-                )
-                told.append({noun: thing, "is_done": False, "error": str(error)})
+                flags = {flag for one in ctx.command.params for flag in one.opts}
+                code = max(code, fail(error, flags))
+                told.append({noun: thing, "is_done": False, "error": typed(str(error), flags)})
     if is_json:
         print_json(told)
     return code

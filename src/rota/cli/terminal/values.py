@@ -20,6 +20,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 DURATION = "90s, 5m, 2h, 1d"
 TIME = "2026-01-31T14:30 or 2026-01-31T14:30:00Z"
+_PAYLOADS = ("JSON", "PAYLOAD", "--payload", "--default-payload")
 NOTHING = "nothing to update: pass at least one option"
 
 
@@ -127,9 +128,8 @@ def payload(text: str | None, option: str) -> dict[str, Any] | None:
     except ValueError as error:
         refuse(option, f"not JSON: {error}")
     if not isinstance(value, dict):
-        refuse(
-            option, f'a payload is a JSON object of arguments, like {{"user_id": 7}}, not {value!r}'
-        )
+        like = ', like {"user_id": 7}' if option in _PAYLOADS else ""
+        refuse(option, f"must be a JSON object{like}, not {value!r}")
     return value
 
 

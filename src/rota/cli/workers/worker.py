@@ -71,10 +71,9 @@ def worker(
     sleep_at_most: SleepAtMost = None,
     no_scheduler: NoScheduler = False,
 ) -> int:
-    """Run jobs. Without an application: the SQL jobs of the database. SIGTERM or Ctrl-C: finish
-    running attempts, then stop; a second signal: stop without waiting. SIGUSR1: wake up and look
-    for work.
-    """
+    """Run jobs. On SIGTERM or Ctrl-C, finishes running attempts and exits; a second signal
+    interrupts them. SIGUSR1 makes it look for work at once, even if asleep. Without an application,
+    it runs the SQL jobs of the database."""
     overrides = {
         "worker.queues": values.names(queues),
         "worker.concurrency": concurrency,
@@ -93,7 +92,7 @@ def worker(
     configure(config.log_level)
     if found.reference is None:
         refuse_empty(config)
-        remark("no application is named: this worker runs SQL jobs only; --app adds Python jobs")
+        remark("no application is set: this worker runs SQL jobs only; --app adds Python jobs")
     elif not found.app.registry:
         remark(f"hint: {found.reference} declares no jobs: this worker runs SQL jobs only")
     with closing(found.app):
@@ -108,7 +107,7 @@ def run_worker(
     reference: str | None,
     beside: AbstractAsyncContextManager[object] | None = None,
 ) -> int:
-    """`beside` is what else the program does for as long as the worker runs. Answers the exit
+    """`beside` is what else the program does for as long as the worker runs. Returns the exit
     code."""
     from rota.runtime.processes.event_loop import run
     from rota.runtime.processes.shutdown import run_until_signal

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import typer
 
@@ -12,7 +13,7 @@ from rota.cli.session import actor, administer
 from rota.cli.terminal import paging, times, values
 from rota.cli.terminal.each import each
 from rota.cli.terminal.flags import Absolute, Json, Reason
-from rota.cli.terminal.output import facts, heading, listed, print_json, remark, table
+from rota.cli.terminal.output import facts, heading, listed, print_json, remark, switched, table
 from rota.cli.terminal.watch import watched
 from rota.model.words import plural, size
 
@@ -29,7 +30,7 @@ Ids = Annotated[list[int], typer.Argument(metavar="ID", help="One or more worker
 STATES = ("live", "draining", "stopping", "silent", "stuck", "failing", "asleep", "lost", "gone")
 HEADERS = (
     "ID>", "STATE", "HOST", "PID>", "QUEUES", "RUNNING>", "MEMORY>", "CPU>",
-    "HEARTBEAT", "STARTED", "JOBS>", "NOTE",
+    "HEARTBEAT", "STARTED", "JOBS>",
 )  # fmt: skip
 
 
@@ -63,7 +64,9 @@ def list_workers(
     if json:
         print_json(found)
     elif found:
-        table(HEADERS, [_row(worker, now, absolute) for worker in found])
+        code = Code.of(found)
+        rows = [(*_row(it, now, absolute), *code.cells(it), news(it)) for it in found]
+        table((*HEADERS, *code.headers, "NOTE"), rows)
         slots = sum(one.concurrency for one in found if one.status == "live")
         running = sum(one.running for one in found)
         told = (plural(len(found), "worker"), f"{running:,} running", plural(slots, "slot"))
@@ -78,8 +81,29 @@ def _row(worker: WorkerInfo, now: datetime, is_absolute: bool) -> tuple[object, 
         worker.id, worker.status, worker.host, worker.pid, listed(worker.queues) or "all",
         f"{worker.running}/{worker.concurrency}", memory(worker), processor(worker),
         times.absolute(worker.heartbeat_at) if is_absolute else beat,
-        times.shown(worker.started_at, now, is_absolute), len(worker.jobs), news(worker),
+        times.shown(worker.started_at, now, is_absolute), len(worker.jobs),
     )  # fmt: skip
+
+
+class Code(NamedTuple):
+    """The columns of what workers run: the application's release, if one of them has any, and
+    Rota's version, if they differ."""
+
+    has_releases: bool
+    has_versions: bool
+
+    @classmethod
+    def of(cls, found: Collection[WorkerInfo]) -> Self:
+        return cls(any(it.release for it in found), len({it.version for it in found}) > 1)
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        release = ("RELEASE",) if self.has_releases else ()
+        return (*release, *(("VERSION",) if self.has_versions else ()))
+
+    def cells(self, worker: WorkerInfo) -> tuple[str, ...]:
+        release = (worker.release or "",) if self.has_releases else ()
+        return (*release, *((worker.version,) if self.has_versions else ()))
 
 
 def memory(worker: WorkerInfo) -> str:
@@ -101,7 +125,9 @@ def news(worker: WorkerInfo) -> str:
     if worker.status == "failing":
         return f"failing: {worker.trouble}"
     if worker.status == "asleep":
-        return f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to {worker.pid} wakes it"
+        return (
+            f"until {times.absolute(worker.asleep_until)}; SIGUSR1 to process {worker.pid} wakes it"
+        )
     told = [_draining(worker)] if worker.is_draining else []
     if worker.isolating_run is not None:
         told.append(f"isolating run {worker.isolating_run}")
@@ -123,7 +149,7 @@ def _draining(worker: WorkerInfo) -> str:
 @commands.command("show")
 @watched
 def show(ctx: typer.Context, worker_id: Id, json: Json = False) -> None:
-    """Show one worker: host, queues, running attempts and pending instructions."""
+    """Show one worker: host, queues, attempts and instructions."""
     with administer(ctx) as app:
         found = app.workers.sync.get(worker_id)
         running = app.workers.sync.running(worker_id)
@@ -184,12 +210,12 @@ def drain(
     reason: Reason = None,
     json: Json = False,
 ) -> int:
-    """Drain workers: claim nothing more and finish running attempts, however long they take."""
-    word = "drains, then stops" if stop else "drains"
+    """Drain workers: stop claiming, finish running attempts. They may take as long as they need."""
+    word = "draining, then stopping" if stop else "draining"
 
     def one(app: App, worker_id: int) -> str:
-        app.workers.by(actor()).sync.drain(worker_id, reason, stop=stop)
-        return word
+        is_changed = app.workers.by(actor()).sync.drain(worker_id, reason, stop=stop)
+        return switched(word, is_changed)
 
     return each(ctx, "worker", ids, one, is_json=json)
 
@@ -206,11 +232,11 @@ def stop(
     json: Json = False,
 ) -> int:
     """Stop workers after their running attempts finish, or now."""
-    word = "stops" if at_once else "drains, then stops"
+    word = "stopping" if at_once else "draining, then stopping"
 
     def one(app: App, worker_id: int) -> str:
-        app.workers.by(actor()).sync.stop(worker_id, reason, at_once=at_once)
-        return word
+        is_changed = app.workers.by(actor()).sync.stop(worker_id, reason, at_once=at_once)
+        return switched(word, is_changed)
 
     return each(ctx, "worker", ids, one, is_json=json)
 
@@ -220,7 +246,7 @@ def resume(ctx: typer.Context, ids: Ids, reason: Reason = None, json: Json = Fal
     """Resume draining workers."""
 
     def one(app: App, worker_id: int) -> str:
-        app.workers.by(actor()).sync.resume(worker_id, reason)
-        return "resumed"
+        is_changed = app.workers.by(actor()).sync.resume(worker_id, reason)
+        return "resumed" if is_changed else "was not draining"
 
     return each(ctx, "worker", ids, one, is_json=json)

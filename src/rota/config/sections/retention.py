@@ -20,7 +20,7 @@ class RetentionSettings:
         Field(
             ge=1,
             le=36_500,
-            description="Days to keep failed runs. Default: as other runs.",
+            description="Days to keep failed runs. Default: `run_days`.",
             examples=[90],
         ),
     ] = None
@@ -39,7 +39,7 @@ class RetentionSettings:
         Field(
             ge=1,
             le=36_500,
-            description="Days to keep events with what each started, and refused webhook requests.",
+            description="Days to keep events with their deliveries, and rejected webhook requests.",
         ),
     ] = 30
     rollup_days: Annotated[

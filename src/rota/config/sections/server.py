@@ -32,7 +32,8 @@ class ServerSettings:
         Field(
             min_length=16,
             max_length=1000,
-            description="Admin token. Only `/health` and `/ready` respond without it.",
+            description="Admin token, required for all API requests except `/health`, `/ready`, "
+            "webhooks and public metrics.",
             examples=["at-least-16-characters-long"],
         ),
         AfterValidator(secrets.token),

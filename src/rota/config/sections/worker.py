@@ -59,8 +59,8 @@ class WorkerSettings:
         Field(
             ge=16,
             le=16_777_216,
-            description="Resident memory above which a child process of the process executor is "
-            "replaced after an attempt (Linux only). Not set: never.",
+            description="Resident memory, in MiB, above which a child process of the process "
+            "executor is replaced after an attempt (Linux only). Not set: never.",
             examples=[512],
         ),
     ] = None
@@ -69,9 +69,9 @@ class WorkerSettings:
         Field(
             ge=0.1,
             le=60,
-            description="Maximum interval between polls when no notification arrives. While a "
-            "worker receives notifications and is idle, it is six times as long, but "
-            "at most 6 seconds unless set higher.",
+            description="Maximum interval between polls when no notification arrives. For an idle "
+            "worker that receives notifications, it is six times as long, up to 6 seconds "
+            "(values above 6 are used unchanged).",
         ),
     ] = 1.0
     lease_seconds: Annotated[
@@ -109,8 +109,8 @@ class WorkerSettings:
         Field(
             ge=1,
             le=86_400,
-            description="Maximum sleep time, and so the longest that a run enqueued meanwhile may "
-            "wait.",
+            description="Maximum sleep time, and so the maximum wait of a run that is enqueued "
+            "meanwhile.",
         ),
     ] = 3600.0
     shutdown_seconds: Annotated[

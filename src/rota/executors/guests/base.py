@@ -1,7 +1,7 @@
-"""Users' own connections as the way of a handler: what all kinds of them have in common.
+"""What all kinds of users' connections have in common in `ctx.transaction(…)`.
 
-The session stays the user's: what is set for the run is set for the transaction only, and nothing
-of it is reset.
+The session stays the user's: settings for the run apply to its transaction only, and nothing is
+reset.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rota.executors.lending import Lending
 from rota.executors.own import check_same
 from rota.store.sessions import handlers
 from rota.store.sessions.connection import shut
-from rota.store.sessions.identity import Identity
+from rota.store.sessions.identity import SessionIdentity
 from rota.store.statements import Statements
 
 
 class Terms:
     """What is said on a user's connection, before the handler's statements and after them."""
 
-    def __init__(self, statements: Statements, lending: Lending, identity: Identity) -> None:
+    def __init__(self, statements: Statements, lending: Lending, identity: SessionIdentity) -> None:
         self.identity = identity
         self._statements = statements
         self._lending = lending

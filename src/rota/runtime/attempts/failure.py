@@ -1,4 +1,4 @@
-"""An exception in words that fit into a row."""
+"""An exception as text that fits into a row."""
 
 from __future__ import annotations
 

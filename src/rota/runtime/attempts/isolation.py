@@ -1,6 +1,7 @@
-"""Runs suspects apart: their worker was lost with them, and the next loss shall hit nobody else.
+"""Isolates suspects: runs whose worker was lost while they ran, so that another loss affects no
+other run.
 
-One at a time a worker, beside its slots: in a process of its own, or, where the handler cannot run
+One at a time per worker, beside its slots: in a separate process or, where the handler cannot run
 in one, in the worker's own process, which only one worker of the fleet does at a time.
 """
 

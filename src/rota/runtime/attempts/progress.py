@@ -1,4 +1,4 @@
-"""What running attempts say about how far they are; only the last word of each is written."""
+"""Progress reports of running attempts; only the latest of each is written."""
 
 from __future__ import annotations
 

@@ -94,10 +94,11 @@ class Runner:
         return isinstance(executor, IsolatedExecutor) and executor.may_start
 
     async def run(
-        self, claim: Claim, task: asyncio.Task[None], commit: Awaitable[None] | None = None
+        self, claim: Claim, task: asyncio.Task[None], may_start: Awaitable[None] | None = None
     ) -> None:
-        """The body of a slot. Nothing that a handler raises leaves this function. `commit`: the run
-        is made ready at once, and starts after that."""
+        """The body of a slot. Nothing that a handler raises leaves this function. `may_start`: the
+        run is made ready at once, and starts after that. The call stands here, and not in a
+        coroutine of its own, which would cost every run one."""
         attempt = self._begin(claim, task)
         outcome: Outcome | None = None
         try:
@@ -110,8 +111,8 @@ class Runner:
                         executor = self._pick_apart(attempt, executor)
                     if executor.is_bound:
                         attempt.bind()
-                    if commit is not None:
-                        await commit
+                    if may_start is not None:
+                        await may_start
                         attempt.started = time.monotonic()
                     found = await executor.call(attempt)
             except BaseException as error:
@@ -123,11 +124,14 @@ class Runner:
             else:
                 outcome = await self._settle(attempt, found, task)
         finally:
-            del self.running[claim.id]
-            if attempt.has_lines:
-                attempt.log_is_over()
-            if self._observers:
-                self._tell_ended(attempt, outcome)
+            self._end(attempt, outcome)
+
+    def _end(self, attempt: RunningAttempt, outcome: Outcome | None) -> None:
+        del self.running[attempt.claim.id]
+        if attempt.has_lines:
+            attempt.log_is_over()
+        if self._observers:
+            self._tell_ended(attempt, outcome)
 
     def _begin(self, claim: Claim, task: asyncio.Task[None]) -> RunningAttempt:
         definition = self._definitions.get(claim.job) or self._sql_jobs.get(claim.job)
@@ -181,7 +185,7 @@ class Runner:
         if attempt.transaction is not None:
             await attempt.transaction.close()
         if isinstance(found, NotBegun):
-            self._log.error("a run was not begun", run=attempt.claim.id, reason=found.reason)
+            self._log.error("a run could not be started", run=attempt.claim.id, reason=found.reason)
         return reach_verdict(
             found,
             attempt.claim,

@@ -1,4 +1,4 @@
-"""How much to claim, from where, and from which place on: the memory of a worker's claims."""
+"""How many runs to claim, from which queues and from which position on, based on earlier claims."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Takes runs from the database into the slots: one claim at a time, from what is ready before it
-is asked for to its commit.
+"""Claims runs for the slots, one claim at a time: prepares it in advance, sends it, and sees to its
+commit.
 
-Each step between a call and the body is part of a run's latency. So a worker that rests has its
-claim ready before anybody calls and sends it in the moment of the call, and the runs of a claim
-that goes alone are in the slots while the server still flushes their commit.
+Each step between a call and the body adds to a run's latency. So an idle worker has its claim ready
+before a call and sends it the moment it is called; and if a claim is sent alone, its runs are in
+the slots while the server still flushes the commit.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Claimer:
     async def exchange(
         self, request: ClaimRequest | None, ends: EndBuffer, *, is_alone: bool
     ) -> tuple[list[Claim] | None, bool]:
-        """One round trip, with the ends unless they are written elsewhere. Answers as `EndBuffer`
+        """One round trip, with the ends unless they are written elsewhere. Returns as `EndBuffer`
         does: the claims, and whether some run was put off until later."""
         try:
             if is_alone and request is not None:
@@ -112,7 +112,7 @@ class Claimer:
     # What a claim brought.
 
     def take(self, request: ClaimRequest, claims: Sequence[Claim]) -> bool:
-        """Of a claim that is committed: into the slots, or ahead of them. Answers whether the slots
+        """Of a claim that is committed: into the slots, or ahead of them. Returns whether the slots
         had nothing left to start."""
         was_starved = not self._slots.ready
         if request.start_batch is not None:

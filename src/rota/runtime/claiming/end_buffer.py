@@ -25,7 +25,7 @@ _HELD_SECONDS = 0.5
 # Classes of codes that are about what was to be written: data, constraints, limits, exceptions that
 # functions raise. Not about rights, or a server that is away.
 _ABOUT_ROWS = ("22", "23", "44", "54", "P0")
-_NOT_STORED = "its end could not be stored"
+_NOT_STORED = "its result could not be stored"
 
 
 class EndBuffer:
@@ -70,7 +70,7 @@ class EndBuffer:
         request: ClaimRequest | None,
         early: Early[Claim] | None = None,
     ) -> tuple[list[Claim] | None, bool]:
-        """One round trip. Answers the claims (None: the request was not carried out) and whether
+        """One round trip. Returns the claims (None: the request was not carried out) and whether
         some run was put off until later."""
         ends, self._ends = self._ends, Ends()
         self._sending.append(ends)

@@ -1,5 +1,5 @@
-"""What a worker has to say to the others that serve its queues, so that a call which reaches one
-worker is enough: that there is more than it can do, or that one of them does not answer."""
+"""Tells other workers of the same queues, so that calling one worker is enough: that there is more
+than this one can do, or that one of them does not answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHORT_SECONDS = 0.005
 
 
 class Others:
-    """`is_short` answers whether there may be more than this worker can do; `on_news` hears that
+    """`is_short` returns whether there may be more than this worker can do; `on_news` hears that
     there is something to tell."""
 
     def __init__(

@@ -1,7 +1,7 @@
-"""How often a worker looks by itself: less often while it rests, because then it is called.
+"""How often a worker polls: less often while it is idle, because then it is called.
 
-A worker that hears calls and runs nothing is told of whatever it has to do; what it still asks is
-for calls that were lost. Idle means quiet: all loops together ask about once a second.
+An idle worker that receives calls is told of everything it has to do; it polls only for calls that
+were lost. All loops of an idle worker together send about one query per second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 class Pace:
-    """`is_resting` answers whether this worker hears calls and has nothing to do."""
+    """`is_resting` returns whether this worker hears calls and has nothing to do."""
 
     def __init__(self, poll_seconds: float, is_resting: Callable[[], bool]) -> None:
         self._poll = poll_seconds

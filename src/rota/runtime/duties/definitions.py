@@ -32,7 +32,7 @@ _RESTING_SECONDS = 60.0
 class Definitions(Loop):
     """`current` is shared with the runner: an entry is exchanged when an operator changes it.
 
-    `on_declared` tells the worker that there is more to run; it answers whether it could say so.
+    `on_declared` tells the worker that there is more to run; it returns whether it could say so.
     """
 
     name = "definitions"
@@ -114,7 +114,7 @@ class Definitions(Loop):
         return whole(self._registry, self._config, worker=self._worker)
 
     async def _look(self, conn: AsyncConn) -> bool:
-        """Take over what operators changed. Answers whether registering again would write."""
+        """Take over what operators changed. Returns whether registering again would write."""
         query = definitions.refresh(self._worker, self._registry.names())
         found = await self._database.fetch_on(conn, query)
         if found.overrides != self._overrides:

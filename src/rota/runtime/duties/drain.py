@@ -1,4 +1,4 @@
-"""What an operator told this worker: to drain, to drain and stop, or to go on."""
+"""Instructions of an operator to this worker: drain, drain and stop, or resume."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What has to be done once, not by every process of a machine: promotion, ticks, rescue, upkeep.
+"""What needs to be done once, not by every process of a machine: promotion, ticks, rescue, upkeep.
 
-A worker of its own does it always, as any number of workers may. Of the workers of one supervisor
-one does it for all, and another one takes over when that one ends or stands still.
+A worker without a supervisor always does it, as any number of workers may. Among the workers of one
+supervisor, one does it for all; another takes over when that one ends or is blocked.
 """
 
 from __future__ import annotations

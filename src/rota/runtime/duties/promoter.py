@@ -1,4 +1,4 @@
-"""Moves runs whose time has come into their queues."""
+"""Promotes scheduled runs that are due."""
 
 from __future__ import annotations
 

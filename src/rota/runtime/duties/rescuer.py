@@ -1,4 +1,4 @@
-"""Takes back what lost workers held."""
+"""Rescues the runs of lost workers."""
 
 from __future__ import annotations
 

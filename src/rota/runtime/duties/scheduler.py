@@ -68,7 +68,7 @@ class Scheduler(Loop):
         return self._tick_seconds if seconds is None else min(seconds, self._tick_seconds)
 
     async def tick(self) -> int:
-        """One pass. Answers how many schedules it looked at."""
+        """One pass. Returns how many schedules it looked at."""
         async with self._database.connection() as conn:
             hold, ids = await self._ticks.hold_due(conn, limit=_BATCH, seconds=_HOLD_SECONDS)
             if not ids:
@@ -130,7 +130,9 @@ class Scheduler(Loop):
             if why is None:
                 self._writer.leave(known["id"], known["name"], error)
             else:
-                await self._writer.park(conn, known["id"], known["name"], known["version"], why)
+                await self._writer.park(
+                    conn, known["id"], known["name"], known["tick_version"], why
+                )
             return None
 
     async def _unmet(self, conn: AsyncConn, schedule: Schedule, clock: datetime) -> tuple[str, ...]:

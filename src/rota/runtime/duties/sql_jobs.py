@@ -53,7 +53,7 @@ class SqlJob:
 class SqlJobs(Loop):
     """Reads them at the start, when a change is called out, and now and then.
 
-    `on_change` answers whether others were told; where not, it is tried again.
+    `on_change` returns whether others were told; where not, it is tried again.
     """
 
     name = "sql jobs"

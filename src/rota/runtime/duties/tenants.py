@@ -1,5 +1,4 @@
-"""Holds what tenants that are paused may not start, and keeps the counts that quotas and caps of
-queues ask."""
+"""Holds the runs of paused tenants, and maintains the counts that quotas and queue caps use."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class TickWriter:
         said = error.diag.message_primary or str(error)
         if _is_of_the_row(error):
             told = f"its runs could not be enqueued: {said}"
-            await self.park(conn, schedule.id, schedule.name, schedule.version, told)
+            await self.park(conn, schedule.id, schedule.name, schedule.tick_version, told)
         else:
             self.leave(schedule.id, schedule.name, said)
 
@@ -185,7 +185,7 @@ class _Written(msgspec.Struct, omit_defaults=True):
     """A tick of one schedule by the names that `write_ticks` reads."""
 
     id: int
-    version: int
+    tick_version: int
     cursor_at: datetime
     new_cursor_at: datetime | None
     next_run_at: datetime | str | None
@@ -199,7 +199,7 @@ class _Written(msgspec.Struct, omit_defaults=True):
 def _written(schedule: Schedule, tick: Tick) -> _Written:
     return _Written(
         schedule.id,
-        schedule.version,
+        schedule.tick_version,
         schedule.cursor_at,
         tick.cursor_at,
         "infinity" if tick.waits_for_end else tick.next_run_at,

@@ -1,4 +1,4 @@
-"""Small duties that no schedule may be needed for: partitions ahead, parking, sweeping."""
+"""Maintenance that must not depend on a schedule: partitions, parking, sweeping, counters."""
 
 from __future__ import annotations
 

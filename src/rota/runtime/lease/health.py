@@ -1,8 +1,8 @@
-"""Whether each loop of a worker gets its work done: a worker whose loops only fail, or stand still,
+"""Whether each loop of a worker gets its work done: a worker whose loops only fail, or are blocked,
 does not keep its lease.
 
-Judged while the lease is renewed, which shows that the database is there: an outage is nobody's
-fault, and ends by itself.
+It is judged when the lease is renewed, which proves that the database is available: an outage is no
+fault of the worker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """The worker's lease: a thread with its own connection, so that a handler which blocks the event
-loop does not lose it. The thread is also the watchdog of a loop that stands still.
-"""
+loop does not lose it. The thread also watches for a blocked event loop."""
 
 from __future__ import annotations
 

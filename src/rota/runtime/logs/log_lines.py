@@ -52,7 +52,7 @@ def to_message(message: object, limit: int) -> str:
     try:
         text = message if type(message) is str else str(message)
     except Exception as error:
-        text = f"<a message that cannot be shown: {type(error).__name__}>"
+        text = f"<message that cannot be shown: {type(error).__name__}>"
     # A megabyte is cut before it is looked at.
     if len(text) > limit:
         kept = clean(text[:limit]).encode()[:limit].decode("utf-8", "ignore")
@@ -82,7 +82,7 @@ def _json(fields: Mapping[str, Any]) -> bytes:
 
 def _json_of_anything(fields: Mapping[str, Any]) -> bytes:
     try:
-        return to_json(dict(fields), fallback=_repr, inf_nan_mode="null")
+        return to_json(dict(fields), fallback=_told, inf_nan_mode="null")
     except Exception:
         return _encode({clean(str(name)): _plain(it) for name, it in fields.items()})
 
@@ -92,6 +92,10 @@ def _plain(value: object) -> object:
     if value is None or is_small:
         return value
     return clean(value) if isinstance(value, str) else _repr(value)
+
+
+def _told(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else _repr(value)
 
 
 def _repr(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The last resort of a process that is to end: whatever hangs does not keep it."""
+"""The last resort of a process that has to end: it ends even if something hangs."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class ParentLease:
             raise
         except psycopg.Error:
             # It will be lost instead: worse words for the same end, and nobody has to wait.
-            self._log.exception("a timeout could not be written", run=one.run)
+            self._log.exception("a timeout could not be recorded", run=one.run)
 
     def _rescue(self) -> None:
         """Not left to the workers: there may be no other."""

@@ -1,9 +1,9 @@
-"""The ears of `rota worker --processes N`: one connection of the parent hears the calls of all its
-workers, and passes each on to whom it is meant for.
+"""Receives calls for `rota worker --processes N`: one connection of the parent listens for all its
+workers and passes each call to the worker that it is meant for.
 
-A thread with an event loop of its own. Each worker has a pair of sockets with it, over which words
-go as lines of JSON: calls and whether they can be relied on to the worker; back come words for
-whoever of them does the upkeep.
+A thread with its own event loop. It is connected to each worker by a pair of sockets that carry
+lines of JSON: to the worker calls, and whether they can be relied on; back from it messages for the
+worker that performs the upkeep.
 """
 
 from __future__ import annotations

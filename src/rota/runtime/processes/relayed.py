@@ -1,4 +1,4 @@
-"""Calls as a worker hears them whose supervisor listens for it (relay.py)."""
+"""Calls of a worker whose supervisor listens for it (relay.py)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 those that end.
 
 The parent runs no handler, so nothing holds its interpreter: a C call that keeps a child's GIL
-for minutes does not cost the child its lease. Parent and child share a page (stamps.py); the
+for minutes does not cost the child its lease. Parent and child share a page (worker_page.py); the
 child's side is parent.py.
 """
 
@@ -43,7 +43,7 @@ def supervise(
     processes: int,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Run `processes` workers until SIGTERM or SIGINT; answers the exit code.
+    """Run `processes` workers until SIGTERM or SIGINT; returns the exit code.
 
     Call it in the main thread, outside of any event loop: it blocks and takes both signals.
 
@@ -149,7 +149,7 @@ class Supervisor:
             last.page.has_duty = False
         fit.page.has_duty = True
         self._on_duty, self._relay.duty = fit, fit.channel
-        self._log.info("this worker does the upkeep for all", pid=fit.pid)
+        self._log.info("this worker process now performs the upkeep", pid=fit.pid)
 
     def _is_fit(self, child: ChildProcess) -> bool:
         page = child.page
@@ -186,7 +186,7 @@ class Supervisor:
             page, end = child.start()
         except OSError as error:
             child.pause()
-            self._log.error("a worker could not be started", error=error)
+            self._log.error("a worker process could not be started", error=error)
             return
         self._leases.watch(page, child.pid)
         self._relay.join(child.channel, end)
@@ -232,7 +232,7 @@ class Supervisor:
         while self._check() and time.monotonic() < deadline:
             if passed_on < self._signals:
                 passed_on = self._signals
-                self._log.info("stopping the workers", signals=passed_on)
+                self._log.info("stopping the worker processes", signals=passed_on)
                 for child in self._children:
                     child.terminate()
             time.sleep(_LOOK_SECONDS)
@@ -240,7 +240,7 @@ class Supervisor:
     def _kill_all(self) -> None:
         for child in self._children:
             if child.is_running:
-                self._log.error("worker did not stop in time: killed", pid=child.pid)
+                self._log.error("worker process did not stop in time: killed", pid=child.pid)
                 self._exit_code = 1
                 child.kill()
                 self._reap(child)

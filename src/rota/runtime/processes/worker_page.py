@@ -1,7 +1,7 @@
 """Memory that a supervisor shares with one of its workers: a page that the worker stamps.
 
-Nobody waits for anybody here. Each word has one writer and is read whole, so there is no lock
-that a worker could hold while it stands still, or while it is killed.
+There are no locks, so a worker that is blocked or killed can hold none: each word has one writer
+and is read whole.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class SharedPage:
         self._memory[first : first + size] = text.ljust(size, b"\0")
 
     def add_attempt(self, run: int, attempt: int, started: float, timeout: float) -> int | None:
-        """Show an attempt that has a timeout; answers its place."""
+        """Show an attempt that has a timeout; returns its place."""
         if not self._free:
             return None
         place = self._free.pop()

@@ -18,7 +18,8 @@ CREATE TABLE rota.settings (
     payload_bytes integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes >= 1024),
     -- Retention. What the configuration says is kept here, so that a job's policy can be judged by plain SQL too.
     retention     jsonb NOT NULL DEFAULT
-        '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
+        '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, '
+        '"occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
     has_limits    boolean NOT NULL DEFAULT false,
     capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}'
@@ -43,7 +44,7 @@ DECLARE
 BEGIN
     IF NOT rota.is_instant(at) THEN
         RAISE EXCEPTION 'the clock cannot be set to %', at
-            USING ERRCODE = 'RO002', HINT = 'An instant lies in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC).';
+            USING ERRCODE = 'RO002', HINT = 'A time must be in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC).';
     END IF;
     PERFORM rota.mark_clock();
     UPDATE rota.settings SET clock_offset = coalesce(at - statement_timestamp(), '0')
@@ -51,14 +52,14 @@ BEGIN
     PERFORM rota.mark_clock();
     RETURN clock;
 END $$;
-COMMENT ON FUNCTION rota.set_clock IS 'Moves business time (for tests); NULL sets it back to the real clock.';
+COMMENT ON FUNCTION rota.set_clock IS 'Sets the business time (for tests); NULL returns to the real clock.';
 
 -- Locks of one's own. An advisory lock can be taken by everybody who may connect; to lock one of these rows takes the
 -- right to change Rota's tables. Nobody waits for ever, and who waited says for whom.
 CREATE TABLE rota.locks (
     name text COLLATE "C" PRIMARY KEY
 );
-COMMENT ON TABLE rota.locks IS 'What one worker at a time does, a row each.';
+COMMENT ON TABLE rota.locks IS 'Tasks that only one worker at a time performs, one row each.';
 INSERT INTO rota.locks (name) VALUES ('admission'), ('caps'), ('counts'), ('definitions'), ('depths'), ('errors'),
     ('fleet'), ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'),
     ('tenants');
@@ -86,11 +87,12 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     SELECT h.* INTO holder FROM rota.locks l CROSS JOIN LATERAL rota.row_holder(l.xmax) h WHERE l.name = take_lock.name;
     RAISE EXCEPTION 'the lock "%" is held by %', take_lock.name,
-        coalesce(format('pid %s since %s, last seen with: %s', holder.pid, holder.since, holder.query), 'somebody')
+        coalesce(format('pid %s since %s, last seen with: %s', holder.pid, holder.since, holder.query),
+            'another transaction')
         USING ERRCODE = 'lock_not_available', HINT = 'End that transaction.';
 END $$;
 
--- Takes a lock of rota.locks until the end of the transaction if nobody has it; answers whether it did.
+-- Takes a lock of rota.locks until the end of the transaction if nobody has it; returns whether it did.
 -- Called by: many.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.try_lock(name text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -227,7 +229,7 @@ $$;
 -- 03_audit.sql
 
 -- Who did what, to what, and why: `audit`, one row for each change, written in the transaction of the change by
--- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `answers`
+-- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `api_responses`
 -- keeps what the API answered to a request with an idempotency key.
 
 -- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
@@ -261,15 +263,14 @@ CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Who acts in this transaction: the name that was given by act_as, else the role of the session.
--- Called by: drop_schedule, follow_limit, follow_limits, note_edits, set_limit.
+-- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, set_limit.
 CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
--- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
+-- Says who acts and why, for the audit of one statement; returns the reason that held before, so that the caller can
 -- put it back.
--- Called by: forget_tenant, pause_tenant, remove_tenant, reset_queue, resume_tenant, set_queue, set_tenant,
--- tend_pauses.
+-- Called by: many.
 CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text := coalesce(current_setting('rota' || '.reason', true), '');
@@ -292,6 +293,21 @@ CREATE FUNCTION rota.write_audit(
             coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
 $$;
 
+-- Trigger: writes to the audit what was created, changed or deleted of a table that people edit. Its arguments: the
+-- noun, the words for the three, and the columns that are no change by themselves.
+CREATE FUNCTION rota.audit_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    hidden constant text[] := TG_ARGV[4]::text[];
+    before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'name' - hidden END;
+    after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'name' - hidden END;
+BEGIN
+    IF before IS DISTINCT FROM after THEN
+        PERFORM rota.write_audit(NULL, TG_ARGV[0] || '.' || CASE TG_OP WHEN 'INSERT' THEN TG_ARGV[1]
+            WHEN 'UPDATE' THEN TG_ARGV[2] ELSE TG_ARGV[3] END, TG_ARGV[0], coalesce(NEW.name, OLD.name), before, after);
+    END IF;
+    RETURN NULL;
+END $$;
+
 -- Who last did one of these actions to an object, when and why; only its latest 200 entries are looked at.
 -- Called by: why_ended_run, why_job_off, why_schedule.
 CREATE FUNCTION rota.last_audit(of_type text, of_id text, of_tenant text, of_actions text[], OUT at timestamptz,
@@ -304,7 +320,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
 $$;
 
 -- What the API answered to a request with an idempotency key: the same key gets the same answer.
-CREATE TABLE rota.answers (
+CREATE TABLE rota.api_responses (
     key_hash     bytea PRIMARY KEY,  -- of the caller and the key
     request_hash bytea NOT NULL,     -- of method, path and body
     claim        uuid NOT NULL,      -- who carries it out: only that one writes here
@@ -315,8 +331,8 @@ CREATE TABLE rota.answers (
     body         bytea,
     CHECK (num_nulls(status, headers, body) IN (0, 3))
 );
-CREATE INDEX answers_expired ON rota.answers (expires_at);
-COMMENT ON TABLE rota.answers IS 'Answers of the API by idempotency key, kept for a day.';
+CREATE INDEX api_responses_expired ON rota.api_responses (expires_at);
+COMMENT ON TABLE rota.api_responses IS 'Responses of the API by idempotency key, kept for a day.';
 
 -- 04_jobs.sql
 
@@ -365,12 +381,12 @@ CREATE TABLE rota.jobs (
     event_filters        jsonb NOT NULL DEFAULT '{}'
         CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
     limits               jsonb,                                 -- what the code declares; rota.limits is what holds
-    -- What a job gets of many events at once: the last of a burst (debounce) or the first of each period (throttle), by
-    -- a key of its own. The rule is the job's, and not that of one of its bindings: what `order.created` begins
-    -- `order.updated` goes on with.
+    -- Which of many events are delivered: the last of a burst (debounce) or the first of each period (throttle), by its
+    -- own key. The rule belongs to the job and not to a binding: `order.updated` continues a burst that `order.created`
+    -- began.
     event_delivery       jsonb,                                 -- NULL: each event, as it comes
-    -- What its runs have that are enqueued without: a delay, a time after which they are cancelled if they have not
-    -- started (counted from when they may), a key made of the payload (invoice:{invoice_id}), a tenant.
+    -- Defaults of its runs: a delay, a time after which they are cancelled if they have not started (counted from the
+    -- time at which they may), a key made from the payload (invoice:{invoice_id}), a tenant.
     delay_seconds        double precision,
     expires_in_seconds   double precision,
     key                  text COLLATE "C",
@@ -384,7 +400,7 @@ CREATE TABLE rota.jobs (
 );
 CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
 CREATE INDEX jobs_sql ON rota.jobs (name) WHERE kind = 'sql';
-COMMENT ON TABLE rota.jobs IS 'Every job that some process has declared.';
+COMMENT ON TABLE rota.jobs IS 'Every job that a process has declared.';
 -- Their names come last: they see what the other triggers made of the row.
 CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
@@ -415,7 +431,7 @@ BEGIN
     ELSIF NEW.max_attempts NOT BETWEEN 1 AND 100 THEN
         PERFORM rota.bad_job(NEW.name, format('max_attempts %s is not between 1 and 100', NEW.max_attempts));
     ELSIF jsonb_typeof(NEW.backoff) <> 'object' THEN
-        PERFORM rota.bad_job(NEW.name, 'backoff is not a JSON object');
+        PERFORM rota.bad_job(NEW.name, 'backoff must be a JSON object');
     END IF;
     -- One from before this rule may be edited otherwise.
     IF NEW.timeout_seconds < real '0.001' AND (TG_OP = 'INSERT'
@@ -424,7 +440,7 @@ BEGIN
             NEW.timeout_seconds));
     END IF;
     IF coalesce(NEW.backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        PERFORM rota.bad_job(NEW.name, format('backoff kind "%s" is none of exponential, linear, fixed',
+        PERFORM rota.bad_job(NEW.name, format('backoff kind must be one of exponential, linear, fixed, not "%s"',
             NEW.backoff ->> 'kind'));
     END IF;
     FOR part IN SELECT * FROM jsonb_each(CASE WHEN jsonb_typeof(NEW.backoff) = 'object'
@@ -432,8 +448,8 @@ BEGIN
         IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
             OR jsonb_typeof(part.value) <> 'number'
            OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            PERFORM rota.bad_job(NEW.name, format('backoff says "%s": %s', part.key, part.value),
-                'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).');
+            PERFORM rota.bad_job(NEW.name, format('backoff has an invalid option "%s": %s', part.key, part.value),
+                'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).');
         END IF;
     END LOOP;
     PERFORM rota.check_event(e) FROM unnest(NEW.events) e;
@@ -446,14 +462,14 @@ CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXEC
 -- Called by: check_run_defaults.
 CREATE FUNCTION rota.key_fault(template text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE
-        WHEN template !~ '^[^[:cntrl:]]{1,200}$' THEN 'needs 1 to 200 characters'
+        WHEN template !~ '^[^[:cntrl:]]{1,200}$' THEN 'must have 1 to 200 characters'
         WHEN regexp_replace(template, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
-            THEN 'has a brace that is not round the name of an argument' END
+            THEN 'has a brace that does not enclose the name of an argument' END
 $$;
 
--- Trigger: says what is wrong with what a job's runs have that are enqueued without. Every nominal time of a schedule
--- has a run of its own, so that its job cannot say that two of them are one; bursts of events have keys of their own.
--- Code that meets what a person has set, or the other way round, does without the key and warns: a worker has to start.
+-- Trigger: checks the defaults of a job's runs. Every nominal time of a schedule has its own run, so a job with a
+-- schedule cannot have a key; bursts of events have their own keys. If the code declares a key and a person has set
+-- something that excludes it, or the other way round, the key is left out with a warning: the worker must start.
 CREATE FUNCTION rota.check_run_defaults() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found   text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
@@ -462,10 +478,10 @@ DECLARE
           AND NOT NEW.payload_schema -> 'properties' ? m[1]);
 BEGIN
     IF rota.is_syncing() AND NEW.key IS NOT NULL AND num_nonnulls(NEW.event_delivery, found, unknown) > 0 THEN
-        RAISE WARNING 'job "%" does without its key "%": %', NEW.name, NEW.key, CASE
+        RAISE WARNING 'job "%" is registered without its key "%": %', NEW.name, NEW.key, CASE
             WHEN NEW.event_delivery IS NOT NULL THEN 'it has an event_delivery'
             WHEN found IS NOT NULL THEN format('it has a schedule, "%s"', found)
-            ELSE format('%s is no argument', unknown) END;
+            ELSE format('%s is not an argument', unknown) END;
         NEW.key := NULL;
     END IF;
     NEW.tenant := nullif(NEW.tenant, '');
@@ -479,13 +495,13 @@ BEGIN
         PERFORM rota.bad_job(NEW.name, format('its key "%s" %s', left(NEW.key, 60), rota.key_fault(NEW.key)),
             'Write for example invoice:{invoice_id}.');
     ELSIF unknown IS NOT NULL AND NEW.key IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is no argument', NEW.key, unknown));
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is not an argument', NEW.key, unknown));
     ELSIF NEW.key IS NOT NULL AND NEW.event_delivery IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, 'key and event_delivery exclude each other',
-            'event_delivery has a key of its own.');
+        PERFORM rota.bad_job(NEW.name, 'key and event_delivery cannot be combined',
+            'Set the key in event_delivery instead.');
     ELSIF NEW.key IS NOT NULL AND found IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so that it cannot have a key', found),
-            'The overlap of a schedule says what happens while its last run has not ended.');
+        PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so it cannot have a key', found),
+            'Use the overlap policy of the schedule, which decides what happens while the previous run has not ended.');
     ELSIF rota.tenant_fault(NEW.tenant) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, format('its tenant %s', rota.tenant_fault(NEW.tenant)));
     END IF;
@@ -495,6 +511,25 @@ END $$;
 CREATE TRIGGER jobs_run_defaults BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW
     WHEN (num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0)
     EXECUTE FUNCTION rota.check_run_defaults();
+
+-- Trigger: refuses a default payload that the job would not take, where it is written. What code declares is checked
+-- by the process that declares it.
+CREATE FUNCTION rota.check_default_payload() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    problem text;
+BEGIN
+    IF NOT rota.is_syncing() AND (TG_OP = 'INSERT' OR NEW.default_payload IS DISTINCT FROM OLD.default_payload) THEN
+        problem := rota.payload_problem(NEW.payload_schema, NEW.default_payload);
+    END IF;
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION 'job "%": its default payload is not valid: %', NEW.name, problem
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+    END IF;
+    RETURN NEW;
+END $$;
+-- One that is no object is refused by its constraint.
+CREATE TRIGGER jobs_default_payload BEFORE INSERT OR UPDATE OF default_payload ON rota.jobs FOR EACH ROW
+    WHEN (jsonb_typeof(NEW.default_payload) = 'object') EXECUTE FUNCTION rota.check_default_payload();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
 -- Called by: many.
@@ -560,6 +595,17 @@ BEGIN
 END $$;
 CREATE TRIGGER jobs_audit AFTER UPDATE OR DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.audit_job();
 
+-- Trigger: writes to the audit that somebody has made a job by SQL, and what it calls.
+CREATE FUNCTION rota.audit_new_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.write_audit(NULL, 'job.created', 'job', NEW.name, NULL, jsonb_strip_nulls(jsonb_build_object(
+        'kind', NEW.kind, 'function_name', NEW.function_name, 'run_as', NEW.run_as, 'queue', NEW.queue)));
+    RETURN NULL;
+END $$;
+-- What code declares is its release's doing, and nobody's.
+CREATE TRIGGER jobs_audit_new AFTER INSERT ON rota.jobs FOR EACH ROW WHEN (NEW.code IS NULL AND NOT NEW.is_system)
+    EXECUTE FUNCTION rota.audit_new_job();
+
 -- Trigger: a job with schedules or open runs is not deleted. A run that is over does not keep its job.
 CREATE FUNCTION rota.keep_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -572,14 +618,16 @@ BEGIN
     SELECT count(*) INTO found FROM rota.schedules s WHERE s.job = OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has schedules: %', OLD.name, found
-            USING ERRCODE = 'RO005', HINT = 'Delete its schedules first, or with it: delete_job(…, cascade => true).';
+            USING ERRCODE = 'RO005',
+                HINT = 'Delete the schedules first, or with the job: delete_job(…, cascade => true).';
     END IF;
     SELECT count(*) INTO found FROM rota.open_runs o
     WHERE o.job = OLD.name AND NOT rota.is_over(o.state, o.expires_at)
       AND current_setting('rota' || '.deleting_job', true) IS DISTINCT FROM OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has runs that have not ended: %', OLD.name, found
-            USING ERRCODE = 'RO005', HINT = 'Let them end, or cancel them with it: delete_job(…, cancel_open => true).';
+            USING ERRCODE = 'RO005',
+                HINT = 'Wait until they end, or cancel them: delete_job(…, cancel_open => true).';
     END IF;
     RETURN OLD;
 END $$;
@@ -595,7 +643,7 @@ CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (O
     EXECUTE FUNCTION rota.keep_system();
 
 -- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
--- writes the audit. Answers whether it wrote: false if it was so already.
+-- writes the audit. Returns whether it wrote: false if it was so already.
 -- Called by: sql/jobs/set_enabled.sql, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -614,7 +662,7 @@ BEGIN
 END $$;
 
 -- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
--- ones asked to stop. Answers how many that were. What it did stays in history, ledger and audit.
+-- ones asked to stop. Returns how many that were. What it did stays in history, ledger and audit.
 -- Called by: sql/jobs/delete.sql, users.
 -- Locks: rows.
 CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel_open boolean DEFAULT false,
@@ -654,7 +702,7 @@ BEGIN
             HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
 END $$;
 
--- Locks a job and the schedules that it declares, if nobody holds one of them; answers whether it did.
+-- Locks a job and the schedules that it declares, if nobody holds one of them; returns whether it did.
 -- Called by: register_jobs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_definition(job text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -685,9 +733,9 @@ CREATE TABLE rota.queues (
     pause_reason         text,
     version              bigint NOT NULL DEFAULT 1,
     paused_until         timestamptz,
-    -- How many runs may wait in a queue, and what happens when more come: they are refused, or the least important ones
-    -- go. Queues without a cap pay for a look at a short list at enqueue (settings.capped_queues). What a cap compares
-    -- with is counted by workers, about every second.
+    -- How many runs may wait in a queue, and what happens when more come: they are refused, or those with the lowest
+    -- priority are dropped. Queues without a cap cost one look at a short list per enqueue (settings.capped_queues).
+    -- Workers count the waiting runs about every second; the cap is compared with that count.
     max_waiting          bigint CONSTRAINT queues_max_waiting CHECK (max_waiting BETWEEN 0 AND 1000000000),
     when_full            text COLLATE "C" NOT NULL DEFAULT 'refuse' CONSTRAINT queues_when_full
     CHECK (when_full IN ('refuse', 'drop_lowest')), declared_max_waiting bigint,            -- as the code said last
@@ -696,29 +744,28 @@ CREATE TABLE rota.queues (
     CHECK (is_paused = (paused_at IS NOT NULL))
 );
 CREATE INDEX queues_paused_until ON rota.queues (paused_until) WHERE paused_until IS NOT NULL;
-COMMENT ON COLUMN rota.queues.paused_until IS 'it goes on by itself then; NULL: when somebody resumes it';
+COMMENT ON COLUMN rota.queues.paused_until IS 'when it resumes automatically; NULL: when somebody resumes it';
 CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version}');
 
--- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on. Of a paused queue,
--- another end or another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
+-- No run of the queue is claimed until it is resumed, or until that time; running attempts continue. If the queue is
+-- paused already, a new end or reason replaces the old one. Returns whether it wrote: false if nothing differs.
 -- Called by: sql/queues/pause.sql, users.
--- Locks: rows.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who   text := coalesce(pause_queue.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
-    was   rota.queues;
+    was   text;
+    is_changed boolean;
 BEGIN
     IF pause_queue.until <= clock THEN
-        RAISE EXCEPTION 'queue "%": the end of a pause must be in the future, not %', pause_queue.queue, pause_queue.until
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'queue "%": the end of a pause must be in the future, not %', pause_queue.queue,
+            pause_queue.until USING ERRCODE = 'RO002';
     END IF;
-    SELECT * INTO was FROM rota.queues q WHERE q.name = pause_queue.queue FOR UPDATE;
+    was := rota.say_why(pause_queue.actor, pause_queue.reason);
     INSERT INTO rota.queues AS q (name, is_paused, paused_at, paused_by, pause_reason, paused_until)
-    VALUES (pause_queue.queue, true, clock, who, pause_queue.reason, pause_queue.until)
+    VALUES (pause_queue.queue, true, clock, rota.who(), pause_queue.reason, pause_queue.until)
     ON CONFLICT (name) DO UPDATE SET is_paused = true, paused_by = excluded.paused_by,
         paused_until = excluded.paused_until,
         paused_at = CASE WHEN rota.queue_is_paused(q) THEN q.paused_at ELSE excluded.paused_at END,
@@ -726,15 +773,9 @@ BEGIN
             ELSE excluded.pause_reason END
     WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until
        OR q.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, q.pause_reason);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM rota.write_audit(who, 'queue.paused', 'queue', pause_queue.queue,
-        CASE WHEN rota.queue_is_paused(was) THEN jsonb_build_object('is_paused', true, 'paused_until',
-        was.paused_until) END, jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until',
-            pause_queue.until)), pause_queue.reason);
-    PERFORM rota.wake_later(pause_queue.until - clock) WHERE pause_queue.until IS NOT NULL;
-    RETURN true;
+    is_changed := FOUND;
+    PERFORM set_config('rota' || '.reason', was, true);
+    RETURN is_changed;
 END $$;
 
 -- A pause whose time is over counts as none, before anybody has ended it.
@@ -743,43 +784,64 @@ CREATE FUNCTION rota.queue_is_paused(q rota.queues) RETURNS boolean LANGUAGE sql
     SELECT q.is_paused AND (q.paused_until IS NULL OR q.paused_until > rota.now())
 $$;
 
--- The queue goes on, and whoever waits for work is called. Answers whether it wrote: false if it was not paused.
+-- Trigger: writes to the audit who paused or resumed a queue, and calls those who wait, now or when the pause ends.
+CREATE FUNCTION rota.note_queue_pause() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    before jsonb := CASE WHEN TG_OP <> 'INSERT' AND OLD.is_paused
+        THEN jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until', OLD.paused_until)) END;
+    after  jsonb := CASE WHEN TG_OP <> 'DELETE' AND NEW.is_paused
+        THEN jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until', NEW.paused_until)) END;
+BEGIN
+    IF after IS NOT NULL THEN
+        -- An older pause whose time is over was none.
+        PERFORM rota.write_audit(NULL, 'queue.paused', 'queue', NEW.name,
+            CASE WHEN rota.queue_is_paused(OLD) THEN before END, after,
+            CASE WHEN TG_OP = 'INSERT' OR NEW.pause_reason IS DISTINCT FROM OLD.pause_reason THEN NEW.pause_reason END)
+        WHERE TG_OP = 'INSERT' OR (NEW.paused_at, NEW.paused_until, NEW.pause_reason)
+            IS DISTINCT FROM (OLD.paused_at, OLD.paused_until, OLD.pause_reason);
+        PERFORM rota.wake_later(NEW.paused_until - rota.now()) WHERE NEW.paused_until IS NOT NULL;
+    ELSIF before IS NOT NULL THEN
+        PERFORM rota.write_audit(NULL, 'queue.resumed', 'queue', OLD.name, before, '{"is_paused": false}');
+        PERFORM rota.wake(ARRAY[OLD.name]);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER queues_pause AFTER INSERT OR DELETE OR UPDATE OF is_paused, paused_at, paused_until, pause_reason
+    ON rota.queues FOR EACH ROW EXECUTE FUNCTION rota.note_queue_pause();
+
+-- The queue goes on, and whoever waits for work is called. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/queues/resume.sql, users.
 CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    was        text := rota.say_why(resume_queue.actor, resume_queue.reason);
+    is_changed boolean;
 BEGIN
     UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE q.name = resume_queue.queue AND rota.queue_is_paused(q);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM rota.write_audit(resume_queue.actor, 'queue.resumed', 'queue', resume_queue.queue, '{"is_paused": true}',
-        '{"is_paused": false}', resume_queue.reason);
-    PERFORM rota.wake(ARRAY[resume_queue.queue]);
-    RETURN true;
+    is_changed := FOUND;
+    PERFORM set_config('rota' || '.reason', was, true);
+    RETURN is_changed;
 END $$;
 
--- Ends pauses of queues whose time is over, and calls those who wait. Answers the seconds until the next one ends.
+-- Ends pauses of queues whose time is over, and calls those who wait. Returns the seconds until the next one ends.
 -- Called by: promote_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.end_pauses(clock timestamptz) RETURNS double precision LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
-    over record;
+    over text[] := ARRAY(SELECT q.name FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock
+                         ORDER BY q.name FOR UPDATE SKIP LOCKED);
+    was  text;
 BEGIN
-    FOR over IN
-        SELECT q.name, q.paused_until FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock ORDER BY q.name
-        FOR UPDATE SKIP LOCKED
-    LOOP
+    IF over <> '{}' THEN
+        was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL
-        WHERE q.name = over.name;
-        PERFORM rota.write_audit('rota', 'queue.resumed', 'queue', over.name,
-            jsonb_build_object('is_paused', true, 'paused_until', over.paused_until), '{"is_paused": false}',
-            'its pause was over');
-        PERFORM rota.wake(ARRAY[over.name]);
-    END LOOP;
+        WHERE q.name = ANY (over);
+        PERFORM set_config('rota' || '.reason', was, true);
+    END IF;
     RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
         WHERE q.is_paused AND q.paused_until > clock);
 END $$;
@@ -793,7 +855,7 @@ CREATE TABLE rota.queue_caps (
     full_since timestamptz,
     adopted_id bigint DEFAULT 0   -- runs of before the cap are marked up to this number; NULL: all are
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE rota.queue_caps IS 'What waits in queues that have a cap, as it was counted last.';
+COMMENT ON TABLE rota.queue_caps IS 'The last count of waiting runs in queues that have a cap.';
 
 -- Not undone by the transaction that is refused.
 CREATE SEQUENCE rota.queue_refusals;
@@ -804,13 +866,13 @@ BEGIN
     IF NOT coalesce(NEW.max_waiting BETWEEN 0 AND 1000000000, true) THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', NEW.name,
             NEW.max_waiting
-            USING ERRCODE = 'RO002', HINT = 'NULL takes the cap away.';
+            USING ERRCODE = 'RO002', HINT = 'null removes the cap.';
     ELSIF NEW.when_full IS NULL OR NEW.when_full NOT IN ('refuse', 'drop_lowest') THEN
-        RAISE EXCEPTION 'queue "%": when_full is refuse or drop_lowest, not %', NEW.name,
+        RAISE EXCEPTION 'queue "%": when_full must be refuse or drop_lowest, not %', NEW.name,
             coalesce(NEW.when_full, 'NULL') USING ERRCODE = 'RO002';
     END IF;
     IF NEW.name = 'rota' || '.system' AND NEW.max_waiting IS NOT NULL THEN
-        RAISE EXCEPTION 'queue "%" is of Rota''s own jobs, and has no cap', NEW.name USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'queue "%" belongs to Rota and cannot have a cap', NEW.name USING ERRCODE = 'RO002';
     END IF;
     -- What an operator changes about a cap that the code declares stays theirs.
     IF NEW.declared_when_full IS NULL THEN
@@ -854,7 +916,7 @@ BEGIN
         SELECT whose, coalesce(sum(d.blocked + d.scheduled + d.queued), 0), clock_timestamp() - interval '1 minute'
         FROM rota.kept_depths() d WHERE d.queue = whose
         ON CONFLICT (queue) DO NOTHING;
-        -- From what is there by then: two at once see each other.
+        -- From the rows as they are now: two concurrent changes see each other.
         UPDATE rota.settings s SET capped_queues = array_append(s.capped_queues, whose)
         WHERE whose <> ALL (s.capped_queues);
     END IF;
@@ -864,7 +926,7 @@ END $$;
 CREATE TRIGGER queues_cap AFTER INSERT OR DELETE OR UPDATE OF max_waiting, when_full ON rota.queues
     FOR EACH ROW EXECUTE FUNCTION rota.note_queue_cap();
 
--- Sets what operators say about a queue: {"max_waiting": 1000, "when_full": "drop_lowest"}; null takes the cap away.
+-- Sets the cap of a queue, for operators: {"max_waiting": 1000, "when_full": "drop_lowest"}; null removes the cap.
 -- Called by: sql/queues/set.sql, users.
 CREATE FUNCTION rota.set_queue(queue text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -874,20 +936,20 @@ DECLARE
     was   text;
 BEGIN
     IF set_queue.queue IS NULL OR length(set_queue.queue) NOT BETWEEN 1 AND 100 THEN
-        RAISE EXCEPTION 'the name of a queue has 1 to 100 characters' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the name of a queue must have 1 to 100 characters' USING ERRCODE = 'RO002';
     ELSIF set_queue.settings IS NULL OR jsonb_typeof(set_queue.settings) <> 'object' THEN
-        RAISE EXCEPTION 'the settings of queue "%" are a JSON object', set_queue.queue USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the settings of queue "%" must be a JSON object', set_queue.queue USING ERRCODE = 'RO002';
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_queue.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
         RAISE EXCEPTION 'unknown queue setting "%"', odd
-            USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
+            USING ERRCODE = 'RO002', HINT = 'Choose from ' || array_to_string(known, ', ') || '.';
     ELSIF jsonb_typeof(set_queue.settings -> 'max_waiting') NOT IN ('number', 'null')
         OR (set_queue.settings ->> 'max_waiting')::numeric % 1 <> 0
           OR NOT (set_queue.settings ->> 'max_waiting')::numeric BETWEEN 0 AND 1000000000 THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', set_queue.queue,
             left((set_queue.settings -> 'max_waiting')::text, 60)
-                USING ERRCODE = 'RO002', HINT = 'null takes the cap away.';
+                USING ERRCODE = 'RO002', HINT = 'null removes the cap.';
     END IF;
     was := rota.say_why(set_queue.actor, set_queue.reason);
     INSERT INTO rota.queues (name) VALUES (set_queue.queue) ON CONFLICT (name) DO NOTHING;
@@ -947,7 +1009,7 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- What waits in a capped queue, counted up to so many: what is over that is full anyway.
+-- Counts the waiting runs of a capped queue up to a maximum: beyond it the queue is full anyway.
 -- Called by: check_cap, tend_caps.
 CREATE FUNCTION rota.count_capped(of_queue text, most bigint) RETURNS bigint LANGUAGE sql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -955,8 +1017,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
         LIMIT most) w
 $$;
 
--- Ends the least important runs that wait beyond the cap, of those the newest first. What has been at work before
--- stays.
+-- Cancels the waiting runs beyond the cap: those with the lowest priority, newest first. A run that has been claimed
+-- before stays.
 -- Called by: check_cap, tend_caps.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.drop_lowest(of_queue text, most bigint) RETURNS integer LANGUAGE plpgsql VOLATILE
@@ -1009,14 +1071,13 @@ BEGIN
     END IF;
     IF q.when_full = 'refuse' AND q.waiting + check_cap.runs > q.max_waiting THEN
         PERFORM nextval('rota.queue_refusals');
-        RAISE EXCEPTION 'queue "%" is full: % in it, and % may%', check_cap.queue,
+        RAISE EXCEPTION 'queue "%" is full: %, and its cap is %', check_cap.queue,
             CASE q.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(q.waiting, 'run') || ' wait' END,
-            rota.number_words(q.max_waiting),
-            CASE WHEN check_cap.runs > 1 THEN format('; %s more do not fit', rota.number_words(check_cap.runs))
-                ELSE '' END
+            rota.number_words(q.max_waiting) || CASE WHEN check_cap.runs > 1
+                THEN format('; %s more do not fit', rota.number_words(check_cap.runs)) ELSE '' END
             USING ERRCODE = 'RO032',
-                HINT = 'Enqueue again when some have started, raise the cap (rota queues set --max-waiting), or let the least '
-                'important ones go (--when-full drop_lowest).';
+                HINT = 'Retry when some have started, raise max_waiting of the queue, or set its when_full to '
+                'drop_lowest, which drops the runs with the lowest priority.';
     END IF;
     RETURN true;
 END $$;
@@ -1034,7 +1095,7 @@ SET enable_seqscan = off SET jit = off AS $$
 $$;
 
 -- One turn of a worker: counts what waits in capped queues, drops what is too much, marks runs from before a cap.
--- Answers how much it did and after how many seconds somebody should look again; NULL: there is no cap.
+-- Returns how much it did and after how many seconds somebody should look again; NULL: there is no cap.
 -- Called by: sql/tenants/tend.sql.
 -- Locks: "caps" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.tend_caps(max_runs integer DEFAULT 5000, OUT moved integer, OUT next_seconds double precision)
@@ -1119,7 +1180,7 @@ CREATE TABLE rota.workers (
     jobs                text[] NOT NULL DEFAULT '{}',
     concurrency         integer NOT NULL CHECK (concurrency >= 1),
     state               text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'stopping', 'gone', 'lost')),
-    is_stuck            boolean NOT NULL DEFAULT false,  -- its event loop stands still
+    is_stuck            boolean NOT NULL DEFAULT false,  -- its event loop is blocked
     is_waiting          boolean NOT NULL DEFAULT false,  -- enqueuers shall call it
     lease_seconds       double precision NOT NULL CHECK (lease_seconds > 0),
     started_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -1164,20 +1225,20 @@ CREATE TABLE rota.workers (
     CONSTRAINT workers_looking CHECK (is_waiting OR NOT is_looking)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX workers_waiting ON rota.workers (job_set, is_looking DESC, id) WHERE is_waiting;
-COMMENT ON COLUMN rota.workers.claimed_at IS 'when it last asked for work and was answered';
-COMMENT ON COLUMN rota.workers.finished_at IS 'when it last wrote that attempts had ended';
-COMMENT ON COLUMN rota.workers.errors IS 'errors in a row of the loop that has most of them';
-COMMENT ON COLUMN rota.workers.trouble IS 'which of its loops does not get its work done, and why';
+COMMENT ON COLUMN rota.workers.claimed_at IS 'when it last claimed successfully, with or without getting runs';
+COMMENT ON COLUMN rota.workers.finished_at IS 'when it last recorded the end of attempts';
+COMMENT ON COLUMN rota.workers.errors IS 'consecutive errors of the loop that has the most';
+COMMENT ON COLUMN rota.workers.trouble IS 'which of its loops keeps failing, and why';
 COMMENT ON COLUMN rota.workers.memory_bytes IS 'resident memory of its process and its children; NULL: not measured';
 COMMENT ON COLUMN rota.workers.cpu_seconds IS 'processor time of its process and its children since they started';
-COMMENT ON COLUMN rota.workers.cpu_cores IS 'cores in use between its last two beats';
+COMMENT ON COLUMN rota.workers.cpu_cores IS 'cores in use between its last two heartbeats';
 COMMENT ON COLUMN rota.workers.is_to_hurry
-    IS 'told to stop within its shutdown_seconds, and not to wait for what runs longer';
+    IS 'told to stop within its shutdown_seconds and to interrupt attempts that run longer';
 COMMENT ON COLUMN rota.workers.is_polling
-    IS 'hears no calls, as it has no session of its own: it finds work within worker.poll_seconds';
+    IS 'cannot receive NOTIFY, for lack of a session of its own; it finds runs within worker.poll_seconds';
 COMMENT ON COLUMN rota.workers.asleep_until
-    IS 'it signed off to sleep, and comes back at this time at the latest; NULL: it does not sleep';
-COMMENT ON COLUMN rota.workers.release IS 'the release of its application, as the application says; NULL: it says none';
+    IS 'it sleeps without a connection, until this time at the latest; NULL: it does not sleep';
+COMMENT ON COLUMN rota.workers.release IS 'the release of its application; NULL: none was given';
 
 -- A batch that was claimed ahead counts as started from the moment its row is here:
 -- append-only, because a counter updated in place grows a chain of dead versions that
@@ -1188,7 +1249,7 @@ CREATE TABLE rota.batch_starts (
     PRIMARY KEY (worker, batch)
 );
 
--- Enters a new worker, live from now on, and answers its id.
+-- Enters a new worker, live from now on, and returns its id.
 -- Called by: sql/workers/register.sql.
 CREATE FUNCTION rota.register_worker(
     name text, host text, pid integer, version text, queues text[], jobs text[],
@@ -1222,7 +1283,7 @@ BEGIN
     WHERE id = for_worker;
 END $$;
 
--- Renews the lease and answers false to a worker that was declared lost. A lease that ran out while nobody rescued
+-- Renews the lease and returns false to a worker that was declared lost. A lease that ran out while nobody rescued
 -- is still its own: rescue marks the worker before it takes a row. What the worker says about itself (its last claim
 -- and finish, errors, trouble, memory, processor time) is written with it.
 -- Called by: sql/workers/beat.sql.
@@ -1298,12 +1359,12 @@ $$;
 
 -- Asks a worker to finish what it runs and to take nothing new; stop: to end then; at_once: to end within its
 -- shutdown_seconds. It learns of it by a call, or with its next heartbeat at the latest. One that drains already can
--- still be told to stop.
+-- still be told to stop. Returns whether it wrote: false if it was asked for that, or for more, already.
 -- Called by: sql/workers/drain.sql, users.
 CREATE FUNCTION rota.drain_worker(
     worker bigint, stop boolean DEFAULT false, reason text DEFAULT NULL, actor text DEFAULT NULL,
     at_once boolean DEFAULT false
-) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     who text := coalesce(drain_worker.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     found rota.workers := rota.lock_live_worker(drain_worker.worker);
@@ -1311,7 +1372,7 @@ DECLARE
     is_stopping boolean := drain_worker.stop OR drain_worker.at_once;
 BEGIN
     IF was_draining AND (found.is_to_hurry OR NOT drain_worker.at_once) AND (found.is_to_stop OR NOT is_stopping) THEN
-        RAISE EXCEPTION 'worker % is already draining', drain_worker.worker USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     UPDATE rota.workers w SET drain_requested_at = coalesce(w.drain_requested_at, clock_timestamp()),
         drain_requested_by = who,
@@ -1323,17 +1384,18 @@ BEGIN
         found.is_to_hurry), jsonb_build_object('is_draining', true, 'is_to_stop', is_stopping, 'is_to_hurry',
         drain_worker.at_once), drain_worker.reason);
     PERFORM pg_notify('rota', 'worker ' || found.id);
+    RETURN true;
 END $$;
 
--- A draining worker takes work again.
+-- A draining worker takes work again. Returns whether it wrote: false if it was not draining.
 -- Called by: sql/workers/resume.sql, users.
-CREATE FUNCTION rota.resume_worker(worker bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.resume_worker(worker bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.workers := rota.lock_live_worker(resume_worker.worker);
 BEGIN
     IF found.drain_requested_at IS NULL THEN
-        RAISE EXCEPTION 'worker % is not draining', resume_worker.worker USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     UPDATE rota.workers w SET drain_requested_at = NULL, drain_requested_by = NULL, drain_reason = NULL,
         drain_seen_at = NULL,
@@ -1343,6 +1405,7 @@ BEGIN
         jsonb_build_object('is_draining', true, 'is_to_stop', found.is_to_stop),
         jsonb_build_object('is_draining', false, 'is_to_stop', false), resume_worker.reason);
     PERFORM pg_notify('rota', 'worker ' || found.id);
+    RETURN true;
 END $$;
 
 -- Locks the row of a worker that can be told something; says of one that sleeps that it does.
@@ -1358,7 +1421,7 @@ BEGIN
         RAISE EXCEPTION 'there is no worker %', of_worker USING ERRCODE = 'RO010';
     ELSIF found.state <> 'live' THEN
         RAISE EXCEPTION 'worker % is %', of_worker,
-            CASE WHEN rota.is_asleep(found) THEN 'asleep, and comes back under another number' ELSE found.state END
+            CASE WHEN rota.is_asleep(found) THEN 'asleep, and returns under another number' ELSE found.state END
             USING ERRCODE = 'RO005';
     END IF;
     RETURN found;
@@ -1418,7 +1481,7 @@ CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STAB
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'
 $$;
 
--- Signs a worker off to sleep, and answers for how long it may.
+-- Signs a worker off to sleep, and returns for how long it may.
 -- Called by: sql/workers/fall_asleep.sql.
 CREATE FUNCTION rota.fall_asleep(for_worker bigint, most_seconds double precision, is_ticking boolean)
 RETURNS double precision LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -1706,7 +1769,7 @@ SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, 
        scheduled_for, triggered_by, worker, last_error, message, result, created_at, started_at, finished_at,
        duration_ms, expires_at, end_reason, attempts_used, progress, held_by, enqueued_at, error_group
 FROM rota.run_rows;
-COMMENT ON VIEW rota.runs IS 'Waiting, running and ended runs as one.';
+COMMENT ON VIEW rota.runs IS 'All runs: waiting, running and ended.';
 
 CREATE VIEW rota.attempts AS
 SELECT id AS run_id, attempt, 'running' AS state, worker, started_at, NULL::timestamptz AS finished_at,
@@ -1821,8 +1884,8 @@ BEGIN
         value := coalesce(payload #>> path, CASE WHEN NOT payload ? path[1]
             THEN payload_schema #>> (ARRAY['properties', path[1], 'default'] || path[2:]) END);
         IF value IS NULL THEN
-            RAISE EXCEPTION 'the key "%" of job "%" needs %, which the payload does not have', template, job, field
-                USING ERRCODE = 'RO002', HINT = 'Give the payload a value for it, or the run a key of its own.';
+            RAISE EXCEPTION 'the key "%" of job "%" requires %, which the payload does not have', template, job, field
+                USING ERRCODE = 'RO002', HINT = 'Add it to the payload, or pass a key for this run.';
         END IF;
         filled := replace(filled, '{' || field || '}', value);
     END LOOP;
@@ -1941,19 +2004,19 @@ BEGIN
             enqueue_run.backoff, enqueue_run.run_at, enqueue_run.delay, enqueue_run.expires_at, enqueue_run.key_seconds,
             enqueue_run.tags, enqueue_run.tenant, def.validated_by IS NOT NULL, enqueue_run.expires_in);
         IF enqueue_run.run_at IS NOT NULL AND enqueue_run.delay IS NOT NULL THEN
-            RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict NOT IN ('return', 'raise', 'replace', 'debounce', 'throttle') THEN
-            RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace, debounce, throttle',
+            RAISE EXCEPTION 'on_conflict must be one of return, raise, replace, debounce, throttle, not "%"',
                 enqueue_run.on_conflict USING ERRCODE = 'RO002';
         ELSIF enqueue_run.key IS NULL AND enqueue_run.on_conflict IN ('raise', 'replace')
             OR enqueue_run.key IS NULL AND enqueue_run.key_seconds IS NOT NULL THEN
             RAISE EXCEPTION '% needs a key, and the run of job "%" has none',
                 CASE WHEN enqueue_run.key_seconds IS NULL THEN 'on_conflict' ELSE 'key_seconds' END, enqueue_run.job
-                USING ERRCODE = 'RO002', HINT = 'Give it a key => ''…'', or the job a key for all of its runs.';
+                USING ERRCODE = 'RO002', HINT = 'Pass a key, or declare one for the job.';
         ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN
-            RAISE EXCEPTION 'debounce needs a key, and a delay: the quiet time' USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'debounce needs a key and a delay (the quiet period)' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict = 'throttle' AND (enqueue_run.key IS NULL OR enqueue_run.key_seconds IS NULL) THEN
-            RAISE EXCEPTION 'throttle needs a key, and key_seconds: the period' USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'throttle needs a key and key_seconds (the period)' USING ERRCODE = 'RO002';
         END IF;
         is_burst := enqueue_run.on_conflict IN ('debounce', 'throttle');
     END IF;
@@ -2070,7 +2133,7 @@ DECLARE
     holder record;
 BEGIN
     IF wanted = '' OR length(wanted) > 400 THEN
-        RAISE EXCEPTION 'the key of job "%" needs 1 to 400 characters', for_job USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the key of job "%" must have 1 to 400 characters', for_job USING ERRCODE = 'RO002';
     END IF;
     LOOP
         INSERT INTO rota.keys (tenant, job, key, run_id) VALUES (for_tenant, for_job, wanted, taker)
@@ -2180,7 +2243,7 @@ BEGIN
     ELSIF jsonb_typeof(payloads) IS DISTINCT FROM 'array' THEN
         RAISE EXCEPTION 'the payloads of job "%" must be a JSON array of objects', job USING ERRCODE = 'RO002';
     ELSIF enqueue_batch.run_at IS NOT NULL AND enqueue_batch.delay IS NOT NULL THEN
-        RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
     ELSIF def.key IS NOT NULL THEN
         RETURN (SELECT array_agg(r.run_id ORDER BY r.n) FROM rota.enqueue_uniform(enqueue_batch.job, payloads,
             enqueue_batch.queue, enqueue_batch.priority, enqueue_batch.run_at, enqueue_batch.delay,
@@ -2216,9 +2279,9 @@ BEGIN
         FROM (SELECT w.*, CASE WHEN def.has_limits
             THEN rota.limit_keys_of(enqueue_batch.job, lane, def.tenant, NULL, w.payload) END AS keys FROM (
             SELECT nextval('rota.run_ids') AS id, jsonb_typeof(p.value) = 'null' AS is_default,
-                   CASE WHEN jsonb_typeof(p.value) = 'null' THEN coalesce(def.default_payload, '{}')
-                        WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
+                   CASE WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
                              AND (enqueue_batch.validated_by IS NOT NULL OR rota.is_plain_json(p.value)) THEN p.value
+                        WHEN jsonb_typeof(p.value) = 'null' THEN coalesce(def.default_payload, '{}')
                         ELSE rota.refuse_payload(enqueue_batch.job, p.value, def.payload_bytes) END AS payload
             FROM jsonb_array_elements(payloads) AS p (value)
         ) w) wanted
@@ -2320,7 +2383,7 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM unnest(run_ats, delays) AS w (run_at, delay)
         WHERE w.run_at IS NOT NULL AND w.delay IS NOT NULL) THEN
-        RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
     END IF;
     IF EXISTS (SELECT FROM rota.jobs j WHERE j.name = ANY (jobs)
         AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0) THEN
@@ -2344,8 +2407,8 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM unnest(keys, on_conflicts, enqueue_many.key_seconds) AS w (key, on_conflict, seconds)
         WHERE w.key IS NULL AND (w.on_conflict <> 'return' OR w.seconds IS NOT NULL)) THEN
-        RAISE EXCEPTION 'on_conflict and key_seconds say what becomes of a key, but one of the runs has none'
-            USING ERRCODE = 'RO002', HINT = 'Give it one in keys, or the job a key for all of its runs.';
+        RAISE EXCEPTION 'on_conflict and key_seconds require a key, but one of the runs has none'
+            USING ERRCODE = 'RO002', HINT = 'Pass its key, or declare one for the job.';
     END IF;
     FOR wanted IN
         SELECT w.* FROM unnest(keys, tenants, payloads) WITH ORDINALITY AS w (key, tenant, payload, n)
@@ -2464,15 +2527,15 @@ BEGIN
     ELSIF pg_column_size(payload) > payload_bytes THEN
         fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
             payload_bytes);
-        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+        hint := 'Store the data elsewhere and enqueue a reference to it, or raise runs.payload_bytes.';
         code := 'RO018';
     ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
         OR NOT rota.is_plain_json(backoff) THEN
         fault := format(
-            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
+            'the %s of job "%s" is nested deeper than 100 levels, or contains a number that is too large',
             CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
                 WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
-        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+        hint := 'The largest number is 1.7976931348623157e308; pass larger ones as strings.';
         code := CASE WHEN is_checked OR rota.is_plain_json(payload) THEN code ELSE 'RO018' END;
     ELSIF priority NOT BETWEEN 0 AND 9 THEN
         fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
@@ -2483,37 +2546,40 @@ BEGIN
     ELSIF timeout_seconds > 31536000 THEN
         fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
     ELSIF queue = '' OR length(queue) > 100 THEN
-        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
+        fault := format('the queue name of job "%s" must have 1 to 100 characters', job);
     ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
         fault := format('metadata and backoff of job "%s" must be JSON objects', job);
     ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
-        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
-        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
+        fault := format('job "%s": %s', job, rota.backoff_fault(backoff));
+        hint := 'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).';
     ELSIF NOT rota.is_instant(run_at) THEN
         fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
             job);
     ELSIF NOT rota.is_instant(expires_at) THEN
         fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
             expires_at, job);
-        hint := 'Leave it out for a run that never expires.';
+        hint := 'Omit it for a run that never expires.';
     ELSIF expires_at IS NOT NULL AND expires_in IS NOT NULL THEN
-        fault := format('expires_at and expires_in of job "%s" exclude each other', job);
+        fault := format('expires_at and expires_in of job "%s" cannot be combined', job);
     ELSIF (expires_in > interval '0' AND expires_in <= interval '100 years') IS FALSE THEN
         fault := format('expires_in %s of job "%s" is not between 0 and 100 years', expires_in, job);
-        hint := 'Leave it out for a run that never expires.';
-    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
-        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
+        hint := 'Omit it for a run that never expires.';
+    ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' THEN
+        fault := format('delay %s of job "%s" is not between 0 and 100 years', delay, job);
     ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
         fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
-        hint := 'infinity keeps the key for ever.';
+        hint := 'Pass infinity to keep the key for ever.';
     ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
         WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
-        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
+        fault := format('tags of job "%s" must be a list of strings of 1 to 100 characters', job);
     ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
         fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
-        hint := 'An id or a short name of your customer will do: acme, customer-17.';
+        hint := 'Use an ID or a short name, such as acme or customer-17.';
     ELSE
         RETURN;
+    END IF;
+    IF hint = '' THEN
+        RAISE EXCEPTION '%', fault USING ERRCODE = code;
     END IF;
     RAISE EXCEPTION '%', fault USING ERRCODE = code, HINT = hint;
 END $$;
@@ -2525,15 +2591,15 @@ DECLARE
     part record;
 BEGIN
     IF jsonb_typeof(backoff) <> 'object' THEN
-        RETURN 'backoff is not a JSON object';
+        RETURN 'backoff must be a JSON object';
     ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
+        RETURN format('backoff kind must be one of exponential, linear, fixed, not "%s"', backoff ->> 'kind');
     END IF;
     FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
         IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
             OR jsonb_typeof(part.value) <> 'number'
            OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
+            RETURN format('backoff has an invalid option "%s": %s', part.key, left(part.value::text, 40));
         END IF;
     END LOOP;
     RETURN NULL;
@@ -2549,8 +2615,8 @@ BEGIN
     RETURN payload;
 END $$;
 
--- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
--- would keep a run from ending, and with it all that end in the same statement.
+-- A time plus seconds, whatever their number: a sum outside the valid range is cut to a hundred years. A sum that
+-- fails would keep a run from ending, and with it all runs that end in the same statement.
 -- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -2614,7 +2680,7 @@ END $$;
 
 -- Calls the promoters for a run that is due soon. Later than a minute needs no call: they look
 -- at least that often. A moment ahead always calls: a busy worker does not say that it waits.
--- Called by: enqueue_batch, enqueue_many, enqueue_run, free_held_runs, pause_queue, requeue_runs, retry_run,
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, free_held_runs, note_queue_pause, requeue_runs, retry_run,
 -- write_ticks.
 CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
@@ -2696,7 +2762,7 @@ CREATE UNLOGGED TABLE rota.wait_marks (
     until timestamptz NOT NULL
 );
 
--- Says that somebody waits for these runs, until a time; said again before that is over. Answers which of them are
+-- Says that somebody waits for these runs, until a time; said again before that is over. Returns which of them are
 -- not open: those need not be waited for.
 -- Called by: sql/waits/await.sql.
 CREATE FUNCTION rota.await_runs(channel text, ids bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
@@ -2777,7 +2843,7 @@ BEGIN
            EXISTS (SELECT FROM rota.workers w
                    WHERE w.id = for_worker AND w.state = 'live' AND w.lease_expires_at > clock_timestamp()) AS is_live,
            EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) AS has_disabled,
-           -- Others than this one: two ranges of the index, the first of which nobody's lane does without.
+           -- Whether other tenants have work here: two ranges of the index; the lane '' needs only the second.
            lane > '' AND (EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
                    AND o.tenant < lane)
                OR EXISTS (SELECT FROM rota.tenants p WHERE p.name = lane AND rota.tenant_is_paused(p)))
@@ -2996,7 +3062,7 @@ BEGIN
 END $$;
 
 -- One suspect for a worker that isolates none. inline_jobs are those that this worker can only run in its own
--- process. Asked again before the attempt has ended, it answers the same run: the first answer may have been lost.
+-- process. Asked again before the attempt has ended, it returns the same run: the first answer may have been lost.
 -- Called by: sql/runs/claim_suspect.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_jobs text[],
@@ -3097,7 +3163,7 @@ $$;
 -- What finish_runs does for runs that succeeded, with neither key nor schedule, all in the same attempt, whose ids
 -- lie close together: one walk over the ids instead of a lookup for each, nothing to be sorted, no keys to be freed.
 -- Each id from the first on has its place in durations_us; below 0: it has not ended. Limits get their slots back.
--- Answers how many were ended.
+-- Returns how many were ended.
 -- Called by: sql/runs/finish_span.sql.
 CREATE FUNCTION rota.finish_span(for_worker bigint, first_id bigint, of_attempt integer, durations_us bigint[],
     results jsonb[] DEFAULT NULL)
@@ -3539,7 +3605,7 @@ END $$;
 -- and `fail_unknown_runs` deal with jobs that no worker knows, `sweep` clears leftovers.
 
 -- scheduled -> queued, in small commits, so that a million due at once do not arrive in one transaction. One under a
--- limit waits for its admission. Answers how many, and the seconds until the next one is due or a pause ends (NULL:
+-- limit waits for its admission. Returns how many, and the seconds until the next one is due or a pause ends (NULL:
 -- none; an infinite time is nobody's next one). What is due and held by somebody is looked at again in a moment, not
 -- at once.
 -- Called by: sql/runs/promote.sql.
@@ -3592,7 +3658,7 @@ SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
         ORDER BY o.expires_at LIMIT max_runs FOR UPDATE SKIP LOCKED), 'cancelled', 'expired')
 $$;
 
--- Before somebody acts on a run: ends it if it has expired. Answers whether it had.
+-- Before somebody acts on a run: ends it if it has expired. Returns whether it had.
 -- Called by: cancel_run, delete_run, retry_run, take_key.
 CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -3647,7 +3713,7 @@ BEGIN
 END $$;
 
 -- Why a job starts nothing: somebody disabled it, or no code has it any more. NULL: it does.
--- Called by: note_skipped_inits, sql/schedules/read_due.sql.
+-- Called by: note_skipped_inits, sql/jobs/plan.sql, sql/schedules/read_due.sql.
 CREATE FUNCTION rota.job_refusal(job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT CASE WHEN NOT j.is_enabled THEN 'job_disabled' WHEN j.name IS NULL OR j.deleted_from_code_at IS NOT NULL
         THEN 'job_deleted' END
@@ -3888,13 +3954,14 @@ BEGIN
     IF FOUND THEN
         EXECUTE format('DROP INDEX IF EXISTS rota.%I', span.index_name);
         EXECUTE format(
-            'CREATE INDEX %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off) WHERE at >= %L AND at < %L',
+            'CREATE INDEX %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off) '
+            'WHERE at >= %L AND at < %L',
                        span.index_name, span.relation, span.from_at, span.to_at);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION rota.index_log_words(text) FROM PUBLIC;
 
--- Closes the span that is due next, and answers the statement that builds an index which is missing. A partition
+-- Closes the span that is due next, and returns the statement that builds an index which is missing. A partition
 -- that has ended gets the rest of its words in one index; an open one is cut as soon as what has no index grows too
 -- large to be read. Looks at index builds of this database only: other databases of the server may have the same
 -- table numbers, where both were copied from one template. For a role that does not own the lines the owner's
@@ -4174,6 +4241,10 @@ CREATE FUNCTION rota.act_on_runs(
 SET lock_timeout = '2s' SET jit = off AS $$
 #variable_conflict use_variable
 BEGIN
+    IF action NOT IN ('cancel', 'retry', 'delete') THEN
+        RAISE EXCEPTION 'unknown action "%"', action
+            USING ERRCODE = 'RO002', HINT = 'Choose from cancel, retry, delete.';
+    END IF;
     -- In one order, so that two who act on the same runs do not wait for each other.
     FOR run_id IN SELECT DISTINCT one FROM unnest(ids) AS one ORDER BY one LOOP
         answer := NULL;
@@ -4212,9 +4283,11 @@ END $$;
 CREATE TABLE rota.bulk_actions (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     verb          text NOT NULL CHECK (verb IN ('retry', 'cancel', 'delete')),
-    filter        jsonb NOT NULL CHECK (jsonb_typeof(filter) = 'object' AND filter <> '{}'),
-    payload       jsonb CHECK (payload IS NULL OR (verb = 'retry' AND jsonb_typeof(payload) = 'object')),
-    delay_seconds double precision CHECK (delay_seconds IS NULL
+    filter        jsonb NOT NULL CONSTRAINT bulk_actions_filter
+        CHECK (jsonb_typeof(filter) = 'object' AND filter - 'system' <> '{}'),
+    payload       jsonb CONSTRAINT bulk_actions_payload
+        CHECK (payload IS NULL OR (verb = 'retry' AND jsonb_typeof(payload) = 'object')),
+    delay_seconds double precision CONSTRAINT bulk_actions_delay CHECK (delay_seconds IS NULL
         OR (verb = 'retry' AND delay_seconds BETWEEN 0 AND 3153600000)),
     most          bigint CHECK (most > 0),
     -- Runs a second.
@@ -4243,7 +4316,7 @@ CREATE TABLE rota.bulk_actions (
 );
 CREATE INDEX bulk_actions_open ON rota.bulk_actions (next_at) WHERE state = 'running';
 COMMENT ON TABLE rota.bulk_actions
-    IS 'Actions on all runs of a filter: what is done, to how many so far, by whom and why.';
+    IS 'Bulk actions on all runs that match a filter: the action, its progress, the actor and the reason.';
 
 -- Begins one action on all runs that a filter finds; workers carry it out in batches (advance_bulk_action). Runs
 -- that come later are not touched.
@@ -4257,7 +4330,17 @@ DECLARE
     -- No run that comes later is touched.
     high bigint := (SELECT s.last_value + 1 FROM rota.run_ids s);
     made bigint;
+    known constant text[] := '{states,job,queue,tenant,tag,key,schedule,worker,text,error,error_group,payload_fields,'
+        'since,until,ended_since,ended_until,dead,handled,system}';
+    odd  text;
 BEGIN
+    -- Left out, it would fit more runs than somebody meant.
+    SELECT k INTO odd FROM jsonb_object_keys(start_bulk_action.filter) k
+    WHERE jsonb_typeof(start_bulk_action.filter) = 'object' AND k <> ALL (known) LIMIT 1;
+    IF odd IS NOT NULL THEN
+        RAISE EXCEPTION 'unknown filter "%"', odd
+            USING ERRCODE = 'RO002', HINT = 'Choose from ' || array_to_string(known, ', ') || '.';
+    END IF;
     INSERT INTO rota.bulk_actions (verb, filter, payload, delay_seconds, most, rate, actor, reason, below_id,
         counted_below, created_at, changed_at)
     VALUES (start_bulk_action.verb, start_bulk_action.filter, start_bulk_action.payload,
@@ -4297,10 +4380,11 @@ BEGIN
 END $$;
 
 -- Moves a bulk action to a state, from one of those that may become it; waits for the batch that is under way.
+-- Returns whether it wrote: false if it was in that state already.
 -- Called by: pause_bulk_action, resume_bulk_action, stop_bulk_action.
 -- Locks: rows.
 CREATE FUNCTION rota.move_bulk_action(action_id bigint, wanted text, fitting text[], word text, reason text, actor text)
-RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
 DECLARE
     old rota.bulk_actions;
 BEGIN
@@ -4308,7 +4392,9 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no bulk action %', action_id USING ERRCODE = 'RO011';
     END IF;
-    IF old.state <> ALL (fitting) THEN
+    IF old.state = wanted THEN
+        RETURN false;
+    ELSIF old.state <> ALL (fitting) THEN
         RAISE EXCEPTION 'bulk action % is %', action_id, old.state USING ERRCODE = 'RO005';
     END IF;
     UPDATE rota.bulk_actions b SET state = wanted, changed_at = rota.now(), next_at = clock_timestamp(), error = NULL,
@@ -4318,19 +4404,20 @@ BEGIN
         jsonb_build_object('state', wanted, 'verb', old.verb, 'done', old.done, 'skipped', old.skipped, 'failed',
             old.failed), reason);
     PERFORM pg_notify('rota', 'bulk');
+    RETURN true;
 END $$;
 
 -- Pauses a bulk action between two of its batches.
 -- Called by: sql/bulk/pause.sql, users.
-CREATE FUNCTION rota.pause_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.pause_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'paused', ARRAY['running'], 'paused', reason, actor)
 $$;
 
 -- A paused bulk action goes on.
 -- Called by: sql/bulk/resume.sql, users.
 CREATE FUNCTION rota.resume_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
-RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'running', ARRAY['paused'], 'resumed', reason, actor)
 $$;
 
@@ -4360,19 +4447,19 @@ END $$;
 
 -- Ends a bulk action between two of its batches; what is done stays done.
 -- Called by: sql/bulk/stop.sql, users.
-CREATE FUNCTION rota.stop_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.stop_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'stopped', ARRAY['running', 'paused'], 'stopped', reason, actor)
 $$;
 
 -- Filters of the list of runs that somebody has given a name, for everybody who looks at it.
 CREATE TABLE rota.run_views (
-    name       text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 100),
-    query      text NOT NULL CHECK (length(query) BETWEEN 1 AND 4000),
+    name       text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
+    query      text NOT NULL CHECK (query <> '' AND length(query) <= 4000),
     created_by text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT rota.now()
 );
-COMMENT ON TABLE rota.run_views IS 'Filters of the list of runs that have a name.';
+COMMENT ON TABLE rota.run_views IS 'Saved filters of the list of runs, by name.';
 
 -- Saves a view of runs under a name, or replaces it: the query that lists of runs take.
 -- Called by: sql/views/save.sql, users.
@@ -4425,33 +4512,14 @@ COMMENT ON TABLE rota.calendars IS 'Holidays, weekends and closed windows, share
 CREATE TRIGGER calendars_version BEFORE UPDATE ON rota.calendars FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version,updated_at}');
 
--- Trigger: refuses a calendar with an unknown zone, as a schedule's own is refused; the schedules that follow it
--- would stand still and look well. What is wrong with the rest of a definition, the tick says.
-CREATE FUNCTION rota.check_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    zone text := NEW.definition ->> 'timezone';
-BEGIN
-    IF jsonb_typeof(NEW.definition -> 'timezone') IS DISTINCT FROM 'string' THEN
-        RETURN NEW;
-    END IF;
-    BEGIN
-        PERFORM now() AT TIME ZONE zone;
-    EXCEPTION WHEN invalid_parameter_value THEN
-        zone := '';
-    END;
-    -- Postgres reads "EST+3" and any word with a digit as a zone of its own; names alone are IANA's.
-    IF zone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' THEN
-        RAISE EXCEPTION 'calendar "%": unknown time zone "%"', NEW.name, NEW.definition ->> 'timezone'
-            USING ERRCODE = 'RO002', HINT = 'Use an IANA name such as Europe/Paris.';
-    END IF;
-    RETURN NEW;
-END $$;
-CREATE TRIGGER calendars_check BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
-    EXECUTE FUNCTION rota.check_calendar();
+-- The zone of a calendar is checked as that of a schedule (29_values). What else is wrong with a definition, the tick
+-- says.
+CREATE TRIGGER calendars_audit AFTER INSERT OR UPDATE OR DELETE ON rota.calendars FOR EACH ROW
+    EXECUTE FUNCTION rota.audit_row('calendar', 'created', 'updated', 'deleted', '{version,updated_at}');
 
 -- Cron lines with a name, offered where somebody makes a schedule.
 CREATE TABLE rota.schedule_templates (
-    name        text PRIMARY KEY,
+    name        text PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
     cron        text NOT NULL,
     description text NOT NULL DEFAULT '',
     version     bigint NOT NULL DEFAULT 1
@@ -4474,9 +4542,31 @@ INSERT INTO rota.schedule_templates (name, cron, description) VALUES
     ('Monthly last day 6 PM', '0 18 L * *', 'The last day of every month at 6 PM'),
     ('Quarterly', '0 0 1 1,4,7,10 *', 'The first day of every quarter at midnight'),
     ('Yearly', '0 0 1 1 *', 'The first of January at midnight');
+-- After the rows that every installation has.
+CREATE TRIGGER schedule_templates_audit AFTER INSERT OR UPDATE OR DELETE ON rota.schedule_templates FOR EACH ROW
+    EXECUTE FUNCTION rota.audit_row('template', 'added', 'updated', 'removed', '{version}');
+
+-- Whether a cron expression has as many fields as it must; a macro (@daily) has none. Python reads what they say.
+-- Called by: check_schedule_words, check_template.
+CREATE FUNCTION rota.has_cron_fields(cron text, fields integer[]) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT cron ~ '^\s*@' OR array_length(regexp_split_to_array(btrim(cron), '\s+'), 1) = ANY (fields)
+$$;
+
+-- Trigger: refuses a template whose cron expression can be none.
+CREATE FUNCTION rota.check_template() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF NOT rota.has_cron_fields(NEW.cron, '{5,6}') THEN
+        RAISE EXCEPTION 'template "%": cron "%" does not have 5 or 6 fields', NEW.name, NEW.cron
+            USING ERRCODE = 'RO002', HINT = 'Six fields begin with the seconds.';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER schedule_templates_check BEFORE INSERT OR UPDATE OF cron ON rota.schedule_templates FOR EACH ROW
+    EXECUTE FUNCTION rota.check_template();
 
 -- One row for each schedule: what it runs, when, and how far it has come. People edit it, the tick moves it on;
--- `version` tells the tick that a row has changed since it was read.
+-- `tick_version` tells the tick that a row has changed since it was read, `version` tells people that somebody has
+-- edited it since.
 CREATE TABLE rota.schedules (
     id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant               text COLLATE "C" NOT NULL DEFAULT '',
@@ -4501,7 +4591,7 @@ CREATE TABLE rota.schedules (
     jitter_seconds       double precision NOT NULL DEFAULT 0 CHECK (jitter_seconds >= 0),
     calendar             text,
     on_closed            text NOT NULL DEFAULT 'skip' CHECK (on_closed IN ('skip', 'next_day')),
-    -- What if.
+    -- Policies.
     catch_up             text NOT NULL DEFAULT 'latest' CHECK (catch_up IN ('none', 'latest', 'all')),
     catch_up_seconds     double precision CHECK (catch_up_seconds >= 0),
     catch_up_limit       integer NOT NULL DEFAULT 100 CHECK (catch_up_limit >= 1),
@@ -4532,14 +4622,13 @@ CREATE TABLE rota.schedules (
     updated_at           timestamptz NOT NULL DEFAULT rota.now(),
     updated_by           text,
     -- Where it stands: written by the tick and by the ends of its runs.
-    version              bigint NOT NULL DEFAULT 1,
+    tick_version         bigint NOT NULL DEFAULT 1,
     anchor_at            timestamptz,
     cursor_at            timestamptz,                 -- everything up to here is decided
     next_run_at          timestamptz,                 -- NULL: the next tick computes it
     -- Stretches that end before now and are decided already, each with the timing it had:
     -- [{timing, until, decision, reason}], oldest first.
     segments             jsonb NOT NULL DEFAULT '[]',
-    ticking_until        timestamptz,
     moved_to             timestamptz,                 -- an instant that an operator set for the next time
     finished_at          timestamptz,
     parked_at            timestamptz,
@@ -4557,7 +4646,7 @@ CREATE TABLE rota.schedules (
     origin               text CHECK (origin IN ('definition', 'code')),
     code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
     edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
-    edit_version         bigint NOT NULL DEFAULT 1,
+    version              bigint NOT NULL DEFAULT 1,
     parked_times         integer NOT NULL DEFAULT 0,  -- in a row
     retry_at             timestamptz,                 -- when a parked one is tried again
     -- When a tick has something to do: at the end of the pause, at once, or at the next time.
@@ -4623,21 +4712,9 @@ BEGIN
     IF s.calendar IS NOT NULL AND NOT EXISTS (SELECT FROM rota.calendars c WHERE c.name = s.calendar) THEN
         PERFORM rota.bad_schedule(s.name, format('there is no calendar "%s"', s.calendar));
     END IF;
-    -- Postgres reads "EST+3" and any word with a digit as a zone of its own; names alone are IANA's.
-    IF s.timezone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' THEN
-        PERFORM rota.bad_schedule(s.name, format('unknown time zone "%s"', s.timezone),
-            'Use an IANA name such as Europe/Paris.');
-    END IF;
-    BEGIN
-        PERFORM now() AT TIME ZONE s.timezone;
-    EXCEPTION WHEN invalid_parameter_value THEN
-        PERFORM rota.bad_schedule(s.name, format('unknown time zone "%s"', s.timezone),
-            'Use an IANA name such as Europe/Paris.');
-    END;
-    IF s.cron IS NOT NULL AND s.cron !~ '^\s*@'
-        AND array_length(regexp_split_to_array(btrim(s.cron), '\s+'), 1) <> fields THEN
+    IF NOT rota.has_cron_fields(s.cron, ARRAY[fields]) THEN
         PERFORM rota.bad_schedule(s.name, format('cron "%s" does not have %s fields', s.cron, fields),
-            'Six fields, seconds first, need has_seconds.');
+            'Six fields (seconds first) require has_seconds.');
     END IF;
 END $$;
 
@@ -4649,8 +4726,8 @@ DECLARE
     told     text;
     is_timed boolean;       -- another timing
 BEGIN
-    -- The tick counts the version up itself: what it writes is no edit.
-    IF TG_OP = 'UPDATE' AND NEW.version <> OLD.version THEN
+    -- The tick counts tick_version up itself: what it writes is no edit.
+    IF TG_OP = 'UPDATE' AND NEW.tick_version <> OLD.tick_version THEN
         RETURN NEW;
     END IF;
     -- Only what is new: the end of a run may pause a schedule whose calendar is gone, and must not fail.
@@ -4672,7 +4749,7 @@ BEGIN
     END IF;
 
     told := CASE WHEN NOT OLD.is_enabled THEN 'disabled' WHEN OLD.paused_at IS NOT NULL THEN 'paused' END;
-    NEW.version := OLD.version + 1;
+    NEW.tick_version := OLD.tick_version + 1;
     NEW.updated_at := clock;
     NEW.updated_by := coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user);
     IF NEW.interval_seconds IS DISTINCT FROM OLD.interval_seconds OR NEW.start_at IS DISTINCT FROM OLD.start_at THEN
@@ -4700,12 +4777,10 @@ BEGIN
     NEW.error := NULL;
     NEW.parked_times := 0;
     NEW.retry_at := NULL;
-    NEW.ticking_until := NULL;
     IF NEW.next_run_at IS DISTINCT FROM OLD.next_run_at AND NEW.next_run_at IS NOT NULL THEN
         NEW := rota.move_schedule(NEW, NEW.next_run_at);
     ELSE
-        -- Who says anew when it runs, has said it for the next time too; nobody else takes back an instant that was
-        -- set.
+        -- An edit of the timing also decides the next time; other edits keep a time that an operator set.
         NEW.moved_to := CASE WHEN NOT is_timed THEN NEW.moved_to END;
         NEW.next_run_at := NEW.moved_to;
     END IF;
@@ -4758,7 +4833,7 @@ END $$;
 -- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
 -- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
 -- (a SQL function) takes all.
--- Called by: check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+-- Called by: check_default_payload, check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
 CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
 DECLARE
@@ -4775,9 +4850,9 @@ BEGIN
     END LOOP;
     FOR given IN SELECT e.key, e.value FROM jsonb_each(payload) e LOOP
         IF known ? given.key AND NOT rota.fits_type(known -> given.key, given.value) THEN
-            RETURN format('argument %s cannot be %s', given.key, left(given.value::text, 60));
+            RETURN format('argument %s has the wrong type: %s', given.key, left(given.value::text, 60));
         ELSIF NOT known ? given.key AND schema -> 'additionalProperties' = 'false' THEN
-            RETURN format('there is no argument %s; it takes %s', given.key, names);
+            RETURN format('unknown argument %s; the job takes %s', given.key, names);
         END IF;
     END LOOP;
     RETURN NULL;
@@ -4800,14 +4875,15 @@ BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', NEW.name, NEW.job, problem
             USING ERRCODE = 'RO018', HINT =
-            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.';
+            'rota.jobs.payload_schema describes its arguments; without a payload, the default payload of the job is '
+            'used.';
     END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER schedules_payload BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
     EXECUTE FUNCTION rota.check_schedule_payload();
 
--- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
+-- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts tick_version up has computed it.
 CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     at timestamptz := CASE WHEN NEW.next_run_at IS DISTINCT FROM OLD.next_run_at THEN NEW.next_run_at
@@ -4819,28 +4895,31 @@ BEGIN
     ELSE
         NEW := rota.move_schedule(NEW, at);
     END IF;
+    NEW.tick_version := OLD.tick_version + 1;
     NEW.version := OLD.version + 1;
-    NEW.edit_version := OLD.edit_version + 1;
     NEW.updated_at := rota.now();
     NEW.updated_by := coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user);
     RETURN NEW;
 END $$;
 CREATE TRIGGER schedules_check_next BEFORE UPDATE OF next_run_at, moved_to ON rota.schedules FOR EACH ROW
-WHEN (NEW.version = OLD.version AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
+WHEN (NEW.tick_version = OLD.tick_version
+      AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
 EXECUTE FUNCTION rota.check_next_run();
 
--- Trigger: edit_version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
+-- Trigger: version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
 -- pause that they begin or end.
-CREATE FUNCTION rota.raise_edit_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.raise_schedule_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden text[] :=
-        '{version,edit_version,anchor_at,cursor_at,next_run_at,segments,ticking_until,moved_to,finished_at,parked_at,error,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,origin,code,edited}';
+        '{tick_version,version,anchor_at,cursor_at,next_run_at,segments,moved_to,finished_at,parked_at,'
+        'error,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,'
+        'last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,origin,code,edited}';
 BEGIN
     -- A trigger at the end of a run begins it, the tick ends it under the name of Rota.
     IF (NEW.paused_by = 'rota' AND pg_trigger_depth() > 1) OR current_setting('rota' || '.actor', true) = 'rota' THEN
         hidden := hidden || '{paused_at,paused_by,paused_until,pause_reason}'::text[];
     END IF;
-    NEW.edit_version := OLD.edit_version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
+    NEW.version := OLD.version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
     RETURN NEW;
 END $$;
 CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description, tags, metadata, cron,
@@ -4848,13 +4927,15 @@ CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description
     jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
     overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
     timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished
-    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_edit_version();
+    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_schedule_version();
 
 -- Trigger: writes who changed what, and wakes the tick.
 CREATE FUNCTION rota.audit_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden constant text[] :=
-        '{version,edit_version,anchor_at,cursor_at,next_run_at,segments,ticking_until,moved_to,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,id}';
+        '{tick_version,version,anchor_at,cursor_at,next_run_at,segments,moved_to,run_count,'
+        'failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,'
+        'due_at,updated_at,updated_by,created_at,id}';
     before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - hidden END;
     after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - hidden END;
 BEGIN
@@ -4896,7 +4977,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER schedules_audit_next AFTER UPDATE OF next_run_at, moved_to ON rota.schedules FOR EACH ROW
-WHEN (NEW.edit_version <> OLD.edit_version)
+WHEN (NEW.version <> OLD.version)
 EXECUTE FUNCTION rota.audit_next_run();
 
 -- The ledger of a schedule outlives it, and is found by its name.
@@ -5000,11 +5081,25 @@ CREATE TABLE rota.backfill_times (
 CREATE INDEX backfill_times_schedule ON rota.backfill_times (schedule_id, nominal_at);
 
 -- The state of a run, wherever it is; NULL once retention has deleted it.
--- Called by: occurrences, sql/schedules/history_only.sql.
+-- Called by: backfill_states, occurrences, sql/schedules/history_only.sql.
 CREATE FUNCTION rota.run_state(run_id bigint) RETURNS text LANGUAGE sql STABLE STRICT SET jit = off AS $$
     SELECT coalesce((SELECT CASE WHEN rota.is_over(o.state, o.expires_at) THEN 'cancelled' ELSE o.state END
                      FROM rota.open_runs o WHERE o.id = run_state.run_id),
                     (SELECT e.state FROM rota.find_ended(run_state.run_id) e))
+$$;
+
+-- How the backfills of a stretch of a schedule ended: for each of its latest 1,000 times the last run, counted by
+-- state. Runs that retention has deleted are left out.
+-- Called by: occurrences, sql/schedules/history_only.sql.
+CREATE FUNCTION rota.backfill_states(of_schedule bigint, from_at timestamptz, through_at timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT jsonb_object_agg(s.state, s.times)
+    FROM (SELECT rota.run_state(t.run_id) AS state, count(*) AS times
+          FROM (SELECT max(b.run_id) AS run_id FROM rota.backfill_times b
+                WHERE b.schedule_id = of_schedule AND b.nominal_at BETWEEN from_at AND backfill_states.through_at
+                GROUP BY b.nominal_at ORDER BY b.nominal_at DESC LIMIT 1000) t
+          GROUP BY 1) s
+    WHERE s.state IS NOT NULL
 $$;
 
 CREATE VIEW rota.occurrences AS
@@ -5014,9 +5109,14 @@ SELECT l.schedule, l.tenant, l.nominal_at, l.through_at, l.count, l.decision, l.
         WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_run_id,
        l.state, l.success, l.duration_ms, l.lateness_ms, l.error, l.is_moved, l.details, l.schedule_id,
        (SELECT rota.run_state(max(b.run_id)) FROM rota.backfill_times b
-        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_state
+        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_state,
+       (SELECT count(DISTINCT b.nominal_at) FROM rota.backfill_times b
+        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_count,
+       CASE WHEN EXISTS (SELECT FROM rota.backfill_times b WHERE b.schedule_id = l.schedule_id
+                         AND b.nominal_at BETWEEN l.nominal_at AND l.through_at)
+            THEN rota.backfill_states(l.schedule_id, l.nominal_at, l.through_at) END AS backfill_states
 FROM rota.ledger l;
-COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with the decision taken about it.';
+COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule, with the decision made for it.';
 
 -- 16_tick.sql
 
@@ -5103,7 +5203,7 @@ END $$;
 CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
 BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, version = s.version + 1
+    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, tick_version = s.tick_version + 1
     WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
                             ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
 END $$;
@@ -5163,8 +5263,8 @@ BEGIN
                false),
            (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
     FROM (
-        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at,
-               s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
+        SELECT s.id, s.tenant, s.name, s.job, s.tick_version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds,
+               s.run_at, s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
                s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
                s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
                s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
@@ -5193,7 +5293,7 @@ CREATE TABLE rota.bursts (
     taken     integer NOT NULL,
     noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-COMMENT ON TABLE rota.bursts IS 'Instants at which many schedules are due, and how many of them have their place.';
+COMMENT ON TABLE rota.bursts IS 'Times at which many schedules are due, and how many of these have been spread so far.';
 
 -- The places, from 0, of schedules that a tick is about to decide, and how many are due at the same instant; nothing of
 -- those that are not spread: because they say so, spread themselves (jitter), enqueue nothing (shadow), or are no more
@@ -5238,9 +5338,9 @@ BEGIN
 END $$;
 
 -- The tick, second half: one statement writes cursors, ledger and runs, for those schedules only that are as they
--- were read. ticks is an array of {id, version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
+-- were read. ticks is an array of {id, tick_version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
 -- is_moved, is_finished, occurrences: [{nominal_at, through_at, count, decision, reason, is_moved, start_at,
--- is_held, details}]}. Answers the ids that were written; the others have changed and are due again, or somebody
+-- is_held, details}]}. Returns the ids that were written; the others have changed and are due again, or somebody
 -- holds them: those are passed over, and not waited for. Runs under limits wait for their admission.
 -- Called by: sql/schedules/write_ticks.sql.
 -- Locks: rows that nobody else has locked.
@@ -5262,7 +5362,7 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     WITH decided AS MATERIALIZED (
         SELECT t.* FROM jsonb_to_recordset(ticks) AS t (
-            id bigint, version bigint, cursor_at timestamptz, new_cursor_at timestamptz, next_run_at timestamptz,
+            id bigint, tick_version bigint, cursor_at timestamptz, new_cursor_at timestamptz, next_run_at timestamptz,
             segments jsonb, is_resumed boolean, is_finished boolean, is_moved boolean, occurrences jsonb)
         CROSS JOIN LATERAL (SELECT FROM rota.schedules f WHERE f.id = t.id FOR NO KEY UPDATE SKIP LOCKED) free
     ), moved AS (
@@ -5270,14 +5370,15 @@ BEGIN
         UPDATE rota.schedules s
         SET cursor_at = t.new_cursor_at, next_run_at = t.next_run_at, segments = coalesce(t.segments, '[]'),
             finished_at = CASE WHEN t.is_finished THEN clock END,
-            version = s.version + 1, error = NULL, parked_times = 0,
+            tick_version = s.tick_version + 1, error = NULL, parked_times = 0,
             run_count = s.run_count + (SELECT count(*) FROM jsonb_array_elements(t.occurrences) o
                 WHERE o ->> 'decision' IN ('ran', 'caught_up')),
             last_enqueued_at = CASE WHEN t.occurrences @> '[{"decision": "ran"}]'
                 OR t.occurrences @> '[{"decision": "caught_up"}]'
                                THEN clock ELSE s.last_enqueued_at END
         FROM decided t
-        WHERE s.id = ANY (ARRAY[t.id]) AND s.version = t.version AND s.cursor_at IS NOT DISTINCT FROM t.cursor_at
+        WHERE s.id = ANY (ARRAY[t.id]) AND s.tick_version = t.tick_version
+            AND s.cursor_at IS NOT DISTINCT FROM t.cursor_at
           AND s.is_enabled AND (s.paused_at IS NULL OR t.is_resumed)
         RETURNING s.id, s.tenant, s.name, s.job, s.payload, s.queue, s.priority, s.max_attempts, s.timeout_seconds,
             s.run_tags, s.run_metadata, s.last_success_for, t.occurrences, t.is_resumed, t.is_moved AS was_moved
@@ -5336,11 +5437,11 @@ BEGIN
         PERFORM rota.act_as('rota');
         UPDATE rota.schedules s
         SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL, failures_in_a_row = 0,
-            version = s.version + 1
+            tick_version = s.tick_version + 1
         WHERE s.id = ANY (resumed);
     END IF;
     IF arrived IS NOT NULL THEN
-        UPDATE rota.schedules s SET moved_to = NULL, version = s.version + 1 WHERE s.id = ANY (arrived);
+        UPDATE rota.schedules s SET moved_to = NULL, tick_version = s.tick_version + 1 WHERE s.id = ANY (arrived);
     END IF;
     IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'overlap') THEN
         -- A run that ended between the reading and now would not free what was just held because of it, and an edit may
@@ -5397,7 +5498,8 @@ LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
         retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
-    WHERE s.id IN (SELECT p.id FROM rota.schedules p WHERE p.id = park_schedule.schedule_id AND p.version = read_version
+    WHERE s.id IN (SELECT p.id FROM rota.schedules p
+                   WHERE p.id = park_schedule.schedule_id AND p.tick_version = read_version
                    FOR UPDATE SKIP LOCKED);
     RETURN FOUND;
 END $$;
@@ -5502,19 +5604,13 @@ BEGIN
     IF is_time THEN
         -- One that counts from the end of its run is due so long after it.
         UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
-            version = s.version + 1
+            tick_version = s.tick_version + 1
         WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
-    ELSE
-        -- A worker of an older release may have let it wait for this end: the next tick computes its time.
-        UPDATE rota.schedules s SET next_run_at = NULL, version = s.version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL AND s.next_run_at = 'infinity'
-          AND NOT EXISTS (SELECT FROM rota.open_runs o
-              WHERE o.schedule_id = e.schedule_id AND o.scheduled_for IS NOT NULL);
+        PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     END IF;
-    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     UPDATE rota.schedules s
     SET paused_at = rota.now(), paused_by = 'rota',
-        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed in a row'
+        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed'
             ELSE format('%s runs failed in a row', s.failures_in_a_row) END
     WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
     IF e.is_init THEN
@@ -5558,7 +5654,7 @@ BEGIN
                 PERFORM rota.free_held_runs(ARRAY[of_schedule]);
             END IF;
         EXCEPTION WHEN data_exception OR integrity_constraint_violation OR raise_exception THEN
-            RAISE WARNING 'the ends of runs of schedule % could not be noted: %', of_schedule, SQLERRM;
+            RAISE WARNING 'the results of runs of schedule % could not be recorded: %', of_schedule, SQLERRM;
         END;
     END LOOP;
     RETURN settled;
@@ -5636,7 +5732,7 @@ BEGIN
     CASE kind
         WHEN 'schedule' THEN
             PERFORM rota.find_schedule(expect_version.name, expect_version.tenant);
-            SELECT s.edit_version INTO stored FROM rota.schedules s
+            SELECT s.version INTO stored FROM rota.schedules s
             WHERE s.tenant = expect_version.tenant AND s.name = expect_version.name FOR UPDATE;
         WHEN 'job' THEN
             SELECT j.version INTO stored FROM rota.jobs j WHERE j.name = expect_version.name FOR UPDATE;
@@ -5654,7 +5750,7 @@ BEGIN
             SELECT t.version INTO stored FROM rota.tenants t WHERE t.name = expect_version.name FOR UPDATE;
             stored := coalesce(stored, 1);
         ELSE
-            RAISE EXCEPTION 'kind is "%"; it is one of schedule, job, calendar, template, queue, tenant', kind
+            RAISE EXCEPTION 'unknown kind "%"; choose from schedule, job, calendar, template, queue, tenant', kind
                 USING ERRCODE = 'RO002';
     END CASE;
     IF stored IS NULL THEN
@@ -5662,7 +5758,7 @@ BEGIN
     ELSIF stored <> expect_version.version THEN
         RAISE EXCEPTION '% "%" has changed: it is at version %, not %', kind, expect_version.name, stored,
             expect_version.version
-            USING ERRCODE = 'RO008', DETAIL = stored::text, HINT = 'Look at it again, then decide.';
+            USING ERRCODE = 'RO008', DETAIL = stored::text, HINT = 'Read it again, then repeat the change.';
     END IF;
 END $$;
 
@@ -5705,7 +5801,7 @@ BEGIN
     END LOOP;
     IF stored.origin = 'definition' THEN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', stored.name, stored.job
-            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+            USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
     ELSIF stored.code IS NOT DISTINCT FROM said AND stored.job = wanted.job THEN
         RETURN false;
     END IF;
@@ -5733,7 +5829,7 @@ END $$;
 
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
--- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
+-- by one join; what is new or changed is written as put_schedule writes one. Returns how many were written.
 -- `application`: whose code says so at its start; what is said at run time names none.
 -- Called by: sql/schedules/put_many.sql.
 -- Locks: rows that nobody else has locked, rows.
@@ -5773,7 +5869,7 @@ BEGIN
     JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name WHERE s.origin = 'definition' LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', taken.name, taken.job
-            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+            USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
     END IF;
     PERFORM FROM (SELECT s.id FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
                   JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name
@@ -5830,13 +5926,14 @@ CREATE FUNCTION rota.move_schedule(s rota.schedules, at timestamptz) RETURNS rot
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF s.init IS NOT NULL THEN
-        PERFORM rota.bad_schedule(s.name, 'an init schedule has no time to move');
+        PERFORM rota.bad_schedule(s.name, 'an init schedule has no next time');
     ELSIF NOT rota.is_instant(at) THEN
-        PERFORM rota.bad_schedule(s.name, format('its next time must be an instant, not %s', at),
-            'rota.pause_schedule and rota.disable_schedule keep it from running; next_run_at = NULL computes its next time anew.');
+        PERFORM rota.bad_schedule(s.name, format('its next time must be finite, not %s', at),
+            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
+            'time.');
     ELSIF at < rota.now() - interval '1 minute' THEN
         PERFORM rota.bad_schedule(s.name, format('its next time must be in the future, not %s', at),
-            'next_run_at = NULL computes it anew; rota.trigger_schedule runs it now.');
+            'next_run_at = NULL recomputes it; rota.trigger_schedule runs it now.');
     END IF;
     s.moved_to := greatest(at, s.cursor_at + interval '1 microsecond');
     s.next_run_at := s.moved_to;
@@ -5848,7 +5945,7 @@ BEGIN
     RETURN s;
 END $$;
 
--- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Answers whether it wrote: false
+-- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Returns whether it wrote: false
 -- if it was so already.
 -- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
 CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
@@ -5877,8 +5974,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is resumed, or until that time. Of a paused schedule, another end or
--- another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
+-- Its times are skipped and recorded until it is resumed, or until that time. If it is paused already, a new end or
+-- reason replaces the old one. Returns whether it wrote: false if nothing differs.
 -- Called by: sql/schedules/pause.sql, users.
 CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     tenant text DEFAULT '', actor text DEFAULT NULL)
@@ -5903,7 +6000,7 @@ BEGIN
 END $$;
 
 -- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
--- decides. Answers whether it wrote: false if it was not paused.
+-- decides. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     actor text DEFAULT NULL)
@@ -5943,7 +6040,7 @@ DECLARE
 BEGIN
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": the payload does not fit job "%": %', found.name, found.job, wrong
-            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema says what the job takes.';
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
         job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,
@@ -6007,7 +6104,7 @@ BEGIN
     RETURN jsonb_build_object('backfill_id', made, 'run_ids', to_jsonb(coalesce(runs, '{}')));
 END $$;
 
--- Deletes a schedule, and on request cancels its runs that wait; answers how many. What ran stays in history and
+-- Deletes a schedule, and on request cancels its runs that wait; returns how many. What ran stays in history and
 -- ledger.
 -- Called by: delete_job, sql/schedules/delete.sql, users.
 CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '',
@@ -6036,7 +6133,7 @@ END $$;
 CREATE FUNCTION rota.revive_schedules() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.schedules s SET parked_at = NULL, error = NULL, parked_times = 0, retry_at = NULL,
-        version = s.version + 1
+        tick_version = s.tick_version + 1
     WHERE s.calendar = NEW.name AND s.parked_at IS NOT NULL;
     PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     RETURN NULL;
@@ -6085,7 +6182,7 @@ LEFT JOIN LATERAL (
     FROM rota.schedule_days c WHERE c.schedule_id = s.id
 ) d ON true;
 COMMENT ON VIEW rota.schedule_status
-    IS 'How each schedule stands: its last runs, its next time, how long its runs take.';
+    IS 'The status of each schedule: its last runs, its next time, the durations of its runs.';
 
 -- 18_definitions.sql
 
@@ -6230,7 +6327,7 @@ CREATE FUNCTION rota.must_sync(for_worker bigint) RETURNS boolean LANGUAGE sql S
     FROM rota.workers w WHERE w.id = for_worker AND w.application IS NOT NULL
 $$;
 
--- Tells the database what a process declares; answers the names of those that were written. names: all that the
+-- Tells the database what a process declares; returns the names of those that were written. names: all that the
 -- process declares, so that what is gone can be marked; NULL: do not look for that. Without a worker and with names,
 -- somebody has asked for it. Nothing is written when nothing has changed; one process at a time writes. A worker's
 -- own jobs are its application's whatever its build: what was marked deleted is revived, as its code says; nothing
@@ -6284,7 +6381,7 @@ BEGIN
     PERFORM rota.write_definitions(of_application, definitions, changed, forced);
     PERFORM set_config('rota' || '.syncing', '', true), set_config('rota' || '.actor', coalesce(actor, ''), true);
     IF held <> '{}' THEN
-        RAISE WARNING 'the definitions of % are held by an open transaction, and written when it has ended',
+        RAISE WARNING 'the definitions of % are locked by an open transaction and will be written when it ends',
             array_to_string(held, ', ');
     END IF;
     RETURN QUERY SELECT unnest(changed || gone);
@@ -6299,8 +6396,8 @@ DECLARE
         WHERE j.name = ANY (changed) AND to_jsonb(j) ->> 'kind' <> 'python');
 BEGIN
     IF other IS NOT NULL THEN
-        PERFORM rota.bad_job(other, 'the code declares it, but the database has it as a job that is not Python',
-            'Give one of them another name.');
+        PERFORM rota.bad_job(other, 'the code declares it, but in the database it is not a Python job',
+            'Rename one of them.');
     END IF;
     INSERT INTO rota.job_applications AS a (job, application, hash)
     SELECT w.name, of_application, w.hash FROM rota.read_definitions(definitions) w
@@ -6420,12 +6517,13 @@ DECLARE
     found text := (SELECT j.key FROM rota.jobs j WHERE j.name = NEW.job);
 BEGIN
     IF found IS NOT NULL AND rota.is_syncing() THEN
-        RAISE WARNING 'schedule "%" is left out: job "%" has the key "%"', NEW.name, NEW.job, found;
+        RAISE WARNING 'schedule "%" is ignored: job "%" has the key "%"', NEW.name, NEW.job, found;
         RETURN NULL;
     ELSIF found IS NOT NULL THEN
-        RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so that it cannot have a schedule', NEW.name, NEW.job,
+        RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so it cannot have a schedule', NEW.name, NEW.job,
             found USING ERRCODE = 'RO002',
-            HINT = 'The overlap of a schedule says what happens while its last run has not ended: declare a job without a key for it.';
+            HINT = 'Declare a job without a key for it: the overlap policy of a schedule decides what happens while '
+            'the previous run has not ended.';
     END IF;
     RETURN NEW;
 END $$;
@@ -6478,7 +6576,8 @@ BEGIN
             WHERE o.id = i.run_id)
         RETURNING i.schedule_id, i.marker, i.run_id
     ), counted AS (
-        UPDATE rota.schedules s SET run_count = s.run_count + 1, last_enqueued_at = clock, version = s.version + 1
+        UPDATE rota.schedules s SET run_count = s.run_count + 1, last_enqueued_at = clock,
+            tick_version = s.tick_version + 1
         FROM taken t WHERE s.id = t.schedule_id
     ), noted AS (
         INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, decision, tenant, schedule, details, claimed_at,
@@ -6611,7 +6710,7 @@ BEGIN
         PERFORM rota.bad_job(job, format('"%s" is not the name of a function: %s', given, SQLERRM));
     END;
     IF id IS NULL THEN
-        PERFORM rota.bad_job(job, format('there is no %s "%s" that takes nothing or one jsonb', kind, given),
+        PERFORM rota.bad_job(job, format('there is no %s "%s" that takes no argument or one jsonb', kind, given),
             format('CREATE %s %s(payload jsonb) … first; name its schema.', upper(kind), given));
     END IF;
     SELECT n.nspname, p.*, format_type(p.prorettype, NULL) AS returns INTO found
@@ -6619,10 +6718,12 @@ BEGIN
     unmet := rota.unmet_arguments(id);
     IF found.prokind <> wanted THEN
         PERFORM rota.bad_job(job, format('"%s" is not a %s', given, kind),
-            'A function runs in one transaction with the end of the run; a procedure that commits by itself needs transaction_mode ''none''.');
+            'A function runs in one transaction with the end of the run; a procedure that commits by itself requires '
+            'transaction_mode ''none''.');
     ELSIF unmet IS NOT NULL THEN
-        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb, but needs: %s', kind, given, unmet),
-            'A job gives one argument, its payload, as jsonb: give the others a default, or read them from the payload.');
+        PERFORM rota.bad_job(job, format('%s "%s" must take no argument or one jsonb, but requires: %s', kind, given,
+            unmet),
+            'A job passes its payload as one jsonb: give other arguments a default, or read them from the payload.');
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
         PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
             CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
@@ -6644,19 +6745,25 @@ $$;
 CREATE FUNCTION rota.check_sql_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.function_name IS NULL THEN
-        PERFORM rota.bad_job(NEW.name, 'a job of kind sql needs a function_name');
+        PERFORM rota.bad_job(NEW.name, 'a job of kind sql requires a function_name');
     END IF;
     SELECT f.full_name INTO NEW.function_name
     FROM rota.find_job_function(NEW.name, NEW.function_name, NEW.transaction_mode) f;
+    -- Whoever inserts a job without one has the default of the column.
+    IF NEW.executor NOT IN ('sql', CASE TG_OP WHEN 'INSERT' THEN 'async' ELSE OLD.executor END) THEN
+        PERFORM rota.bad_job(NEW.name, format('executor "%s" is for Python jobs; a SQL function has the executor sql',
+            NEW.executor), 'Omit executor.');
+    END IF;
     IF NEW.run_as IS NOT NULL AND rota.find_run_as(NEW.run_as) IS NULL THEN
         PERFORM rota.bad_job(NEW.name, format('jobs may not run as role "%s"', NEW.run_as),
-            format('Somebody who may act for that role calls allow_run_as(%L) in this schema.', NEW.run_as));
+            format('Call allow_run_as(%L) in this schema, as a superuser or as its owner and member of that role.',
+                NEW.run_as));
     END IF;
     NEW.executor := 'sql';
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode ON rota.jobs
-FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
+CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode, executor
+ON rota.jobs FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
 
 -- Trigger: calls out a change of a SQL job, as workers know the SQL jobs of the database.
 CREATE FUNCTION rota.call_sql_jobs() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -6675,8 +6782,8 @@ FOR EACH ROW EXECUTE FUNCTION rota.call_sql_jobs();
 CREATE UNLOGGED TABLE rota.command_marks ();
 
 -- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, with no rights for
--- anybody until allow_run_as grants them. It refuses to work when it is no wall any more, and names everything
--- inside by its schema.
+-- anybody until allow_run_as grants them. It refuses to run when it no longer separates the roles, and qualifies
+-- every name inside with its schema.
 -- Called by: allow_run_as.
 CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -6685,7 +6792,8 @@ DECLARE
     is_given boolean := NOT has_schema_privilege(role_name, place::oid, 'CREATE');
 BEGIN
     EXECUTE format($make$
-        CREATE FUNCTION rota.%1$I(function regprocedure, payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $caller$
+        CREATE FUNCTION rota.%1$I(function regprocedure, payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE
+        SECURITY DEFINER AS $caller$
         DECLARE
             call    pg_catalog.text;
             answer  pg_catalog.jsonb;
@@ -6697,12 +6805,14 @@ BEGIN
                 is_wall := true;
             END;
             IF NOT is_wall OR current_user OPERATOR(pg_catalog.<>) %2$L::pg_catalog.name THEN
-                RAISE EXCEPTION 'the caller of role "%%" is no wall any more', %2$L
-                    USING ERRCODE = 'RO002', HINT = 'Drop it, ask who changed it, and call allow_run_as again.';
+                RAISE EXCEPTION 'the function that runs jobs as role "%%" was changed and is not safe', %2$L
+                    USING ERRCODE = 'RO002', HINT = 'Find out who changed it, drop it, and call allow_run_as again.';
             END IF;
             IF function IS NOT NULL THEN
-                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
-                INTO call FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0]
+                    OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
+                INTO call FROM pg_catalog.pg_proc p
+                JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
                 WHERE p.oid OPERATOR(pg_catalog.=) function::pg_catalog.oid;
                 EXECUTE call INTO answer USING payload;
             END IF;
@@ -6722,8 +6832,8 @@ BEGIN
     END IF;
 END $$;
 
--- Lets workers that connect as worker_role run SQL jobs as role_name. SET ROLE would be no wall, because the function
--- says RESET ROLE and is the worker; inside a SECURITY DEFINER function that is refused.
+-- Lets workers that connect as worker_role run SQL jobs as role_name. SET ROLE would not protect the worker's role: the
+-- job could call RESET ROLE. Inside a SECURITY DEFINER function that is refused.
 -- Called by: users.
 CREATE FUNCTION rota.allow_run_as(role_name text, worker_role text DEFAULT current_user) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -6747,7 +6857,7 @@ BEGIN
 EXCEPTION WHEN insufficient_privilege THEN
     RAISE EXCEPTION 'role "%" may not let jobs run as role "%": %', current_user, role_name, SQLERRM
         USING ERRCODE = 'RO002',
-            HINT = 'Call this as a superuser, or as the owner of the schema who is a member of the role.';
+            HINT = 'Call this as a superuser, or as the owner of the schema and member of the role.';
 END $$;
 
 -- What a worker executes for this job, read afresh for every attempt: $1 is the payload.
@@ -6773,8 +6883,8 @@ BEGIN
         caller := rota.find_run_as(known.run_as);
         IF caller IS NULL OR NOT has_function_privilege(caller, 'EXECUTE') THEN
             PERFORM rota.bad_job(job, format('role "%s" may not run jobs as role "%s"', current_user, known.run_as),
-                format('Somebody who may act for that role calls allow_run_as(%L, %L) in this schema.', known.run_as,
-                    current_user));
+                format('Call allow_run_as(%L, %L) in this schema, as a superuser or as its owner and member of that '
+                    'role.', known.run_as, current_user));
         END IF;
         call := format('SELECT rota.%I(%s::oid::regprocedure, $1::jsonb)', 'run_as_' || known.run_as, found.id);
         settle := format('SELECT rota.%I(NULL, NULL)', 'run_as_' || known.run_as);
@@ -6805,8 +6915,8 @@ BEGIN
     ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
                   AND (c.relkind NOT IN ('r', 'p')
                        OR c.relnamespace IN (own.relnamespace, 'pg_catalog'::regnamespace))) THEN
-        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation),
-            'Rows can be removed from tables and partitioned tables, and not from Rota''s own.');
+        PERFORM rota.bad_rule(rule, format('rows of %s cannot be removed', relation),
+            'Name a table or a partitioned table that belongs neither to Rota nor to the server.');
     END IF;
     RETURN relation;
 END $$;
@@ -6822,7 +6932,7 @@ BEGIN
     WHERE a.attrelid = relation AND a.attname = rule_column.name AND a.attnum > 0 AND NOT a.attisdropped;
     IF found.attname IS NULL THEN
         PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name),
-            (SELECT format('It has %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
+            (SELECT format('Its columns are %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
              WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped));
     END IF;
     RETURN found;
@@ -6850,13 +6960,14 @@ BEGIN
         op := '=';
         value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), kind);
     ELSE
-        PERFORM rota.bad_rule(rule, format('condition %s cannot be read', condition),
-            'op is one of =, <>, <, <=, >, >= with a value, in with a list of values, or is null, is not null without one.');
+        PERFORM rota.bad_rule(rule, format('condition %s is not valid', condition),
+            'op must be =, <>, <, <=, > or >= with a value, in with a list of values, or is null or is not null '
+            'without a value.');
     END IF;
     BEGIN
         EXECUTE format('SELECT NULL::%s %s %s', kind, op, value);
     EXCEPTION WHEN OTHERS THEN
-        PERFORM rota.bad_rule(rule, format('condition %s does not fit column "%s", which is %s', condition,
+        PERFORM rota.bad_rule(rule, format('condition %s does not match column "%s" of type %s', condition,
             found.attname, kind), SQLERRM);
     END;
     RETURN format('%I %s %s', found.attname, op, value);
@@ -6902,7 +7013,7 @@ BEGIN
     IF jsonb_typeof(wheres) = 'object' THEN
         wheres := jsonb_build_array(wheres);
     ELSIF jsonb_typeof(wheres) <> 'array' THEN
-        PERFORM rota.bad_rule(rule, format('where must be a condition or a list of them, not %s', wheres));
+        PERFORM rota.bad_rule(rule, format('where must be a condition or a list of conditions, not %s', wheres));
     END IF;
     RETURN array_to_string(parts || ARRAY(SELECT rota.rule_condition(rule, relation, w)
         FROM jsonb_array_elements(wheres) w), ' AND ');
@@ -6919,13 +7030,13 @@ BEGIN
     END IF;
     FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
         IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
-            PERFORM rota.bad_rule(rule, format('%s must be a whole number, at least 1, not %s', one, said -> one));
+            PERFORM rota.bad_rule(rule, format('%s must be a whole number of at least 1, not %s', one, said -> one));
         END IF;
     END LOOP;
     PERFORM rota.rule_filter(rule, rota.rule_table(rule, said), said);
 END $$;
 
--- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
+-- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: returns how many rows
 -- it removed, and whether it stopped at its limit.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
@@ -6950,7 +7061,8 @@ BEGIN
         LOOP
             EXIT WHEN batches = 0;
             EXECUTE format(
-                'DELETE FROM ONLY %1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM ONLY %1$s WHERE %2$s LIMIT %3$s FOR UPDATE SKIP LOCKED))',
+                'DELETE FROM ONLY %1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM ONLY %1$s WHERE %2$s LIMIT %3$s '
+                'FOR UPDATE SKIP LOCKED))',
                            leaf, filter, size);
             GET DIAGNOSTICS gone = ROW_COUNT;
             removed := removed + gone;
@@ -6988,8 +7100,8 @@ DECLARE
     total bigint;
 BEGIN
     IF jsonb_typeof(payload -> 'rules') IS DISTINCT FROM 'array' THEN
-        RAISE EXCEPTION 'cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', payload
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the payload of cleanup must be {"rules": [{"table", "column", "older_than", …}]}, not %',
+            payload USING ERRCODE = 'RO002';
     END IF;
     SELECT coalesce(jsonb_agg(a.applied ORDER BY a.n), '[]'),
         coalesce(sum((a.applied ->> 'removed')::bigint), 0) INTO done, total
@@ -7005,8 +7117,11 @@ BEGIN
     IF TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload) THEN
         RETURN NEW;
     ELSIF jsonb_typeof(NEW.payload -> 'rules') IS DISTINCT FROM 'array' THEN
-        RAISE EXCEPTION 'schedule "%": cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', NEW.name,
-            left(NEW.payload::text, 200) USING ERRCODE = 'RO002', HINT = 'rota cleanup add writes the rules for you.';
+        RAISE EXCEPTION
+            'schedule "%": the payload of cleanup must be {"rules": [{"table", "column", "older_than", …}]}, not %',
+            NEW.name, left(NEW.payload::text, 200)
+            USING ERRCODE = 'RO002', HINT =
+            'Write for example {"rules": [{"table": "public.sessions", "column": "expires_at", "older_than": 86400}]}.';
     END IF;
     PERFORM rota.check_rule(r.n::integer, r.said)
     FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);
@@ -7125,7 +7240,7 @@ CREATE TRIGGER jobs_bindings AFTER INSERT OR DELETE OR UPDATE OF events, event_f
 CREATE FUNCTION rota.check_event(event text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF event !~ '^\S{1,200}$' IS NOT FALSE THEN
-        RAISE EXCEPTION 'an event''s name has 1 to 200 characters and no spaces, not %',
+        RAISE EXCEPTION 'the name of an event must have 1 to 200 characters and no spaces, not %',
             coalesce(quote_literal(event), 'NULL')
             USING ERRCODE = 'RO002', HINT = 'Write for example order.paid.';
     END IF;
@@ -7136,7 +7251,8 @@ END $$;
 CREATE FUNCTION rota.bad_filter(what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     RAISE EXCEPTION 'a filter %', what USING ERRCODE = 'RO002',
-        HINT = 'Write for example {"status": "paid", "total": {">=": 100}}. There are =, !=, <, <=, >, >=, in, not_in, exists.';
+        HINT = 'Write for example {"status": "paid", "total": {">=": 100}}. The operators are =, !=, <, <=, >, >=, in, '
+        'not_in, exists.';
 END $$;
 
 -- Whether a value of a filter is an object of operators, and not a value to be equal to.
@@ -7170,7 +7286,7 @@ BEGIN
             IF test.key IN ('in', 'not_in') THEN
                 IF jsonb_typeof(test.value) <> 'array' OR test.value = '[]'
                    OR jsonb_path_exists(test.value, 'strict $[*] ? (@.type() == "object" || @.type() == "array")') THEN
-                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is no list of plain values',
+                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is not a list of plain values',
                         one.key, test.key, test.value));
                 END IF;
                 parts := parts || (CASE test.key WHEN 'in' THEN '(' ELSE '!(' END
@@ -7178,19 +7294,19 @@ BEGIN
                         FROM jsonb_array_elements(test.value) v) || ')');
             ELSIF test.key = 'exists' THEN
                 IF jsonb_typeof(test.value) <> 'boolean' THEN
-                    PERFORM rota.bad_filter(format('says exists of "%s", which is true or false, not %s', one.key,
+                    PERFORM rota.bad_filter(format('tests "%s" by exists, which must be true or false, not %s', one.key,
                         test.value));
                 END IF;
                 parts := parts || (CASE WHEN test.value = 'true' THEN '' ELSE '!' END || format('exists(%s)', here));
             ELSIF test.key IN ('=', '!=', '<', '<=', '>', '>=') THEN
                 IF jsonb_typeof(test.value) IN ('object', 'array') THEN
-                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is no plain value', one.key,
+                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is not a plain value', one.key,
                         test.key, test.value));
                 END IF;
                 parts := parts || CASE test.key WHEN '!=' THEN format('!(%s == %s)', here, test.value)
                     ELSE format('(%s %s %s)', here, CASE test.key WHEN '=' THEN '==' ELSE test.key END, test.value) END;
             ELSE
-                PERFORM rota.bad_filter(format('compares "%s" by "%s", which there is not', one.key, test.key));
+                PERFORM rota.bad_filter(format('compares "%s" by the unknown operator "%s"', one.key, test.key));
             END IF;
         END LOOP;
     END LOOP;
@@ -7236,12 +7352,12 @@ BEGIN
         NEW.event_filters := NEW.code -> 'event_filters';
     END IF;
     IF jsonb_typeof(NEW.event_filters) IS DISTINCT FROM 'object' THEN
-        PERFORM rota.bad_job(NEW.name, 'event_filters is not a JSON object',
+        PERFORM rota.bad_job(NEW.name, 'event_filters must be a JSON object',
             'It maps events to filters: {"order.*": {"status": "paid"}}.');
     END IF;
     FOR one IN SELECT * FROM jsonb_each(NEW.event_filters) LOOP
         IF jsonb_typeof(one.value) <> 'object' THEN
-            PERFORM rota.bad_job(NEW.name, format('the filter of event "%s" is not a JSON object', one.key));
+            PERFORM rota.bad_job(NEW.name, format('the filter of event "%s" must be a JSON object', one.key));
         END IF;
         PERFORM rota.filter_test(one.value)::jsonpath;
     END LOOP;
@@ -7258,25 +7374,25 @@ CREATE FUNCTION rota.refuse_event(event text, payload jsonb, tenant text, key te
 BEGIN
     PERFORM rota.check_event(refuse_event.event);
     IF strpos(event, '*') > 0 THEN
-        RAISE EXCEPTION 'event "%" has a *, which stands for any characters in what jobs are bound to', event
-            USING ERRCODE = 'RO002', HINT = 'Emit the name itself, such as order.paid.';
+        RAISE EXCEPTION 'event "%" contains a *, which only the patterns of bindings may contain', event
+            USING ERRCODE = 'RO002', HINT = 'Emit a full name, such as order.paid.';
     ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION 'the payload of event "%" must be a JSON object, not %', event,
             coalesce(jsonb_typeof(payload), 'NULL')
             USING ERRCODE = 'RO018', HINT = 'Write for example {"order_id": 7}.';
     ELSIF pg_column_size(payload) > most_bytes THEN
-        RAISE EXCEPTION 'the payload of event "%" has % bytes; at most % are allowed', event, pg_column_size(payload),
+        RAISE EXCEPTION 'the payload of event "%" has % bytes; the limit is %', event, pg_column_size(payload),
             most_bytes
-            USING ERRCODE = 'RO018', HINT = 'Store it elsewhere, and send where.';
+            USING ERRCODE = 'RO018', HINT = 'Store the data elsewhere and send a reference to it.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
-        RAISE EXCEPTION 'the tenant of event "%" has at most 200 characters', event USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters', event USING ERRCODE = 'RO002';
     ELSIF key = '' OR length(key) > 400 THEN
-        RAISE EXCEPTION 'the key of event "%" needs 1 to 400 characters', event USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
         RAISE EXCEPTION '% of event "%" needs a key',
             CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event USING ERRCODE = 'RO002';
     ELSIF num_nonnulls(key_seconds, period_seconds) > 1 THEN
-        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" exclude each other', event USING ERRCODE = 'RO002',
+        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" cannot be combined', event USING ERRCODE = 'RO002',
             HINT = 'period_seconds counts from the event, key_seconds from the end of each run.';
     ELSIF (key_seconds BETWEEN 0 AND 'infinity') IS FALSE OR key_seconds = 'NaN'
         OR (key_seconds > 3153600000 AND key_seconds < 'infinity') THEN
@@ -7289,8 +7405,8 @@ BEGIN
         RAISE EXCEPTION 'the metadata of event "%" must be a JSON object, not %', event, jsonb_typeof(metadata)
             USING ERRCODE = 'RO002';
     END IF;
-    RAISE EXCEPTION 'the hook of event "%" has at most 200 characters, and its source is a JSON object', event
-        USING ERRCODE = 'RO002';
+    RAISE EXCEPTION 'the hook of event "%" must have at most 200 characters, and its source must be a JSON object',
+        event USING ERRCODE = 'RO002';
 END $$;
 
 -- Whether the day of an event has a partition; it has, unless no worker has run for a week.
@@ -7408,7 +7524,7 @@ BEGIN
 END $$;
 
 -- Many events of one name in one statement: where nobody listens they are one insert, and else one batch of runs for
--- each job. Answers how many.
+-- each job. Returns how many.
 -- Called by: users, watch_rows.
 CREATE FUNCTION rota.emit_many(event text, payloads jsonb[], tenants text[] DEFAULT NULL, source jsonb DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -7492,7 +7608,7 @@ BEGIN
     RETURN cardinality(payloads);
 END $$;
 
--- Starts what is bound to an event that has its number, and answers the deliveries.
+-- Starts what is bound to an event that has its number, and returns the deliveries.
 -- Called by: emit.
 CREATE FUNCTION rota.deliver(event text, event_id bigint, payload jsonb, tenant text, key text,
     key_seconds double precision, metadata jsonb, triggered_by jsonb, event_key text) RETURNS jsonb
@@ -7532,26 +7648,26 @@ END $$;
 -- Called by: check_event_delivery.
 CREATE FUNCTION rota.delivery_fault(rule jsonb) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE
-        WHEN jsonb_typeof(rule) <> 'object' THEN 'is not a JSON object'
+        WHEN jsonb_typeof(rule) <> 'object' THEN 'must be a JSON object'
         WHEN EXISTS (SELECT FROM jsonb_object_keys(rule) k
             WHERE k NOT IN ('debounce_seconds', 'longest_seconds', 'throttle_seconds', 'key'))
-            THEN format('has no "%s"', (SELECT min(k) FROM jsonb_object_keys(rule) k
+            THEN format('has an unknown option "%s"', (SELECT min(k) FROM jsonb_object_keys(rule) k
                 WHERE k NOT IN ('debounce_seconds', 'longest_seconds', 'throttle_seconds', 'key')))
         WHEN (rule ? 'debounce_seconds') = (rule ? 'throttle_seconds')
-            THEN 'has either debounce_seconds or throttle_seconds'
+            THEN 'must have either debounce_seconds or throttle_seconds'
         WHEN rule ? 'longest_seconds' AND NOT rule ? 'debounce_seconds'
-            THEN 'has longest_seconds, which belongs to debounce_seconds'
+            THEN 'has longest_seconds, which requires debounce_seconds'
         WHEN jsonb_path_exists(rule, 'strict $.keyvalue() ? (@.key != "key" && @.value.type() != "number")')
             THEN 'has a time that is not a number of seconds'
         WHEN (coalesce(rule ->> 'debounce_seconds',
             rule ->> 'throttle_seconds'))::numeric NOT BETWEEN 0.001 AND 31536000
             THEN 'has a time that is not between 0.001 and 31536000 seconds (a year)'
         WHEN (rule ->> 'longest_seconds')::numeric NOT BETWEEN (rule ->> 'debounce_seconds')::numeric AND 31536000
-            THEN 'has longest_seconds that are not between debounce_seconds and 31536000 (a year)'
-        WHEN rule ? 'key' AND jsonb_typeof(rule -> 'key') <> 'string' THEN 'has a key that is not a text'
+            THEN 'has longest_seconds that is not between debounce_seconds and 31536000 (a year)'
+        WHEN rule ? 'key' AND jsonb_typeof(rule -> 'key') <> 'string' THEN 'has a key that is not a string'
         WHEN rule ->> 'key' !~ '^[^[:cntrl:]]{1,200}$'
             OR regexp_replace(rule ->> 'key', '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
-            THEN format('has the key "%s", which is no template', left(rule ->> 'key', 200))
+            THEN format('has the key "%s", which is not a valid template', left(rule ->> 'key', 200))
     END
 $$;
 
@@ -7564,7 +7680,8 @@ BEGIN
     NEW.event_delivery := nullif(NEW.event_delivery, 'null');
     IF rota.delivery_fault(NEW.event_delivery) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, 'event_delivery ' || rota.delivery_fault(NEW.event_delivery),
-            'Write for example {"debounce_seconds": 5, "longest_seconds": 60, "key": "order:{order_id}"} or {"throttle_seconds": 60}.');
+            'Write for example {"debounce_seconds": 5, "longest_seconds": 60, "key": "order:{order_id}"} or '
+            '{"throttle_seconds": 60}.');
     END IF;
     RETURN NEW;
 END $$;
@@ -7583,7 +7700,7 @@ $$;
 
 -- Delivers events to a job whose rule bundles them; the one way for emits, tables and replays. Of each burst one event
 -- is enqueued, however many there are: a load of ten thousand rows is not ten thousand versions of one run. Keys are
--- taken in their order, so that two loads wait for each other and do not deadlock. Answers what each event got, by its
+-- taken in their order, so that two loads wait for each other and do not deadlock. Returns what each event got, by its
 -- place.
 -- Called by: deliver, emit_many, replay_bursts.
 CREATE FUNCTION rota.deliver_bursts(
@@ -7689,7 +7806,7 @@ BEGIN
     IF def.name IS NULL THEN
         PERFORM rota.unknown_job(replay_events.job);
     ELSIF num_nonnulls(replay_events.event, replay_events.ids) <> 1 THEN
-        RAISE EXCEPTION 'say which events: either by name or by id' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'pass either event or ids' USING ERRCODE = 'RO002';
     END IF;
     found := ARRAY(
         SELECT e.id FROM rota.events e
@@ -7758,7 +7875,7 @@ BEGIN
     END IF;
 END $$;
 
--- Replays these events in bursts, and answers how many runs that started, or would.
+-- Replays these events in bursts, and returns how many runs that started, or would.
 -- Called by: replay_events.
 CREATE FUNCTION rota.replay_bursts(job text, rule jsonb, queue text, ids bigint[], who text, dry_run boolean)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -7890,7 +8007,7 @@ DECLARE
 BEGIN
     IF found IS NULL THEN
         RAISE EXCEPTION 'there is no table %', coalesce(table_name, 'NULL')
-            USING ERRCODE = 'RO002', HINT = 'Write schema.table; a name with capitals or spaces in double quotes.';
+            USING ERRCODE = 'RO002', HINT = 'Write schema.table; put names with capitals or spaces in double quotes.';
     END IF;
     RETURN found;
 END $$;
@@ -7932,7 +8049,7 @@ DECLARE
     place integer := 0;
 BEGIN
     IF length(condition) > 10000 OR strpos(condition, chr(92)) > 0 THEN
-        RAISE EXCEPTION 'a condition has at most 10000 characters and no backslash' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a condition must have at most 10000 characters and no backslash' USING ERRCODE = 'RO002';
     END IF;
     WHILE place < length(condition) LOOP
         place := place + 1;
@@ -7948,12 +8065,12 @@ BEGIN
             depth := depth - 1;
             EXIT WHEN depth < 0;
         ELSIF one IN (';', '$') OR one || next IN ('--', '/*') THEN
-            RAISE EXCEPTION 'a condition has no %', CASE WHEN one IN (';', '$') THEN one ELSE one || next END
+            RAISE EXCEPTION 'a condition must not contain %', CASE WHEN one IN (';', '$') THEN one ELSE one || next END
                 USING ERRCODE = 'RO002', HINT = 'Write one expression: new.total > 100 AND new.status = ''paid''.';
         END IF;
     END LOOP;
     IF depth <> 0 OR quote IS NOT NULL OR btrim(condition) = '' THEN
-        RAISE EXCEPTION 'the condition is no whole expression: %', condition
+        RAISE EXCEPTION 'the condition is not a complete expression: %', condition
             USING ERRCODE = 'RO002', HINT = 'Write one expression: new.total > 100 AND new.status = ''paid''.';
     END IF;
 END $$;
@@ -8030,10 +8147,13 @@ BEGIN
             rota.row_expression(TG_RELID, 'r', columns))
         -- The server adds each row to both tables at once, so that their orders are the same.
         ELSE format('(SELECT a.j AS o, b.j AS n FROM (SELECT row_number() OVER () AS i, %1$s AS j FROM old_rows r) a
-                      JOIN (SELECT row_number() OVER () AS i, %1$s AS j FROM new_rows r) b ON b.i = a.i)', rota.row_expression(TG_RELID, 'r', columns)) END;
+                      JOIN (SELECT row_number() OVER () AS i, %1$s AS j FROM new_rows r) b ON b.i = a.i)',
+            rota.row_expression(TG_RELID, 'r', columns)) END;
     -- In parts, so that a load of millions fits into memory.
-    FOR part IN EXECUTE format('SELECT array_agg(x.payload ORDER BY x.i) AS payloads, array_agg(x.tenant ORDER BY x.i) AS tenants FROM (
-            SELECT row_number() OVER () AS i, rota.row_payload($1, $2, $3, x.o, x.n, s.payload_bytes) AS payload, left(coalesce(x.%I ->> $4, $5), 200) AS tenant
+    FOR part IN EXECUTE format('
+        SELECT array_agg(x.payload ORDER BY x.i) AS payloads, array_agg(x.tenant ORDER BY x.i) AS tenants FROM (
+            SELECT row_number() OVER () AS i, rota.row_payload($1, $2, $3, x.o, x.n, s.payload_bytes) AS payload,
+                left(coalesce(x.%I ->> $4, $5), 200) AS tenant
             FROM %s x, rota.settings s) x GROUP BY (x.i - 1) / 10000 ORDER BY (x.i - 1) / 10000', lasting, rows_from)
         USING TG_RELID, told, operation, nullif(TG_ARGV[4], ''), TG_ARGV[3]
     LOOP
@@ -8083,7 +8203,7 @@ REVOKE ALL ON FUNCTION rota.watch_row() FROM PUBLIC;
 -- Installs triggers that emit an event for each row that is written, in the writer's transaction: EVENT.insert,
 -- EVENT.update, EVENT.delete, with {"table", "operation", "old", "new"}. For who owns the table. One for each statement
 -- where all rows count, which costs bulk loads least; with a condition or columns to compare, one for each row that
--- fits. Answers the number of the watch.
+-- fits. Returns the number of the watch.
 -- Called by: sql/events/watch.sql, users.
 CREATE FUNCTION rota.watch_table(
     table_name text, operations text[] DEFAULT '{insert,update,delete}', update_of text[] DEFAULT NULL,
@@ -8112,24 +8232,24 @@ BEGIN
         ELSE found.nspname || '.' END || found.relname, '[\s*]', '_', 'g'));
     IF found.relkind NOT IN ('r', 'p') OR found.relpersistence = 't' OR found.is_ours
         OR found.nspname IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
-        RAISE EXCEPTION '% cannot be watched: it is no lasting table of yours', found.full_name USING ERRCODE = 'RO002',
-            HINT = 'Tables and partitioned tables can; views, temporary tables and those of the server or of Rota cannot.';
+        RAISE EXCEPTION '% cannot be watched', found.full_name USING ERRCODE = 'RO002',
+            HINT = 'Only permanent tables and partitioned tables can, and not those of the server or of Rota.';
     ELSIF NOT pg_has_role(found.relowner, 'USAGE') THEN
-        RAISE EXCEPTION 'only "%", which owns %, may have it watched', pg_get_userbyid(found.relowner), found.full_name
-            USING ERRCODE = 'RO002', HINT = 'Connect as that role; it needs the rights of `rota grant` too.';
+        RAISE EXCEPTION 'only "%", the owner of %, may watch it', pg_get_userbyid(found.relowner), found.full_name
+            USING ERRCODE = 'RO002', HINT = 'Connect as that role, which also needs the privileges of a worker.';
     ELSIF wanted = '{}' OR cardinality(wanted) < cardinality(watch_table.operations) THEN
-        RAISE EXCEPTION 'operations are insert, update and delete, not %', watch_table.operations
+        RAISE EXCEPTION 'operations must be insert, update or delete, not %', watch_table.operations
             USING ERRCODE = 'RO002';
     ELSIF watch_table.update_of IS NOT NULL AND 'update' <> ALL (wanted) THEN
-        RAISE EXCEPTION 'update_of says which columns count in an update, but updates are not watched'
+        RAISE EXCEPTION 'update_of requires the operation update'
             USING ERRCODE = 'RO002';
     ELSIF watch_table.update_of = '{}' OR watch_table.columns = '{}' THEN
-        RAISE EXCEPTION 'an empty list of columns would tell nothing' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'columns and update_of must not be empty lists' USING ERRCODE = 'RO002';
     ELSIF prefix !~ '^\S+$' OR strpos(prefix, '*') > 0 OR length(prefix) > 190 THEN
-        RAISE EXCEPTION 'event "%" needs 1 to 190 characters, no spaces and no *', prefix
-            USING ERRCODE = 'RO002', HINT = 'Its events are called so, with the operation after a dot: orders.insert.';
+        RAISE EXCEPTION 'event "%" must have 1 to 190 characters, no spaces and no *', prefix
+            USING ERRCODE = 'RO002', HINT = 'Its events get this name, a dot and the operation: orders.insert.';
     ELSIF watch_table.tenant IS NULL OR length(watch_table.tenant) > 200 THEN
-        RAISE EXCEPTION 'a tenant has at most 200 characters' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a tenant must have at most 200 characters' USING ERRCODE = 'RO002';
     END IF;
     one := rota.missing_column(target, watch_table.columns || watch_table.update_of || watch_table.tenant_column);
     IF one IS NOT NULL THEN
@@ -8162,8 +8282,8 @@ BEGIN
                 coalesce(watch_table.tenant_column, ''));
         EXCEPTION
             WHEN lock_not_available THEN
-                RAISE EXCEPTION '% is in use: a trigger needs it for itself for a moment, and did not get it within 5 seconds', found.full_name
-                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction writes it.';
+                RAISE EXCEPTION '% is in use: its trigger could not be created within 5 seconds', found.full_name
+                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction uses the table.';
             WHEN OTHERS THEN
                 GET STACKED DIAGNOSTICS words = MESSAGE_TEXT;
                 RAISE EXCEPTION '% cannot be watched on %: %', found.full_name, one, words
@@ -8187,7 +8307,7 @@ BEGIN
 END $$;
 
 -- Takes a watch and its triggers away; given a table, all of its watches. Answers their numbers.
--- Called by: sql/events/unwatch.sql, users.
+-- Called by: sql/events/unwatch.sql, sql/testing/reset.sql, users.
 CREATE FUNCTION rota.unwatch_table(table_name text DEFAULT NULL, watch bigint DEFAULT NULL, actor text DEFAULT NULL,
     reason text DEFAULT NULL)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
@@ -8198,7 +8318,7 @@ DECLARE
     done bigint[] := '{}';
 BEGIN
     IF num_nonnulls(unwatch_table.table_name, unwatch_table.watch) <> 1 THEN
-        RAISE EXCEPTION 'say which: either a table or the number of a watch' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'pass either table_name or watch' USING ERRCODE = 'RO002';
     END IF;
     FOR one IN SELECT w.*, c.oid AS target, CASE WHEN c.oid IS NOT NULL
         THEN format('%I.%I', n.nspname, c.relname) END AS full_name FROM rota.table_watches w
@@ -8212,7 +8332,7 @@ BEGIN
                 EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', name, one.full_name);
             EXCEPTION WHEN lock_not_available THEN
                 RAISE EXCEPTION '% is in use: its trigger could not be dropped within 5 seconds', one.full_name
-                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction writes it.';
+                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction uses the table.';
             END;
         END LOOP;
         DELETE FROM rota.table_watches w WHERE w.tenant = one.tenant AND w.id = one.id;
@@ -8225,7 +8345,7 @@ BEGIN
         RAISE EXCEPTION '%', CASE WHEN unwatch_table.watch IS NOT NULL
             THEN format('there is no watch %s', unwatch_table.watch)
                                   ELSE format('%s is not watched', unwatch_table.table_name) END
-            USING ERRCODE = 'RO021', HINT = '`rota events watches` lists what is.';
+            USING ERRCODE = 'RO021', HINT = 'rota.table_watches lists them.';
     END IF;
     RETURN done;
 END $$;
@@ -8238,10 +8358,10 @@ CREATE FUNCTION rota.watches() RETURNS TABLE (
 ) LANGUAGE sql STABLE SET jit = off AS $$
     SELECT w.id, w.tenant, w.table_name, w.event, w.operations, w.update_of, w.columns, w.condition, w.tenant_column,
         w.created_at, w.created_by,
-        CASE WHEN c.oid IS NULL THEN ARRAY['the table is gone'] ELSE array_remove(ARRAY[
+        CASE WHEN c.oid IS NULL THEN ARRAY['the table was dropped'] ELSE array_remove(ARRAY[
             CASE WHEN format('%I.%I', n.nspname, c.relname) <> w.table_name
-                THEN format('the table is called %I.%I now', n.nspname, c.relname) END,
-            (SELECT 'it has no column ' || string_agg(format('%I', m), ', ')
+                THEN format('the table was renamed to %I.%I', n.nspname, c.relname) END,
+            (SELECT 'the table has no column ' || string_agg(format('%I', m), ', ')
                 FROM unnest(w.columns || w.update_of || w.tenant_column) m
              WHERE rota.missing_column(c.oid, ARRAY[m]) IS NOT NULL)
         ] || ARRAY(
@@ -8296,7 +8416,7 @@ CREATE TABLE rota.tenants (
     paused_at             timestamptz,
     paused_by             text,
     pause_reason          text,
-    paused_until          timestamptz,  -- it goes on by itself then; NULL: when somebody resumes it
+    paused_until          timestamptz,  -- when it resumes automatically; NULL: when somebody resumes it
     description           text NOT NULL DEFAULT '' CONSTRAINT tenants_description CHECK (length(description) <= 10000),
     metadata              jsonb NOT NULL DEFAULT '{}' CONSTRAINT tenants_metadata
     CHECK (jsonb_typeof(metadata) = 'object'), version               bigint NOT NULL DEFAULT 1,
@@ -8305,7 +8425,8 @@ CREATE TABLE rota.tenants (
     CONSTRAINT tenants_pause CHECK (is_paused OR num_nonnulls(paused_at, paused_by, pause_reason, paused_until) = 0)
 );
 CREATE INDEX tenants_paused ON rota.tenants (paused_until) WHERE is_paused;
-COMMENT ON TABLE rota.tenants IS 'What differs from the defaults for a tenant. One without a row has them all.';
+COMMENT ON TABLE rota.tenants
+    IS 'Settings of tenants that differ from the defaults. A tenant without a row has the defaults.';
 
 -- Which setting of a tenant is out of its range, in words; NULL: none.
 -- Called by: set_tenant.
@@ -8326,7 +8447,7 @@ SET jit = off AS $$
                        AND (settings ->> r.key)::numeric % 1 <> 0 END
         LIMIT 1),
         CASE WHEN jsonb_typeof(settings -> 'metadata') NOT IN ('object', 'null') THEN 'metadata must be a JSON object'
-             WHEN length(settings ->> 'description') > 10000 THEN 'description has at most 10000 characters' END,
+             WHEN length(settings ->> 'description') > 10000 THEN 'description must have at most 10000 characters' END,
                  otherwise)
 $$;
 
@@ -8335,9 +8456,10 @@ $$;
 CREATE FUNCTION rota.check_tenant(name text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF name IS NULL OR rota.tenant_fault(name) IS NOT NULL THEN
-        RAISE EXCEPTION 'the name of a tenant %, not %', coalesce(rota.tenant_fault(name), 'must have 1 to 200 characters'),
+        RAISE EXCEPTION 'the name of a tenant %, not %',
+            coalesce(rota.tenant_fault(name), 'must have 1 to 200 characters'),
             coalesce(to_json(left(name, 60))::text, 'NULL')
-            USING ERRCODE = 'RO002', HINT = 'An id or a short name of your customer will do: acme, customer-17.';
+            USING ERRCODE = 'RO002', HINT = 'Use an ID or a short name, such as acme or customer-17.';
     END IF;
 END $$;
 
@@ -8354,7 +8476,7 @@ CREATE TRIGGER a_tenant BEFORE INSERT OR UPDATE OF tenant ON rota.schedules FOR 
 CREATE FUNCTION rota.stamp_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.name <> OLD.name THEN
-        RAISE EXCEPTION 'tenant "%" cannot be renamed: its runs and schedules have its name', OLD.name
+        RAISE EXCEPTION 'tenant "%" cannot be renamed: its runs and schedules refer to it by name', OLD.name
             USING ERRCODE = 'RO002';
     END IF;
     NEW.version := OLD.version + 1;
@@ -8397,7 +8519,8 @@ CREATE FUNCTION rota.set_tenant(name text, settings jsonb, reason text DEFAULT N
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     known  text[] :=
-        '{weight,max_waiting,max_runs_per_day,max_bytes_per_day,retention_days,failed_retention_days,description,metadata}';
+        '{weight,max_waiting,max_runs_per_day,max_bytes_per_day,retention_days,failed_retention_days,description,'
+        'metadata}';
     odd    text;
     usual  rota.tenants;
     wanted rota.tenants;
@@ -8405,12 +8528,12 @@ DECLARE
 BEGIN
     PERFORM rota.check_tenant(set_tenant.name);
     IF set_tenant.settings IS NULL OR jsonb_typeof(set_tenant.settings) <> 'object' THEN
-        RAISE EXCEPTION 'the settings of tenant "%" are a JSON object', set_tenant.name USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the settings of tenant "%" must be a JSON object', set_tenant.name USING ERRCODE = 'RO002';
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_tenant.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
         RAISE EXCEPTION 'unknown tenant setting "%"', odd
-            USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
+            USING ERRCODE = 'RO002', HINT = 'Choose from ' || array_to_string(known, ', ') || '.';
     END IF;
     was := rota.say_why(set_tenant.actor, set_tenant.reason);
     usual.weight := 1; usual.description := ''; usual.metadata := '{}';
@@ -8465,9 +8588,9 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Holds a tenant's runs until it is resumed, or until that time. Of a paused tenant, another end or another reason
--- replaces what was said. Answers how many runs it held at once; workers hold the rest, and what comes. NULL: it was
--- paused so already, and nothing was written.
+-- Holds a tenant's runs until it is resumed, or until that time. If it is paused already, a new end or reason replaces
+-- the old one. Returns how many runs it held immediately; workers hold the others, and new ones. NULL: nothing
+-- differed, and nothing was written.
 -- Called by: sql/tenants/pause.sql, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -8480,8 +8603,8 @@ DECLARE
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
     IF pause_tenant.until <= clock THEN
-        RAISE EXCEPTION 'tenant "%": the end of a pause must be in the future, not %', pause_tenant.name, pause_tenant.until
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'tenant "%": the end of a pause must be in the future, not %', pause_tenant.name,
+            pause_tenant.until USING ERRCODE = 'RO002';
     END IF;
     was := rota.say_why(who, pause_tenant.reason);
     INSERT INTO rota.tenants AS t (name, is_paused, paused_at, paused_by, pause_reason, paused_until)
@@ -8504,7 +8627,7 @@ CREATE FUNCTION rota.tenant_is_paused(t rota.tenants) RETURNS boolean LANGUAGE s
     SELECT t.is_paused AND (t.paused_until IS NULL OR t.paused_until > rota.now())
 $$;
 
--- Frees a tenant's runs; answers how many it freed at once. Workers free the rest. NULL: it was not paused, and
+-- Frees a tenant's runs; returns how many it freed at once. Workers free the rest. NULL: it was not paused, and
 -- nothing was written.
 -- Called by: sql/tenants/resume.sql, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
@@ -8584,7 +8707,7 @@ BEGIN
 END $$;
 
 -- One turn of a worker: ends pauses that are over, holds what has come for those that are paused, frees what was held
--- for the others. Answers how many runs it moved, and whether any tenant wants another look soon.
+-- for the others. Returns how many runs it moved, and whether any tenant wants another look soon.
 -- Called by: tend_tenants.
 -- Locks: "tenants" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.tend_pauses(max_runs integer, OUT moved integer, OUT is_wanted boolean)
@@ -8603,7 +8726,7 @@ BEGIN
     END IF;
     FOR one IN SELECT t.name, t.paused_until FROM rota.tenants t WHERE t.is_paused AND t.paused_until <= clock
         ORDER BY t.name FOR UPDATE SKIP LOCKED LOOP
-        was := rota.say_why('rota', 'its pause was over');
+        was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.tenants t SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL WHERE t.name = one.name;
         PERFORM set_config('rota' || '.reason', was, true);
@@ -8643,17 +8766,17 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     ELSIF q.waiting + check_quota.runs > q.max_waiting THEN
-        fault := format('tenant "%s" has %s waiting, and may have %s', check_quota.tenant,
+        fault := format('tenant "%s" has %s waiting, and its quota is %s', check_quota.tenant,
             rota.plural_words(q.waiting, 'run'), rota.number_words(q.max_waiting));
-        hint := 'Enqueue again when some have ended, or raise max_waiting by rota tenants set.';
+        hint := 'Retry when some have ended, or raise max_waiting of the tenant.';
     ELSIF q.enqueued + check_quota.runs > q.max_runs_per_day THEN
-        fault := format('tenant "%s" has enqueued %s today, and may enqueue %s a day', check_quota.tenant,
+        fault := format('tenant "%s" has enqueued %s today, and its quota is %s per day', check_quota.tenant,
             rota.plural_words(q.enqueued, 'run'), rota.number_words(q.max_runs_per_day));
-        hint := 'The next day begins at 00:00 UTC; or raise max_runs_per_day by rota tenants set.';
+        hint := 'Retry after 00:00 UTC, or raise max_runs_per_day of the tenant.';
     ELSIF q.bytes + check_quota.bytes > q.max_bytes_per_day THEN
-        fault := format('tenant "%s" has enqueued payloads of %s today, and may enqueue %s a day', check_quota.tenant,
-            rota.plural_words(q.bytes, 'byte'), rota.number_words(q.max_bytes_per_day));
-        hint := 'The next day begins at 00:00 UTC; or raise max_bytes_per_day by rota tenants set.';
+        fault := format('tenant "%s" has enqueued payloads of %s today, and its quota is %s per day',
+            check_quota.tenant, rota.plural_words(q.bytes, 'byte'), rota.number_words(q.max_bytes_per_day));
+        hint := 'Retry after 00:00 UTC, or raise max_bytes_per_day of the tenant.';
     ELSE
         INSERT INTO rota.tenant_changes (tenant, day, enqueued, bytes)
         SELECT check_quota.tenant, today, check_quota.runs, check_quota.bytes
@@ -8674,7 +8797,7 @@ CREATE TABLE rota.tenant_depths (
     waiting   bigint NOT NULL DEFAULT 0,  -- what quotas compare: of a tenant that has one it is counted every second
     oldest_at timestamptz
 );
-COMMENT ON TABLE rota.tenant_depths IS 'What waits and runs by tenant, as it was counted last.';
+COMMENT ON TABLE rota.tenant_depths IS 'The last count of waiting and running runs by tenant.';
 
 -- One row: when that was counted, and how long it took.
 CREATE TABLE rota.tenant_marks (
@@ -8682,7 +8805,7 @@ CREATE TABLE rota.tenant_marks (
     counted_at timestamptz NOT NULL,
     took_ms    double precision NOT NULL
 );
-COMMENT ON TABLE rota.tenant_marks IS 'When tenants were counted, and how long that took.';
+COMMENT ON TABLE rota.tenant_marks IS 'When the runs of tenants were last counted, and how long that took.';
 INSERT INTO rota.tenant_marks VALUES (true, '2000-01-01', 0);
 
 -- What each tenant did by day, for quotas and statistics.
@@ -8711,7 +8834,7 @@ CREATE TABLE rota.tenant_changes (
     other     bigint NOT NULL DEFAULT 0,
     seconds   double precision NOT NULL DEFAULT 0
 );
-COMMENT ON TABLE rota.tenant_changes IS 'What has come since tenant_days was written.';
+COMMENT ON TABLE rota.tenant_changes IS 'Changes that are not yet added to tenant_days.';
 
 -- Counts what waits of each tenant that has a max_waiting, up to one more than that: check_quota compares. Every
 -- second, so it must stay cheap.
@@ -8785,7 +8908,7 @@ BEGIN
         seconds = d.seconds + excluded.seconds;
 END $$;
 
--- One turn of a worker about tenants: pauses, quotas, counts. Answers how many runs it held or freed, and after how
+-- One turn of a worker about tenants: pauses, quotas, counts. Returns how many runs it held or freed, and after how
 -- many seconds somebody should look again; NULL: nobody is in a hurry. Where no run has a tenant, it costs three
 -- looks at empty indexes.
 -- Called by: sql/tenants/tend.sql.
@@ -9014,7 +9137,8 @@ CREATE TABLE rota.limits (
     updated_by     text NOT NULL DEFAULT session_user,
     PRIMARY KEY (tenant, name)
 );
-COMMENT ON TABLE rota.limits IS 'How many runs may start: at once, in a period, or one after the other.';
+COMMENT ON TABLE rota.limits
+    IS 'Rules that restrict how many runs start: concurrently, per period, or one after another.';
 
 -- One counter for each key of a limit. Only admission changes it, under its lock.
 CREATE TABLE rota.limit_slots (
@@ -9035,11 +9159,11 @@ CREATE TABLE rota.limit_slots (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
 autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX limit_slots_waiting ON rota.limit_slots (wait_until) WHERE wait_until IS NOT NULL;
-COMMENT ON TABLE rota.limit_slots IS 'What each key of a limit has in use.';
+COMMENT ON TABLE rota.limit_slots IS 'The slots in use for each key of a limit.';
 
--- What has given its slot back: appended by whatever ends or puts off a run, so that it waits for nobody's lock on a
--- counter, and folded into the counter by admission. Until then the slot counts as taken: too many is impossible,
--- whoever dies when.
+-- Released slots: appended by whatever ends or requeues a run, which therefore waits for no lock on a counter, and
+-- folded into the counter by admission. Until then the slot counts as taken, so a crash at any moment cannot admit too
+-- many.
 CREATE TABLE rota.limit_releases (
     tenant   text COLLATE "C" NOT NULL DEFAULT '',
     key      text COLLATE "C" NOT NULL,
@@ -9048,14 +9172,17 @@ CREATE TABLE rota.limit_releases (
     ended_as text COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX limit_releases_key ON rota.limit_releases (key);
-COMMENT ON TABLE rota.limit_releases IS 'Slots that were given back, until admission counts them.';
+COMMENT ON TABLE rota.limit_releases IS 'Slots that were released and that admission has not counted yet.';
 
 -- Refuses a limit (RO017), in words that name it.
 -- Called by: check_limit, set_limit.
 CREATE FUNCTION rota.bad_limit(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
-    RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = coalesce(hint, '');
+    IF hint IS NULL THEN
+        RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017';
+    END IF;
+    RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = hint;
 END $$;
 
 -- Trigger: says in words what is wrong with a limit. A limit that counts something else than before gets a new id,
@@ -9064,46 +9191,47 @@ CREATE FUNCTION rota.check_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET
 BEGIN
     IF NEW.name IS NULL OR NEW.name !~ '^[^[:cntrl:]]{1,200}$' THEN
         PERFORM rota.bad_limit(coalesce(NEW.name, ''),
-            'its name has 1 to 200 characters, none of them control characters');
+            'its name must have 1 to 200 characters and no control characters');
     ELSIF NEW.kind IS NULL OR NEW.kind NOT IN ('concurrency', 'rate', 'sequence') THEN
-        PERFORM rota.bad_limit(NEW.name, format('its kind is concurrency, rate or sequence, not %s',
+        PERFORM rota.bad_limit(NEW.name, format('its kind must be concurrency, rate or sequence, not %s',
             coalesce(NEW.kind, 'NULL')));
     ELSIF NEW.kind = 'sequence' AND NEW.cap IS DISTINCT FROM 1 THEN
-        PERFORM rota.bad_limit(NEW.name, 'a sequence runs one at a time: its cap is 1',
-            'Use a concurrency limit for more at once.');
+        PERFORM rota.bad_limit(NEW.name, 'the cap of a sequence must be 1',
+            'To run several at once, use a concurrency limit.');
     ELSIF NEW.cap IS NULL OR NEW.cap NOT BETWEEN 0 AND 1000000 THEN
-        PERFORM rota.bad_limit(NEW.name, format('cap %s is not between 0 (nothing starts) and 1000000',
+        PERFORM rota.bad_limit(NEW.name, format('cap %s is not between 0 (no run starts) and 1000000',
             coalesce(NEW.cap::text, 'NULL')));
     ELSIF (NEW.kind = 'rate') <> (NEW.period_seconds IS NOT NULL) THEN
-        PERFORM rota.bad_limit(NEW.name, 'a rate has a period, and nothing else has',
-            'For example 100 in 60 seconds: cap 100, period_seconds 60.');
+        PERFORM rota.bad_limit(NEW.name, 'a rate requires period_seconds, and other kinds do not take it',
+            'For 100 runs per minute, set cap 100 and period_seconds 60.');
     ELSIF NOT coalesce(NEW.period_seconds BETWEEN 0.01 AND 31536000, true) THEN
         PERFORM rota.bad_limit(NEW.name, format('period_seconds %s is not between 0.01 and 31536000 (a year)',
             NEW.period_seconds));
     ELSIF num_nonnulls(NEW.burst, NEW.cost) > 0 AND NEW.kind <> 'rate' THEN
-        PERFORM rota.bad_limit(NEW.name, 'burst and cost belong to a rate');
+        PERFORM rota.bad_limit(NEW.name, 'only a rate takes burst and cost');
     ELSIF NEW.burst NOT BETWEEN 1 AND greatest(NEW.cap, 1) THEN
         PERFORM rota.bad_limit(NEW.name, format('burst %s is not between 1 and its cap, %s', NEW.burst, NEW.cap));
     ELSIF NEW.cost !~ '^[^[:cntrl:]{}]{1,100}$' THEN
-        PERFORM rota.bad_limit(NEW.name, 'cost is the name of a field of the payload, of 1 to 100 characters');
+        PERFORM rota.bad_limit(NEW.name, 'cost must be the name of a payload field, of 1 to 100 characters');
     ELSIF (NEW.kind = 'sequence') <> (NEW.next_after IS NOT NULL) OR NEW.next_after NOT IN ('success', 'end') THEN
-        PERFORM rota.bad_limit(NEW.name, 'a sequence says next_after, success or end, and nothing else does');
+        PERFORM rota.bad_limit(NEW.name,
+            'a sequence requires next_after (success or end), and other kinds do not take it');
     ELSIF NEW.on_full IS NULL OR NEW.on_full NOT IN ('wait', 'skip', 'replace', 'cancel_running') THEN
-        PERFORM rota.bad_limit(NEW.name, format('on_full is wait, skip, replace or cancel_running, not %s',
+        PERFORM rota.bad_limit(NEW.name, format('on_full must be wait, skip, replace or cancel_running, not %s',
             coalesce(NEW.on_full, 'NULL')));
     ELSIF NEW.on_full = 'cancel_running' AND NEW.kind = 'rate' THEN
-        PERFORM rota.bad_limit(NEW.name, 'a rate cannot make room by cancelling what runs',
-            'on_full is wait, skip or replace.');
+        PERFORM rota.bad_limit(NEW.name, 'on_full cannot be cancel_running for a rate',
+            'Use wait, skip or replace.');
     ELSIF NEW.key !~ '^[^[:cntrl:]]{1,200}$' THEN
         PERFORM rota.bad_limit(NEW.name,
-            'its key is a template of 1 to 200 characters, such as customer:{customer_id}');
+            'its key must be a template of 1 to 200 characters, such as customer:{customer_id}');
     ELSIF NEW.key ~ '\{[^}]*$|\{\}' OR regexp_replace(NEW.key, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]' THEN
-        PERFORM rota.bad_limit(NEW.name, format('its key "%s" is no template', NEW.key),
-            'Fields stand in braces: customer:{customer_id}, {address.city}, {tenant}.');
+        PERFORM rota.bad_limit(NEW.name, format('its key "%s" is not a valid template', NEW.key),
+            'Put fields in braces: customer:{customer_id}, {address.city}, {tenant}.');
     ELSIF length(NEW.tenant) > 200 THEN
-        PERFORM rota.bad_limit(NEW.name, 'its tenant has more than 200 characters');
+        PERFORM rota.bad_limit(NEW.name, 'its tenant must have at most 200 characters');
     ELSIF cardinality(NEW.jobs) = 0 OR array_position(NEW.jobs, NULL) IS NOT NULL THEN
-        PERFORM rota.bad_limit(NEW.name, 'jobs is a list of names, or NULL for all');
+        PERFORM rota.bad_limit(NEW.name, 'jobs must be a list of names, or null for all jobs');
     END IF;
     IF TG_OP = 'INSERT' THEN
         NEW.adopted_id := 0;
@@ -9157,7 +9285,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no limit "%"%', find_limit.name, CASE WHEN find_limit.tenant <> ''
             THEN format(' of tenant "%s"', find_limit.tenant) ELSE '' END
-            USING ERRCODE = 'RO016', HINT = 'rota limits list shows those that there are.';
+            USING ERRCODE = 'RO016', HINT = 'rota.limits lists them.';
     END IF;
     RETURN one;
 END $$;
@@ -9176,8 +9304,8 @@ DECLARE
     new   rota.limits;
 BEGIN
     IF odd IS NOT NULL THEN
-        PERFORM rota.bad_limit(set_limit.name, format('it has no "%s"', odd),
-            'It has ' || array_to_string(known, ', ') || '.');
+        PERFORM rota.bad_limit(set_limit.name, format('unknown setting "%s"', odd),
+            'Choose from ' || array_to_string(known, ', ') || '.');
     END IF;
     PERFORM rota.act_as(set_limit.actor);
     PERFORM set_config('rota' || '.reason', coalesce(set_limit.reason, ''), true);
@@ -9223,7 +9351,7 @@ BEGIN
     ELSE
         RAISE EXCEPTION 'limit "%" is declared by the code of %', found.name, (SELECT string_agg(k, ', ' ORDER BY k)
             FROM jsonb_object_keys(found.code) k)
-            USING ERRCODE = 'RO005', HINT = 'Take it out of the code, or raise its cap: rota limits set.';
+            USING ERRCODE = 'RO005', HINT = 'Remove it from the code, or raise its cap.';
     END IF;
     PERFORM set_config('rota' || '.reason', '', true);
     RETURN answer;
@@ -9394,7 +9522,7 @@ LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT k, 1, CASE WHEN k LIKE 's%' THEN of_run END, CASE WHEN k LIKE 's%' THEN ended_as END FROM unnest(slots) k
 $$;
 
--- A sequence that stands still because a run has failed goes on without it. Answers how many did.
+-- Lets a sequence that is blocked by a failed run continue without it. Returns how many did.
 -- Called by: sql/limits/unblock.sql, users.
 CREATE FUNCTION rota.unblock_limit(name text, value text DEFAULT NULL, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -9413,9 +9541,10 @@ BEGIN
     )
     SELECT array_agg(key) INTO freed FROM freed;
     IF freed IS NULL THEN
-        RAISE EXCEPTION 'nothing of limit "%" is blocked%', found.name, CASE WHEN unblock_limit.value IS NULL THEN ''
-            ELSE format(' under "%s"', unblock_limit.value) END
-            USING ERRCODE = 'RO005', HINT = 'Only a sequence whose next run needs the success of one that failed is.';
+        RAISE EXCEPTION 'limit "%" is not blocked%', found.name, CASE WHEN unblock_limit.value IS NULL THEN ''
+            ELSE format(' for "%s"', unblock_limit.value) END
+            USING ERRCODE = 'RO005',
+                HINT = 'Only a sequence is ever blocked: when a run failed whose success the next run requires.';
     END IF;
     PERFORM rota.write_audit(unblock_limit.actor, 'limit.unblocked', 'limit', found.name, NULL,
         jsonb_build_object('keys', freed), unblock_limit.reason, found.tenant);
@@ -9443,7 +9572,7 @@ END $$;
 -- the line. It counts what was given back, takes slots or tokens, and makes runs ready. `mend_limits` compares the
 -- counters with the runs, and notes what differed in `limit_repairs`.
 
--- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- One turn of the admission, over all keys that are worth a look. Returns how many runs got what they waited for,
 -- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
 -- waits (NULL: there are no limits).
 -- Called by: sql/limits/admit.sql, users.
@@ -9718,7 +9847,7 @@ BEGIN
 END $$;
 
 -- Takes the other keys of a run that needs more than the one it waits for: all or nothing, and what is full is where
--- it waits from now on. Answers whether it has them all: NULL where somebody holds one of the counters.
+-- it waits from now on. Returns whether it has them all: NULL where somebody holds one of the counters.
 -- Called by: admit_key.
 CREATE FUNCTION rota.take_others(of_run bigint, payload jsonb, others text[], clock timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -9914,7 +10043,7 @@ BEGIN
         SELECT count(*) INTO kept FROM (SELECT FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
             LIMIT keep) w;
         -- As many of the oldest as there are runs that wait for their place, those that were asked before among them.
-        PERFORM rota.cancel_run(h.id, format('run %s takes its place (limit %s)', newest, l.name), 'rota')
+        PERFORM rota.cancel_run(h.id, format('replaced by run %s (limit %s)', newest, l.name), 'rota')
         FROM (SELECT o.id FROM rota.open_runs o WHERE o.slots IS NOT NULL AND o.slots @> ARRAY[of_key]
             AND o.id <> newest ORDER BY o.id LIMIT kept) h
         WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c JOIN rota.open_runs o ON o.id = c.run_id
@@ -10010,10 +10139,10 @@ CREATE TABLE rota.limit_repairs (
     held    integer NOT NULL,
     PRIMARY KEY (tenant, key, at)
 );
-COMMENT ON TABLE rota.limit_repairs IS 'Counters of limits that differed from the runs, and were mended.';
+COMMENT ON TABLE rota.limit_repairs IS 'Counters of limits that differed from the runs, and were corrected.';
 
--- Where a counter and the runs differ, which is a mistake and not weather: it is mended, and told. All is of one
--- moment, as whatever gives a slot back says so in the same transaction.
+-- Counters that differ from the runs. That is always a mistake: it is corrected and reported. Everything is read at
+-- one moment, because whatever releases a slot records it in the same transaction.
 -- Called by: mend_limits.
 CREATE FUNCTION rota.limit_differences() RETURNS TABLE (tenant text, key text, in_use integer, held integer)
 LANGUAGE sql STABLE SET jit = off AS $$
@@ -10028,7 +10157,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
 $$;
 
 -- Sets counters of limits that differ from the runs to what the runs say, and notes it in rota.limit_repairs;
--- answers how many. What somebody holds is left for the next time.
+-- returns how many. What somebody holds is left for the next time.
 -- Called by: sql/upkeep/mend_limits.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mend_limits() RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s'
@@ -10327,7 +10456,7 @@ BEGIN
         RAISE EXCEPTION 'there is no error group %', handle_error.error_group USING ERRCODE = 'RO012';
     ELSIF seen.standing = 'handled' THEN
         RAISE EXCEPTION 'error group % has not happened since % handled it', seen.id, seen.handled_by
-            USING ERRCODE = 'RO005', HINT = 'Reopen it first to say something else about it.';
+            USING ERRCODE = 'RO005', HINT = 'To change the note, reopen it first.';
     END IF;
     INSERT INTO rota.handled_errors AS h (error_group, handled_at, handled_by, reason)
     VALUES (seen.id, rota.now(), who, handle_error.reason)
@@ -10354,13 +10483,13 @@ BEGIN
             RAISE EXCEPTION 'there is no run %', handle_run.run_id USING ERRCODE = 'RO004';
         END IF;
         RAISE EXCEPTION 'run % is %', handle_run.run_id, place.state
-            USING ERRCODE = 'RO005', HINT = 'Only a run that failed for good can be handled.';
+            USING ERRCODE = 'RO005', HINT = 'Only a run that failed permanently can be handled.';
     END IF;
     SELECT e.tenant, h.handled_by INTO old
     FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true
     WHERE e.id = handle_run.run_id AND e.keep_class = place.keep_class AND e.finished_at = place.finished_at;
     IF old.handled_by IS NOT NULL THEN
-        RAISE EXCEPTION 'run % was handled by %', handle_run.run_id, old.handled_by USING ERRCODE = 'RO005';
+        RAISE EXCEPTION 'run % was already handled by %', handle_run.run_id, old.handled_by USING ERRCODE = 'RO005';
     END IF;
     INSERT INTO rota.handled_runs AS h (run_id, handled_at, handled_by, reason)
     VALUES (handle_run.run_id, rota.now(), who, handle_run.reason)
@@ -10417,7 +10546,7 @@ BEGIN
     DELETE FROM rota.handled_runs h WHERE h.run_id = reopen_run.run_id RETURNING h.* INTO old;
     IF old.run_id IS NULL THEN
         RAISE EXCEPTION 'run % is not handled', reopen_run.run_id
-            USING ERRCODE = 'RO005', HINT = 'If its group of errors is, reopen that.';
+            USING ERRCODE = 'RO005', HINT = 'If its error group is handled, reopen the group.';
     END IF;
     PERFORM rota.write_audit(reopen_run.actor, 'run.reopened', 'run', old.run_id::text,
         jsonb_build_object('handled_by', old.handled_by, 'handled_at', old.handled_at, 'reason', old.reason), NULL,
@@ -10437,7 +10566,7 @@ SELECT g.id, g.error_type, g.error, g.file, g.line, g.function, g.is_system, g.f
 FROM rota.error_groups g CROSS JOIN (SELECT rota.now() AS now OFFSET 0) n LEFT JOIN rota.handled_errors h
     ON h.error_group = g.id;
 COMMENT ON VIEW rota.errors
-    IS 'Failures grouped by type, place and message: how often, since when, and who has seen to them.';
+    IS 'Failures grouped by type, place and message: how often, since when, and who handled them.';
 
 -- Every final failure, whatever its end_reason.
 CREATE VIEW rota.dead_letters AS
@@ -10446,7 +10575,7 @@ SELECT e.id, e.job, e.queue, e.tenant, e.priority, e.payload, e.attempts_used, e
        h.handled_at, h.handled_by, h.reason AS handled_reason
 FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true
 WHERE e.state = 'failed';
-COMMENT ON VIEW rota.dead_letters IS 'Runs that failed for good, until they are retried or retention takes them.';
+COMMENT ON VIEW rota.dead_letters IS 'Runs that failed permanently, until they are retried or removed by retention.';
 
 -- 26_retention.sql
 
@@ -10508,20 +10637,20 @@ BEGIN
         NEW.retention := nullif(NEW.code -> 'retention', 'null');
     END IF;
     IF jsonb_typeof(NEW.retention) <> 'object' THEN
-        PERFORM rota.bad_job(NEW.name, format('retention %s is not an object', NEW.retention));
+        PERFORM rota.bad_job(NEW.name, format('retention must be a JSON object, not %s', NEW.retention));
     END IF;
     FOR part IN SELECT * FROM jsonb_each(NEW.retention) LOOP
         IF part.key NOT IN ('days', 'count', 'failed_days', 'failed_count', 'log_days', 'log_count', 'failed_log_days')
             THEN
             PERFORM rota.bad_job(NEW.name, format('retention has an unknown option "%s"', part.key),
-                'It has days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
+                'Choose from days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
         ELSIF part.value <> 'null' AND (jsonb_typeof(part.value) <> 'number' OR part.value::numeric < 1
             OR part.value::numeric % 1 <> 0) THEN
-            PERFORM rota.bad_job(NEW.name, format('retention says "%s": %s; it is a whole number from 1', part.key,
-                part.value));
+            PERFORM rota.bad_job(NEW.name, format('retention option "%s" must be a whole number of at least 1, not %s',
+                part.key, part.value));
         ELSIF part.value <> 'null' AND part.key LIKE '%days' AND part.value::numeric > longest THEN
-            PERFORM rota.bad_job(NEW.name, format('retention says "%s": %s, but nothing is kept for more than %s days',
-                part.key, part.value, longest), 'Raise long_days in [retention] of the configuration.');
+            PERFORM rota.bad_job(NEW.name, format('retention option "%s" must be at most %s days, not %s',
+                part.key, longest, part.value), 'Raise long_days in [retention] of the configuration.');
         END IF;
     END LOOP;
     RETURN NEW;
@@ -10692,7 +10821,7 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: answers where to go
+-- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: returns where to go
 -- on (NULL: done). Only a run that was claimed more than once can have attempts beside its own.
 -- Called by: sql/retention/prune_traces.sql.
 CREATE FUNCTION rota.prune_traces(partition text, after_id bigint, with_logs boolean, max_runs integer,
@@ -10703,12 +10832,13 @@ DECLARE
     since timestamptz;
 BEGIN
     EXECUTE format('SELECT array_agg(p.id), max(p.id), min(p.created_at)
-                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1 AND ($3 OR attempt > 1) ORDER BY id LIMIT $2) p', partition)
+                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1 AND ($3 OR attempt > 1) ORDER BY id
+                        LIMIT $2) p', partition)
     INTO ids, last_id, since USING after_id, max_runs, with_logs;
     removed := CASE WHEN ids IS NULL THEN 0 ELSE rota.delete_traces(ids, since) END;
 END $$;
 
--- Removes lines of one job between two instants, about so many at a time: answers up to where it came (NULL: done).
+-- Removes lines of one job between two instants, about so many at a time: returns up to where it came (NULL: done).
 -- Those of failed runs may be spared.
 -- Called by: sql/retention/prune_lines.sql.
 CREATE FUNCTION rota.prune_lines(of_job text, after_at timestamptz, before_at timestamptz, spare_failed boolean,
@@ -10724,7 +10854,7 @@ BEGIN
     GET DIAGNOSTICS removed = ROW_COUNT;
 END $$;
 
--- Removes lines of all jobs but these, in one partition, some pages at a time: answers where to go on (NULL: done).
+-- Removes lines of all jobs but these, in one partition, some pages at a time: returns where to go on (NULL: done).
 -- Called by: sql/retention/prune_log_pages.sql.
 CREATE FUNCTION rota.prune_log_pages(partition text, kept_jobs text[], from_page bigint, pages integer,
     OUT next_page bigint, OUT removed bigint)
@@ -11122,7 +11252,7 @@ INSERT INTO rota.depth_marks DEFAULT VALUES;
 
 -- Counts open runs into rota.depths unless that was done less than so many seconds ago; a long count less often, so
 -- that it takes under 2 % of the time, but no count that took long and no clock that was set back puts the next one
--- off for more than five minutes. Answers whether it counted.
+-- off for more than five minutes. Returns whether it counted.
 -- Called by: read_depths, sql/upkeep/count_depths.sql.
 -- Locks: "depths" if it is free.
 CREATE FUNCTION rota.count_depths(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
@@ -11198,7 +11328,7 @@ CREATE TABLE rota.samples (
     PRIMARY KEY (queue, minute)
 );
 COMMENT ON TABLE rota.samples
-    IS 'What waited and ran in each minute of the last nine days, and how long claims took up to then.';
+    IS 'Waiting and running runs in each minute of the last nine days, and how long claimed runs waited up to then.';
 
 -- Writes how queues stand, once a minute, by whoever comes first. A queue that rests has no row; the two hundred
 -- busiest have.
@@ -11283,224 +11413,230 @@ LEFT JOIN LATERAL (
         FROM rota.rollup_minutes x WHERE x.worker <> 0 AND x.job = j.name
     ) o WHERE o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
 ) r ON true;
-COMMENT ON VIEW rota.job_status IS 'How each job stands: its last runs, its next time, how long its attempts take.';
+COMMENT ON VIEW rota.job_status
+    IS 'The status of each job: its last runs, its next time, the durations of its attempts.';
 
 -- 28_why.sql
 
--- Why something does not happen: `why` about a run, a schedule, a job or a queue. Each `why_…` function returns
--- findings (a code and facts); `reasons` holds the words and the order in which they are said. Why:
--- docs/decisions/0026-why.md.
+-- `why` explains why a run, a schedule, a job or a queue is not running. Each `why_…` function returns findings (a
+-- code and facts); `reasons` holds the texts and their order. Why: docs/decisions/0026-why.md.
 
--- The words of why, by code: kept here, so that every face says the same.
+-- The texts of why, by code: kept here, so that every face says the same.
 CREATE TABLE rota.reasons (
     code      text COLLATE "C" PRIMARY KEY,
-    place     smallint NOT NULL,               -- the lowest is said first
+    place     smallint NOT NULL,               -- the lowest comes first
     sentence  text NOT NULL,
-    next_step text NOT NULL,                   -- what happens then, or what somebody should do
-    is_past   boolean NOT NULL DEFAULT false,  -- it happened at a time, and does not go on since then
-    command   text                             -- what would change it
+    next_step text NOT NULL,                   -- what happens next, or what somebody should do
+    is_past   boolean NOT NULL DEFAULT false,  -- an event at one time, not a condition that lasts
+    command   text                             -- a command that would change it
 );
-COMMENT ON TABLE rota.reasons IS 'The words of rota.why, by code.';
+COMMENT ON TABLE rota.reasons IS 'The texts of rota.why, by code.';
 
 INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VALUES
-(1, 'attempts_used_up', 'It failed{error} {used}', 'It stays failed, a dead letter, until somebody retries it.',
+(1, 'attempts_used_up', 'It failed{error} {used}', 'It is a dead letter: it stays failed until somebody retries it.',
     'rota runs retry {run}', true),
 (1, 'gave_up', 'It failed with {error_type}, which its job does not retry{error}',
-    'It stays failed, a dead letter, until somebody retries it.', 'rota runs retry {run}', true),
-(1, 'job_never_known', 'It failed because no live worker knew job {job} for too long.',
+    'It is a dead letter: it stays failed until somebody retries it.', 'rota runs retry {run}', true),
+(1, 'job_never_known', 'It failed because no live worker knew job {job} for too long (worker.unknown_job_seconds).',
     'Start a worker that declares the job, then retry the run.', 'rota runs retry {run}', true),
 (1, 'run_cancelled', 'It was {end}.', 'It stays cancelled until somebody retries it.', 'rota runs retry {run}', true),
-(1, 'run_dropped', 'Queue {queue} was full, and it was among the least important that waited: it was dropped.',
-    'It stays cancelled until somebody retries it, when there is room.', 'rota runs retry {run}', true),
+(1, 'run_dropped',
+    'It was dropped: queue {queue} was full, and it was among the waiting runs with the lowest priority.',
+    'It stays cancelled until somebody retries it; retry it when the queue has room.', 'rota runs retry {run}', true),
 (1, 'run_expired', 'It expired: it had not started by its deadline.',
-    'It stays cancelled until somebody retries it; then it has no deadline any more.', 'rota runs retry {run}', true),
+    'It stays cancelled until somebody retries it; a retried run has no deadline.', 'rota runs retry {run}', true),
 (1, 'run_failed', 'It failed: {end}{error}', 'It stays failed until somebody retries it.', 'rota runs retry {run}',
     true),
-(1, 'run_succeeded', 'It succeeded on attempt {attempt}{took}.', 'Nothing more happens to it.', NULL, true),
-(5, 'cancel_requested', 'It was asked to stop{by}{because}.',
-    'Its worker has been told; the run ends when its handler lets go.', 'rota runs show {run}', true),
-(6, 'worker_silent', 'It runs on worker {worker} ({worker_name}), which has not been heard from.',
-    'Another worker takes the run back once the lease has run out.', 'rota workers show {worker}', false),
-(7, 'claimed_ahead', 'Worker {worker} ({worker_name}) has claimed it ahead and starts it next.',
-    'It starts as soon as the runs that were claimed with it have ended.', 'rota workers show {worker}', false),
+(1, 'run_succeeded', 'It succeeded on attempt {attempt}{took}.', 'No action is needed.', NULL, true),
+(5, 'cancel_requested', 'Cancellation was requested{by}{because}.',
+    'Its worker passes the request on; the run ends when its handler stops.', 'rota runs show {run}', true),
+(6, 'worker_silent', 'It was running on worker {worker} ({worker_name}), which no longer sends heartbeats.',
+    'Another live worker rescues the run when the lease has expired.', 'rota workers show {worker}', false),
+(7, 'claimed_ahead', 'Worker {worker} ({worker_name}) has claimed it in advance and starts it next.',
+    'It starts after the runs that the worker claimed before it.', 'rota workers show {worker}', false),
 (8, 'running_isolated',
-    'Worker {worker} ({worker_name}) runs it isolated, {where}, because a worker was lost with it before.', '{then}',
-    'rota runs cancel {run}', false),
-(9, 'running', 'Worker {worker} ({worker_name}) runs attempt {attempt}.', '{then}', 'rota runs cancel {run}', false),
-(10, 'debounced', 'It waits for a quiet time: it has the last of {events}, and each that comes puts it off.',
-    'It takes its place in queue {queue} when none has come for a while, and at the latest after the longest wait of its job.',
-    'rota events list --job {job}', false),
-(10, 'snoozed', 'Its handler put it off.',
-    'It takes its place in queue {queue} when the wait is over; no attempt was spent.', 'rota runs cancel {run}',
+    'Worker {worker} ({worker_name}) is running it isolated, {where}, because a worker was lost while running it.',
+    '{then}', 'rota runs cancel {run}', false),
+(9, 'running', 'Worker {worker} ({worker_name}) is running attempt {attempt}.', '{then}', 'rota runs cancel {run}',
     false),
-(10, 'spread', 'It is for later: {crowd} schedules were due at one instant, and {schedule} is number {number} of them.',
-    'It takes its place in queue {queue} when its time has come; --burst-allowed true starts a schedule at its instant, however many there are.',
-    'rota schedules update {schedule} --burst-allowed true', false),
-(10, 'waits_for_backoff',
-    'Attempt {attempt} {ended}{error} It waits before the next one, with {spent} of {allowed} used.',
-    'It takes its place in queue {queue} when the wait is over.', 'rota runs cancel {run}', false),
-(10, 'waits_for_time', 'It is for later.', 'It takes its place in queue {queue} when its time has come.',
+(10, 'debounced', 'It waits for a quiet period: it has the latest of {events}, and each new event postpones it.',
+    'It enters queue {queue} when no event has come for the debounce period of its job, and at the latest after the '
+    'maximum wait.',
+    'rota events list --job {job}', false),
+(10, 'snoozed', 'Its handler snoozed it.',
+    'It enters queue {queue} when the snooze ends; snoozing uses no attempt.',
     'rota runs cancel {run}', false),
-(11, 'not_promoted', 'Its time has come, and no worker has put it in line yet.',
-    'Any live worker does that within seconds.', 'rota workers list', false),
+(10, 'spread', 'It is delayed: {crowd} schedules were due at the same time, and {schedule} is number {number} of them.',
+    'It enters queue {queue} after the delay; --burst-allowed true exempts a schedule from such delays.',
+    'rota schedules update {of_tenant}{schedule} --burst-allowed true', false),
+(10, 'waits_for_backoff',
+    'Attempt {attempt} {ended}{error} It is waiting to be retried, with {spent} of {allowed} used.',
+    'It enters queue {queue} when the backoff is over.', 'rota runs cancel {run}', false),
+(10, 'waits_for_time', 'It is scheduled for later.', 'It enters queue {queue} when its time comes.',
+    'rota runs cancel {run}', false),
+(11, 'not_promoted', 'Its time has come, but no worker has promoted it yet.',
+    'Any live worker promotes it within seconds.', 'rota workers list', false),
 (12, 'schedule_disabled', 'Schedule {schedule} is disabled{by}.',
     'Its times are skipped and recorded until it is enabled.', 'rota schedules enable {of_tenant}{schedule}', false),
-(13, 'schedule_finished', 'It is finished: {why}.', 'It has no time left; any edit that gives it one revives it.',
+(13, 'schedule_finished', 'It is finished: {why}.', 'It does not run again unless an edit gives it another time.',
     'rota schedules show {of_tenant}{schedule}', true),
-(14, 'schedule_parked', 'It is parked, because it cannot be followed: {error}',
-    'It is tried again at that time; an edit tries at once.', 'rota schedules show {of_tenant}{schedule}', false),
+(14, 'schedule_parked', 'It is parked because it cannot be processed: {error}',
+    'It is retried automatically, and at once if it is edited.', 'rota schedules show {of_tenant}{schedule}', false),
 (15, 'schedule_paused', 'Schedule {schedule} is paused{by}{because}.', '{then}',
     'rota schedules resume {of_tenant}{schedule}', false),
-(20, 'job_deleted', 'No code declares job {job} any more.', 'Deploy code that declares it, or cancel what waits.',
+(20, 'job_deleted', 'No code declares job {job} any more.', 'Deploy code that declares it, or cancel its waiting runs.',
     'rota runs cancel --job {job}', false),
 (21, 'job_disabled', 'Job {job} is disabled{by}{because}.',
     'Its runs wait, and its schedules skip their times, until it is enabled.', 'rota jobs enable {job}', false),
 (22, 'queue_paused', 'Queue {queue} is paused{by}{because}.', '{then}', 'rota queues resume {queue}', false),
 (22, 'tenant_paused', 'Tenant {tenant} is paused{by}{because}.', '{then}', 'rota tenants resume {tenant}', false),
-(25, 'no_tick', 'It is due, and no worker has decided about it: {workers}.',
-    'A worker that schedules does so within seconds: start one without --no-scheduler, or resume one that drains.',
+(25, 'no_tick', 'It is due, but no worker has processed it: {workers}.',
+    'Start a worker without --no-scheduler, or resume one that is draining; it processes the schedule within seconds.',
     'rota worker', false),
 (26, 'schedule_pending', 'Its next time has not been computed yet.',
-    'The next tick of any worker does that within seconds.', 'rota schedules show {of_tenant}{schedule}', false),
-(30, 'no_worker', 'No worker is running{last}.', 'Start one: until then nothing starts and nothing is scheduled.',
-    'rota worker', false),
-(30, 'workers_asleep', 'Whoever could take it is asleep, with no connection to the database: {workers}.',
-    'It is found when one of them wakes; SIGUSR1 to process {pid} on {host} wakes one at once.',
+    'The next tick of any worker computes it within seconds.', 'rota schedules show {of_tenant}{schedule}', false),
+(30, 'no_worker', 'No worker is running{last}.',
+    'Start a worker: until then, no run starts and no schedule is processed.', 'rota worker', false),
+(30, 'workers_asleep', 'All suitable workers are asleep, without a connection to the database: {workers}.',
+    'They find waiting runs when they wake; to wake one now, send SIGUSR1 to process {pid} on {host}.',
     'rota workers list --state asleep', false),
 (31, 'queue_unserved', 'No live worker serves queue {queue}: the {workers} serve{s} {queues}.',
-    'Start a worker for it, or add it to the queues of one.', 'rota worker --queues {queue}', false),
-(32, 'job_unknown', 'No live worker knows job {job}: {workers}, with other code.',
-    'Start a worker whose application declares it; a run that waits for one fails after a day, unless worker.unknown_job_seconds says otherwise.',
+    'Start a worker for it, or add it to the queues of a worker.', 'rota worker --queues {queue}', false),
+(32, 'job_unknown', 'No live worker knows job {job}: the {workers} other code.',
+    'Start a worker whose application declares it. A run that waits longer than worker.unknown_job_seconds (default: '
+    'a day) fails.',
     'rota workers list', false),
-(33, 'worker_mismatch', 'Workers that know job {job} do not serve queue {queue}.', 'Let one of them serve the queue.',
-    'rota worker --queues {queue}', false),
+(33, 'worker_mismatch', 'No worker that knows job {job} serves queue {queue}.',
+    'Add the queue to a worker that knows the job.', 'rota worker --queues {queue}', false),
 (34, 'workers_failing', '{some} alive but failing: {troubles}.',
-    'A worker that fails takes nothing new until it gets its work done; its own log says more.',
-    'rota workers show {worker}', false),
-(35, 'workers_draining', '{some} draining{by}{because}.',
-    'A draining worker finishes what it runs and takes nothing new until it is resumed.',
-    'rota workers resume {worker}', false),
-(38, 'shadow', 'It is a shadow: it decides, and enqueues nothing.',
-    'Its times are recorded as skipped until it is no shadow any more.',
-    'rota schedules update --shadow false {of_tenant}{schedule}', false),
-(40, 'suspect', 'A worker was lost with it, so it waits to be run isolated, in a process of its own.', '{then}',
-    'rota runs show {run}', false),
-(41, 'overlap', 'It waits for run {other} of its schedule {schedule}, which has not ended.',
-    'It starts when that one has ended.', 'rota runs cancel {other}', false),
-(42, 'blocked', 'It waits for other runs to end.', 'It takes its place in queue {queue} when they have ended.',
-    'rota runs show {run}', false),
-(43, 'held', 'It is held back: {held_by}.', 'It takes its place in queue {queue} when that is over.',
-    'rota runs show {run}', false),
-(44, 'limit_blocked', 'Limit {limit} stands still{key}: run {other} failed, and the next one needs its success.',
-    'Retry that run, or go on without it: rota limits unblock.', 'rota runs retry {other}', false),
-(44, 'limit_full', 'Limit {limit} is full{key}: {in_use} of {cap} at once{holders}.', '{then}',
-    'rota limits show {of_tenant}{limit}', false),
-(44, 'limit_rate', 'Limit {limit} is used up{key}: {cap} in {period}.', '{then}', 'rota limits show {of_tenant}{limit}',
+    'A failing worker may claim nothing until it recovers; its log has the details.', 'rota workers show {worker}',
     false),
-(44, 'limit_room', 'It waits to be let through by limit {limit}{key}, which has room.',
-    'Any live worker does that within a second.', 'rota workers list', false),
+(35, 'workers_draining', '{some} draining{by}{because}.',
+    'A draining worker finishes its running attempts and claims nothing until it is resumed.',
+    'rota workers resume {worker}', false),
+(38, 'shadow', 'It is a shadow schedule: it records its decisions and enqueues nothing.',
+    'Its times are recorded as skipped until shadow mode is turned off.',
+    'rota schedules update --shadow false {of_tenant}{schedule}', false),
+(40, 'suspect', 'A worker was lost while running it, so it waits to be run isolated, in a separate process.', '{then}',
+    'rota runs show {run}', false),
+(41, 'overlap', 'It waits for run {other} of schedule {schedule}, which has not ended.',
+    'It starts when that run has ended.', 'rota runs cancel {other}', false),
+(42, 'blocked', 'It waits for other runs to end.', 'It enters queue {queue} when they have ended.',
+    'rota runs show {run}', false),
+(43, 'held', 'It is held: {held_by}.', 'It enters queue {queue} when the hold ends.', 'rota runs show {run}', false),
+(44, 'limit_blocked', 'Limit {limit} is blocked{key}: run {other} failed, and the next run requires its success.',
+    'Retry that run, or continue without it: rota limits unblock.', 'rota runs retry {other}', false),
+(44, 'limit_full', 'Limit {limit} is full{key}: {in_use} of {cap} slots in use{holders}.', '{then}',
+    'rota limits show {of_tenant}{limit}', false),
+(44, 'limit_rate', 'Rate limit {limit} is used up{key}: {cap} per {period}.', '{then}',
+    'rota limits show {of_tenant}{limit}', false),
+(44, 'limit_room', 'It waits to be admitted by limit {limit}{key}, which has capacity.',
+    'Any live worker admits it within a second.', 'rota workers list', false),
 (44, 'limit_turn', 'It waits for its turn in limit {limit}{key}: {before}.', '{then}',
     'rota limits show {of_tenant}{limit}', false),
-(45, 'missed_cap', '{which} was missed{times}: more had been missed than are caught up.',
-    'It goes on with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
-(45, 'missed_none', '{which} was missed{times}: no worker was there in time, and nothing is caught up.',
-    'It goes on with its next time; --catch-up says what else may happen.',
+(45, 'missed_cap', '{which} was missed{times}: more times were missed than the catch-up limit allows.',
+    'It continues with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
+(45, 'missed_none', '{which} was missed{times}: no worker processed it in time, and missed times are not caught up.',
+    'It continues with its next time; --catch-up sets another policy.',
     'rota schedules update --catch-up latest {of_tenant}{schedule}', true),
-(45, 'missed_window', '{which} was missed{times}: by the time a worker was there, it was older than what is caught up.',
-    'It goes on with its next time.', 'rota schedules update --catch-up-window none {of_tenant}{schedule}', true),
+(45, 'missed_window', '{which} was missed{times}: when a worker processed it, it was older than the catch-up window.',
+    'It continues with its next time.', 'rota schedules update --catch-up-window none {of_tenant}{schedule}', true),
 (45, 'skipped_calendar', '{which} was skipped{times}: calendar {calendar} was closed.',
-    'It runs at its next time that is open.', 'rota calendars show {calendar}', true),
+    'It runs at its next time at which the calendar is open.', 'rota calendars show {calendar}', true),
 (45, 'skipped_coalesced', '{which} was skipped{times}: a later missed time ran instead.',
-    'It goes on with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
-(45, 'skipped_disabled', '{which} was skipped{times}: it was disabled.', 'Times that were skipped can be made up for.',
+    'It continues with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
+(45, 'skipped_disabled', '{which} was skipped{times}: the schedule was disabled.', 'Skipped times can be backfilled.',
     'rota schedules backfill --help', true),
 (45, 'skipped_dst_gap', '{which} was skipped{times}: the clocks went forward, and it did not exist on that day.',
     'It runs at its next time; --gap run_after runs such a time after the gap.',
     'rota schedules update --gap run_after {of_tenant}{schedule}', true),
 (45, 'skipped_job_deleted', '{which} was skipped{times}: no code declared job {job}.',
-    'Times that were skipped can be made up for.', 'rota schedules backfill --help', true),
+    'Skipped times can be backfilled.', 'rota schedules backfill --help', true),
 (45, 'skipped_job_disabled', '{which} was skipped{times}: job {job} was disabled.',
-    'Times that were skipped can be made up for.', 'rota schedules backfill --help', true),
+    'Skipped times can be backfilled.', 'rota schedules backfill --help', true),
 (45, 'skipped_limit', '{which} was skipped{times}: a limit was full.',
-    'The next time runs if there is room by then; a limit that is to wait says so: --on-full wait.', 'rota limits list',
-    false),
-(45, 'skipped_max_runs', '{which} was skipped{times}: it had run as often as it may.',
-    'It is finished, unless it may run more often.', 'rota schedules update --max-runs none {of_tenant}{schedule}',
+    'The next time runs if the limit has capacity by then; --on-full wait makes the limit hold runs instead.',
+    'rota limits list', false),
+(45, 'skipped_max_runs', '{which} was skipped{times}: the schedule had reached its maximum number of runs.',
+    'It is finished unless the maximum is raised.', 'rota schedules update --max-runs none {of_tenant}{schedule}',
     true),
-(45, 'skipped_overlap', '{which} was skipped{times}: the run before it had not ended.',
-    'The next time runs if that run has ended by then; --overlap says what else may happen.',
+(45, 'skipped_overlap', '{which} was skipped{times}: the previous run had not ended.',
+    'The next time runs if that run has ended by then; --overlap sets another policy.',
     'rota schedules update --overlap queue_one {of_tenant}{schedule}', true),
-(45, 'skipped_paused', '{which} was skipped{times}: it was paused.', 'Times that were skipped can be made up for.',
+(45, 'skipped_paused', '{which} was skipped{times}: the schedule was paused.', 'Skipped times can be backfilled.',
     'rota schedules backfill --help', true),
 (45, 'skipped_queue_full', '{which} was skipped{times}: its queue was full.',
-    'The next time runs if there is room by then.', 'rota queues list', false),
-(45, 'skipped_requirement', '{which} was skipped{times}: it requires {unmet}, which had not succeeded.',
+    'The next time runs if the queue has room by then.', 'rota queues list', false),
+(45, 'skipped_requirement', '{which} was skipped{times}: the schedule requires {unmet}, which had not succeeded.',
     'It runs at its next time if that has succeeded by then.', 'rota why {unmet_first}', true),
-(45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow.', 'A shadow decides, and enqueues nothing.',
+(45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow schedule.',
+    'A shadow schedule records its decisions and enqueues nothing.',
     'rota schedules update --shadow false {of_tenant}{schedule}', true),
-(45, 'superseded_edited', '{which} was superseded{times}: the schedule was edited.',
-    'It goes on with the times that it has now.', 'rota schedules history {of_tenant}{schedule}', true),
-(45, 'superseded_rescheduled', '{which} was superseded{times}: its next time was moved.',
-    'It runs at the time that it was moved to.', 'rota schedules history {of_tenant}{schedule}', true),
-(46, 'not_run', '{which} was {decision}{times}: {reason}.', 'It goes on with its next time.',
+(45, 'superseded_edited', '{which} was superseded{times}: the schedule was edited.', 'It continues with its new times.',
     'rota schedules history {of_tenant}{schedule}', true),
-(47, 'run_open', 'Its run {run} has not ended: it is {state}.', 'Ask about that run to read what it waits for.',
+(45, 'superseded_rescheduled', '{which} was superseded{times}: the schedule was rescheduled.',
+    'The time that was set applies instead.', 'rota schedules history {of_tenant}{schedule}', true),
+(46, 'not_run', '{which} was {decision}{times}: {reason}.', 'It continues with its next time.',
+    'rota schedules history {of_tenant}{schedule}', true),
+(47, 'run_open', 'Its run {run} has not ended: it is {state}.', 'Ask about that run to see what it waits for.',
     'rota why {run}', false),
-(50, 'slots_busy',
-    'All {slots} of {able} are busy with {jobs}; run {longest} of {longest_job} for the longest, {duration}.',
-    'The next in line starts when a slot is free; more workers or slots would help.', 'rota workers list', false),
-(51, 'in_line', '{ahead} before it in queue {queue}.', '{then}', 'rota queues show {queue}', false),
-(52, 'next_in_line', 'It is next in queue {queue}.', 'The next worker with a free slot takes it.',
+(50, 'slots_busy', '{slots} busy with {jobs}; run {longest} of {longest_job} has taken the longest, {duration} so far.',
+    'The next run starts when a slot becomes free; more workers or slots would help.', 'rota workers list', false),
+(51, 'in_line', '{ahead} ahead of it in queue {queue}.', '{then}', 'rota queues show {queue}', false),
+(52, 'next_in_line', 'It is next in queue {queue}.', 'The next worker with a free slot claims it.',
     'rota queues show {queue}', false),
-(52, 'queue_full', 'Queue {queue} is full: {waiting} in it, and {max} may.', '{then}', 'rota queues show {queue}',
+(52, 'queue_full', 'Queue {queue} is full: {waiting}, and its cap is {max}.', '{then}', 'rota queues show {queue}',
     false),
-(53, 'next_of_tenant', 'It is the next of its tenant in queue {queue}, shared with {others}.',
-    'Tenants take turns by weight: a worker with a free slot takes it within a few runs.', 'rota queues show {queue}',
+(53, 'next_of_tenant', 'It is the next run of its tenant in queue {queue}, which {others}.',
+    'Tenants take turns by weight: a worker with a free slot claims it within a few runs.', 'rota queues show {queue}',
     false),
-(55, 'runs_wait', '{waiting}, the oldest for {duration}.', '{then}', 'rota runs list --state queued {of}', false),
+(55, 'runs_wait', '{waiting}{oldest}.', '{then}', 'rota runs list --state queued {of}', false),
 (56, 'runs_held',
-    '{held} of them {are} held back: for a worker that knows their job, for isolation, or for the run before.',
-    'Ask about one of them to read what holds it.', 'rota runs list --state queued {of}', false),
+    '{held} of them {are} held: by a limit, a paused tenant, an earlier run of the schedule, for isolation, or because '
+    'no worker knows the job.',
+    'Ask about one of these runs to see what holds it.', 'rota runs list --state queued {of}', false),
 (57, 'jobs_disabled', '{waiting} {belong} to disabled jobs: {jobs}.',
-    'They wait until their job is enabled, and hold up nobody.', 'rota jobs enable {job}', false),
+    'They wait until their job is enabled, and delay no other run.', 'rota jobs enable {job}', false),
 (58, 'jobs_unknown', '{waiting} {belong} to jobs that no live worker knows: {jobs}.',
     'Start a worker whose application declares them.', 'rota why --kind job {job}', false),
-(60, 'worker_lost', 'A worker was lost during attempt {attempt}: {worker} ({worker_name}).',
-    'The run was taken back; {spent} of {allowed} used.', 'rota workers show {worker}', true),
-(61, 'attempt_failed', 'Attempt {attempt} {ended}{error}', 'It is tried again: {spent} of {allowed} used so far.',
+(60, 'worker_lost', 'Worker {worker} ({worker_name}) was lost during attempt {attempt}.',
+    'The run was rescued, with {spent} of {allowed} used.', 'rota workers show {worker}', true),
+(61, 'attempt_failed', 'Attempt {attempt} {ended}{error}', 'It is retried, with {spent} of {allowed} used so far.',
     'rota runs show {run}', true),
 (62, 'job_failing', '{failures} of {attempts} failed in the last five minutes{error}',
-    'What failed is tried again as long as it has attempts left.', 'rota runs list --state failed --job {job}', false),
+    'Failed runs are retried while they have attempts left.', 'rota runs list --state failed --job {job}', false),
 (62, 'schedule_failing', 'Its last {failures} failed{error}', '{then}',
-    'rota runs list --schedule {schedule} --state failed', true),
-(63, 'schedule_ran', 'Its last time ran: run {run} {ended}.', 'It goes on with its next time.', 'rota runs show {run}',
-    true),
-(63, 'started_late', 'It started {late} late{because}.', 'What held it up is over.', NULL, true),
-(70, 'holds_key', 'It holds key {key}: whoever enqueues job {job} with it gets this run, and no second one.', '{then}',
-    NULL, false),
+    'rota runs list {of_tenant}--schedule {schedule} --state failed', true),
+(63, 'schedule_ran', 'Its latest time ran: run {run} {ended}.', 'It continues with its next time.',
+    'rota runs show {run}', true),
+(63, 'started_late', 'It started {late} late{because}.', 'The cause of the delay is over.', NULL, true),
+(70, 'holds_key', 'It holds key {key}: enqueueing job {job} with this key returns this run and creates no other.',
+    '{then}', NULL, false),
 (70, 'key_held', 'Its key {key} is held by run {other}, so it cannot be retried.',
-    'What was enqueued with the key since is a duplicate of that run.', 'rota why {other}', false),
-(79, 'rescheduled', 'Its next time was moved.', 'It runs then, and goes on as before after that.',
+    'Enqueueing with this key returns that run.', 'rota why {other}', false),
+(79, 'rescheduled', 'Its next time was set by hand.',
+    'It runs at the time that was set, then follows its timing again.',
     'rota schedules reschedule {of_tenant}{schedule}', false),
-(80, 'waits_for_next', 'Its next time has not come.', 'It runs then.', 'rota schedules trigger {of_tenant}{schedule}',
-    false),
-(80, 'waits_for_start', 'It runs at starts of the application{which}.', 'The next one that counts starts a run.',
+(80, 'waits_for_next', 'Its next time has not come yet.', 'It runs at its next time.',
     'rota schedules trigger {of_tenant}{schedule}', false),
-(90, 'event_filtered', 'Event {event}, the last that it is bound to, did not fit its filter.',
-    'Look at the event and at the filter; a replay delivers what fits a changed one.', 'rota events show {event}',
-    true),
-(90, 'event_throttled', 'Event {event}, the last that it is bound to, was throttled: run {run} is that of its period.',
+(80, 'waits_for_start', 'It runs when the application starts{which}.', 'The next such start enqueues a run.',
+    'rota schedules trigger {of_tenant}{schedule}', false),
+(90, 'event_filtered', 'Event {event}, the latest that it is bound to, did not match its filter.',
+    'Compare the event with the filter; if you change the filter, a replay delivers the events that match.',
+    'rota events show {event}', true),
+(90, 'event_throttled', 'Event {event}, the latest that it is bound to, was throttled: run {run} covers its period.',
     'The first event of the next period starts a run.', 'rota events show {event}', true),
-(90, 'runs_for_later', 'Nothing of it waits for a worker; {later} for {its} time.',
-    'They take their place in line when it has come.', 'rota runs list --state scheduled {of}', false),
-(91, 'at_work', 'Nothing of it waits for a worker; {running} being run.', 'All is well.',
+(90, 'runs_for_later', 'No run waits for a worker; {later} for {its} time.',
+    'A scheduled run enters its queue when its time comes.', 'rota runs list --state scheduled {of}', false),
+(91, 'at_work', 'No run waits for a worker; {running} running.', 'No action is needed.',
     'rota runs list --state running {of}', false),
-(91, 'no_event', 'None of the last {looked} was one that it is bound to: {bound}.', 'It starts with the next one.',
+(91, 'no_event', 'None of the last {looked} matched its bindings: {bound}.', 'The next matching event starts it.',
     'rota events bindings --job {job}', false),
-(92, 'idle', 'Nothing of it waits or runs.', 'What is enqueued starts at once.', NULL, false),
-(93, 'schedules_off', '{some} disabled, paused or parked: {names}.', 'Ask about one of them to read why.',
+(92, 'idle', 'It has no waiting or running runs.', 'New runs start at once, unless another reason is given.', NULL,
+    false),
+(93, 'schedules_off', '{some} disabled, paused or parked: {names}.', 'Ask about one of them to see why.',
     'rota why --kind schedule {schedule}', false),
-(95, 'last_end', 'Its last run, {run}, {ended}.', 'Ask about that run to read why.', 'rota why {run}', true);
+(95, 'last_end', 'Its last run, {run}, {ended}.', 'Ask about that run for details.', 'rota why {run}', true);
 
 -- What was found, before it is put into words. by_whom and the texts of facts are whatever people wrote.
 CREATE TYPE rota.finding AS (code text, since timestamptz, until timestamptz, by_whom text, facts jsonb);
@@ -11523,11 +11659,11 @@ CREATE FUNCTION rota.duration_words(seconds double precision) RETURNS text LANGU
     SELECT CASE
         WHEN s < 1 THEN round((s * 1000)::numeric) || ' ms'
         WHEN s < 10 THEN trim_scale(round(s::numeric, 1)) || ' s'
-        WHEN s < 60 THEN w || ' s'
-        WHEN s < 3600 THEN w / 60 || ' min' || CASE WHEN w % 60 > 0 THEN ' ' || w % 60 || ' s' ELSE '' END
-        WHEN s < 86400 THEN w / 3600 || ' h' || CASE WHEN w % 3600 >= 60 THEN ' ' || w % 3600 / 60 || ' min' ELSE '' END
+        WHEN w < 60 THEN w || ' s'
+        WHEN w < 3600 THEN w / 60 || ' min' || CASE WHEN w % 60 > 0 THEN ' ' || w % 60 || ' s' ELSE '' END
+        WHEN w < 86400 THEN w / 3600 || ' h' || CASE WHEN w % 3600 >= 60 THEN ' ' || w % 3600 / 60 || ' min' ELSE '' END
         ELSE w / 86400 || ' d' || CASE WHEN w % 86400 >= 3600 THEN ' ' || w % 86400 / 3600 || ' h' ELSE '' END END
-    FROM (SELECT greatest(seconds, 0) AS s, floor(least(greatest(seconds, 0), 1e15))::bigint AS w) x
+    FROM (SELECT greatest(seconds, 0) AS s, round(least(greatest(seconds, 0), 1e15))::bigint AS w) x
 $$;
 
 -- The seconds between two instants; NULL where one of them is none.
@@ -11537,7 +11673,7 @@ LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE WHEN isfinite(earlier) AND isfinite(later) THEN extract(epoch FROM later - earlier) END
 $$;
 
--- How many of them: The only worker is, All 3 workers are, 1 of 3 workers is.
+-- A share with its verb: The only worker is, All 3 workers are, 1 of 3 workers is.
 -- Called by: why_job, why_unfit.
 CREATE FUNCTION rota.share_words(amount bigint, of_all bigint, noun text) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -11652,7 +11788,9 @@ BEGIN
             'job', o.job, 'events', CASE WHEN jsonb_typeof(o.triggered_by -> 'debounced') = 'number'
                 THEN rota.plural_words((o.triggered_by ->> 'debounced')::numeric::bigint, 'event')
                 ELSE 'its events' END, 'crowd', rota.number_words((burst ->> 'of')::bigint), 'number',
-                rota.number_words((burst ->> 'place')::bigint)))::rota.finding;
+                rota.number_words((burst ->> 'place')::bigint), 'of_tenant', CASE WHEN burst IS NOT NULL
+                THEN (SELECT '--tenant ' || rota.shell_word(s.tenant) || ' ' FROM rota.schedules s
+                      WHERE s.id = o.schedule_id AND s.tenant <> '') END))::rota.finding;
         RETURN;
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
@@ -11684,10 +11822,12 @@ BEGIN
     SELECT * INTO ask FROM rota.last_audit('run', e.id::text, e.tenant, '{run.cancelled}') WHERE code = 'run_cancelled';
     RETURN NEXT ROW(code, e.finished_at, NULL, ask.actor,
         jsonb_build_object('run', e.id, 'queue', e.queue, 'job', e.job, 'attempt', e.attempt,
-        'took', coalesce(' after ' || rota.duration_words(e.duration_ms / 1000), ''),
+        'took', coalesce(' in ' || rota.duration_words(e.duration_ms / 1000), ''),
         'used', CASE e.attempts_used WHEN 1 THEN 'Its only attempt is used up.'
-            ELSE format('Its %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
-        'error_type', coalesce(e.error_type, 'an error'), 'end', rota.short_words(coalesce(e.end_reason, e.state)),
+            ELSE format('All %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
+        'error_type', coalesce(e.error_type, 'an error'),
+        'end', CASE WHEN code = 'run_cancelled' AND e.end_reason LIKE 'its %' THEN 'cancelled, because ' ELSE '' END
+            || rota.short_words(coalesce(e.end_reason, e.state)),
         'error', CASE WHEN e.error IS NULL THEN '.'
             ELSE rota.because_words(concat_ws(': ', e.error_type, e.error)) || '.' END))::rota.finding;
     RETURN QUERY SELECT * FROM rota.why_late(e.id, e.queue, e.job, e.attempt, e.run_at, e.started_at);
@@ -11708,14 +11848,12 @@ BEGIN
     facts := jsonb_build_object('run', o.id, 'job', o.job, 'worker', o.worker, 'worker_name',
         coalesce(rota.short_words(host.name), 'unknown'), 'attempt', o.attempt, 'spent', o.attempts_used + 1, 'allowed',
         rota.plural_words(o.max_attempts, 'attempt'), 'where', CASE WHEN host.is_isolating_inline
-            THEN 'alone in its own process' ELSE 'in a process of its own' END,
+            THEN 'alone in the worker''s process' ELSE 'in a separate process' END,
         'then', CASE WHEN o.attempts_used + 1 >= o.max_attempts
-            THEN 'It is the last attempt: if it fails, the run becomes a dead letter.'
-                     ELSE format('If it fails, it is tried again: it may use %s, and %s used before.',
-                         rota.plural_words(o.max_attempts, 'attempt'),
-                                 CASE o.attempts_used WHEN 0 THEN 'none was' WHEN 1 THEN '1 was'
-                                     ELSE o.attempts_used || ' were' END) END
-                || CASE WHEN o.timeout_seconds IS NULL THEN '' ELSE ' It may take until then.' END);
+            THEN 'This is the last attempt: if it fails, the run becomes a dead letter.'
+            ELSE format('If this attempt fails, the run is retried, with %s of %s left.',
+                o.max_attempts - o.attempts_used - 1, rota.plural_words(o.max_attempts, 'attempt')) END
+                || CASE WHEN o.timeout_seconds IS NULL THEN '' ELSE ' It times out at the time shown.' END);
     FOR ask IN SELECT c.* FROM rota.cancel_requests c WHERE c.run_id = o.id AND c.attempt = o.attempt LOOP
         RETURN NEXT ROW('cancel_requested', ask.requested_at, NULL, ask.requested_by,
             facts || jsonb_build_object('by', rota.by_words(ask.requested_by), 'because',
@@ -11741,8 +11879,8 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
         jsonb_build_object(
                'run', o.id, 'queue', o.queue, 'attempt', p.attempt, 'worker', p.worker, 'worker_name',
                coalesce(rota.short_words(w.name), 'unknown'), 'spent', o.attempts_used, 'allowed',
-               rota.plural_words(o.max_attempts, 'attempt'), 'ended', CASE p.state WHEN 'timed_out' THEN 'took too long'
-                   WHEN 'lost' THEN 'was lost with its worker' WHEN 'cancelled' THEN 'was cut off' ELSE p.state END,
+               rota.plural_words(o.max_attempts, 'attempt'), 'ended', CASE p.state WHEN 'timed_out' THEN 'timed out'
+                   WHEN 'lost' THEN 'was lost with its worker' WHEN 'cancelled' THEN 'was interrupted' ELSE p.state END,
                'error', CASE WHEN p.error IS NULL THEN '.'
                    ELSE rota.because_words(concat_ws(': ', p.error_type, p.error)) || '.' END)
     FROM rota.past_attempts p LEFT JOIN rota.workers w ON w.id = p.worker
@@ -11769,10 +11907,10 @@ RETURNS SETOF rota.finding LANGUAGE sql STABLE SET enable_seqscan = off SET jit 
         jsonb_build_object('run', of_run, 'queue', of_queue, 'job', of_job,
                'late', rota.duration_words(rota.seconds_between(due, began)),
                'because', CASE WHEN w.id IS NULL THEN ''
-                   ELSE format('; %s %s for %s of that%s%s', CASE w.action WHEN 'queue.paused' THEN 'queue ' || of_queue
-                   ELSE 'job ' || of_job END,
-                   CASE w.action WHEN 'queue.paused' THEN 'was paused' ELSE 'was disabled' END,
-                   rota.duration_words(w.lasted), rota.by_words(w.actor), rota.because_words(w.reason)) END)
+                   ELSE format('; %s%s for %s of that time%s',
+                   CASE w.action WHEN 'queue.paused' THEN format('queue %s was paused', of_queue)
+                   ELSE format('job %s was disabled', of_job) END,
+                   rota.by_words(w.actor), rota.duration_words(w.lasted), rota.because_words(w.reason)) END)
     FROM (SELECT 1) one LEFT JOIN LATERAL (
         SELECT * FROM stops s WHERE s.action IN ('queue.paused', 'job.disabled') AND s.lasted > 1 ORDER BY s.lasted DESC
         LIMIT 1) w ON true
@@ -11796,8 +11934,8 @@ BEGIN
         WHERE w.state IN ('live', 'stopping') AND w.isolating_run IS NOT NULL AND rota.isolating_of(w) IS NOT NULL
         ORDER BY w.id LIMIT 1;
         RETURN NEXT ROW('suspect', o.enqueued_at, NULL, NULL, facts || jsonb_build_object('then',
-            CASE WHEN busy.id IS NULL THEN 'A live worker takes it within seconds, alone, beside its normal work.'
-                 ELSE format('Each worker isolates one run at a time; %s (%s) has run %s now.', busy.id,
+            CASE WHEN busy.id IS NULL THEN 'A live worker claims it within seconds and runs it beside its normal work.'
+                 ELSE format('Each worker isolates one run at a time; worker %s (%s) is isolating run %s.', busy.id,
                      rota.short_words(busy.name), busy.isolating_run) END))::rota.finding;
     ELSIF o.held_by = 'limit' THEN
         RETURN QUERY SELECT * FROM rota.why_limit(o);
@@ -11828,9 +11966,9 @@ RETURNS SETOF rota.finding LANGUAGE sql STABLE SET jit = off AS $$
            nullif(k.expires_at, 'infinity'), NULL,
            jsonb_build_object('run', of_run, 'job', of_job, 'key', rota.short_words(of_key), 'other', k.run_id,
                'then', CASE WHEN NOT is_ended
-                   THEN 'The key is free when the run has ended, or so long after that as was asked for.'
-                            WHEN k.expires_at = 'infinity' THEN 'The key is held for ever.'
-                                ELSE 'The key is free again then.' END)
+                   THEN 'The key becomes free when the run ends, or later if it was enqueued with a time to keep it.'
+                            WHEN k.expires_at = 'infinity' THEN 'The key is kept for ever.'
+                                ELSE 'The key becomes free at the time shown.' END)
     FROM rota.keys k
     WHERE k.tenant = of_tenant AND k.job = of_job AND k.key = of_key
       AND (k.expires_at IS NULL OR k.expires_at > rota.now())
@@ -11847,12 +11985,12 @@ DECLARE
     held   integer;
     facts  jsonb;
     ahead  bigint := rota.limit_line(o, l.kind = 'sequence');
-    line   text := CASE WHEN ahead >= 999 THEN 'About a thousand or more runs wait' WHEN ahead = 1 THEN '1 run waits'
-        ELSE rota.plural_words(ahead, 'run') || ' wait' END;
+    line   text := CASE WHEN ahead = 0 THEN 'No run waits' WHEN ahead = 1 THEN '1 run waits'
+        ELSE CASE WHEN ahead >= 999 THEN 'At least ' ELSE '' END || rota.plural_words(ahead, 'run') || ' wait' END;
     other  bigint[];
     value  text := substr(o.limit_key, strpos(o.limit_key, ':') + 1);
 BEGIN
-    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, 'that is gone'), 'key',
+    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, '(deleted)'), 'key',
         CASE WHEN value <> '' THEN ' for ' || rota.short_words(value) ELSE '' END,
         'cap', coalesce(l.cap, 0), 'of_tenant', CASE WHEN l.tenant <> ''
             THEN '--tenant ' || rota.shell_word(l.tenant) || ' ' ELSE '' END);
@@ -11866,20 +12004,21 @@ BEGIN
             facts || jsonb_build_object('other', s.blocked_by))::rota.finding;
     ELSIF l.kind = 'sequence' AND (held > 0 OR ahead > 0) THEN
         RETURN NEXT ROW('limit_turn', o.enqueued_at, NULL, NULL, facts || jsonb_build_object('other', other[1],
-            'before', CASE WHEN other[1] IS NULL THEN 'nobody has it' ELSE format('run %s has it', other[1]) END,
-            'then', line || ' before it, by age.'))::rota.finding;
+            'before', CASE WHEN other[1] IS NULL THEN 'no run has the turn now'
+                ELSE format('run %s has the turn now', other[1]) END,
+            'then', line || ' ahead of it; runs take turns by age.'))::rota.finding;
     ELSIF l.kind = 'rate' AND (s.wait_until > rota.now() OR l.cap = 0) THEN
         RETURN NEXT ROW('limit_rate', o.enqueued_at, CASE WHEN s.wait_until < 'infinity' THEN s.wait_until END, NULL,
             facts || jsonb_build_object(
             'period', rota.duration_words(l.period_seconds), 'then',
-            line || ' before it for the next room.'))::rota.finding;
+            line || ' ahead of it.'))::rota.finding;
     ELSIF l.kind = 'concurrency' AND held >= l.cap THEN
         RETURN NEXT ROW('limit_full', o.enqueued_at, NULL, NULL,
             facts || jsonb_build_object('in_use', held, 'holders', CASE
             WHEN other = '{}' THEN '' WHEN cardinality(other) = 1 THEN format(', by run %s', other[1])
             ELSE format(', by runs %s', array_to_string(other[1:3], ', ')) || CASE WHEN held > 3 THEN ' and others'
-            ELSE '' END END, 'then', CASE WHEN l.cap = 0 THEN 'Nothing starts under it until its cap is above 0.'
-                ELSE line || ' before it for the next place.' END))::rota.finding;
+            ELSE '' END END, 'then', CASE WHEN l.cap = 0 THEN 'No run starts under this limit until its cap is above 0.'
+                ELSE line || ' ahead of it for the next free slot.' END))::rota.finding;
     ELSE
         RETURN NEXT ROW('limit_room', o.enqueued_at, NULL, NULL, facts)::rota.finding;
     END IF;
@@ -11913,8 +12052,8 @@ CREATE FUNCTION rota.why_queue_paused(of_queue text) RETURNS SETOF rota.finding 
     SELECT 'queue_paused', q.paused_at, q.paused_until, q.paused_by,
            jsonb_build_object('queue', q.name, 'by', rota.by_words(q.paused_by), 'because',
                rota.because_words(q.pause_reason), 'then', CASE WHEN q.paused_until IS NULL
-                   THEN 'Nothing of the queue starts until somebody resumes it; what runs, runs on.'
-                            ELSE 'The queue goes on by itself then; what runs, runs on.' END)
+                   THEN 'No run of the queue starts until somebody resumes it; running attempts continue.'
+                            ELSE 'The queue resumes automatically when the pause ends; running attempts continue.' END)
     FROM rota.queues q WHERE q.name = of_queue AND rota.queue_is_paused(q)
 $$;
 
@@ -11925,8 +12064,8 @@ CREATE FUNCTION rota.why_queue_full(of_queue text) RETURNS SETOF rota.finding LA
         jsonb_build_object('queue', q.name, 'max', rota.number_words(q.max_waiting),
         'waiting', CASE c.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(c.waiting, 'run') || ' wait' END,
         'then', CASE q.when_full WHEN 'refuse'
-            THEN 'New runs are refused, and times of schedules skipped, until some have started.'
-                                 ELSE 'When more come, the least important ones are dropped.' END)
+            THEN 'New runs are refused, and times of schedules are skipped, until waiting runs start.'
+                                 ELSE 'When more runs arrive, waiting runs with the lowest priority are dropped.' END)
     FROM rota.queues q JOIN rota.queue_caps c ON c.queue = q.name WHERE q.name = of_queue AND q.max_waiting IS NOT NULL
         AND c.full_since IS NOT NULL
 $$;
@@ -11938,8 +12077,8 @@ SET jit = off AS $$
     SELECT 'tenant_paused', t.paused_at, t.paused_until, t.paused_by,
            jsonb_build_object('tenant', t.name, 'by', rota.by_words(t.paused_by), 'because',
                rota.because_words(t.pause_reason), 'then', CASE WHEN t.paused_until IS NULL
-                   THEN 'Its runs are held until somebody resumes it; what runs, runs on.'
-                            ELSE 'Its runs are held; it goes on by itself then.' END)
+                   THEN 'Its runs are held until somebody resumes it; running attempts continue.'
+                            ELSE 'Its runs are held; it resumes automatically when the pause ends.' END)
     FROM rota.tenants t WHERE t.name = of_tenant AND rota.tenant_is_paused(t)
 $$;
 
@@ -11964,8 +12103,10 @@ SET jit = off AS $$
             GROUP BY job) j
     )
     SELECT 'slots_busy', (SELECT max(h.started_at) FROM held h), NULL::timestamptz, NULL, jsonb_build_object(
-               'slots', CASE l.slots WHEN 1 THEN '1 slot' ELSE rota.plural_words(l.slots, 'slot') END, 'able',
-               rota.plural_words(l.workers, 'worker'), 'jobs', b.jobs, 'longest', o.id, 'longest_job', o.job,
+               'slots', CASE l.slots WHEN 1 THEN 'The only slot of 1 worker is'
+                   ELSE format('All %s of %s are', rota.plural_words(l.slots, 'slot'),
+                       rota.plural_words(l.workers, 'worker')) END,
+               'jobs', b.jobs, 'longest', o.id, 'longest_job', o.job,
                'duration', rota.duration_words(rota.seconds_between(o.started_at, rota.now())))
     FROM loads l CROSS JOIN by_job b CROSS JOIN (SELECT * FROM held ORDER BY started_at, id LIMIT 1) o
     WHERE l.free = 0
@@ -11993,22 +12134,25 @@ BEGIN
     INTO others FROM rota.lane_tenants(o.queue) AS t (tenant) WHERE t.tenant <> o.tenant;
     IF line.ahead = 0 AND NOT line.is_long THEN
         RETURN NEXT ROW(CASE WHEN others.tenants > 0 THEN 'next_of_tenant' ELSE 'next_in_line' END, o.enqueued_at, NULL,
-            NULL, jsonb_build_object('queue', o.queue, 'others',
-                rota.plural_words(others.tenants, 'other tenant')))::rota.finding;
+            NULL, jsonb_build_object('queue', o.queue, 'others', format('%s too',
+                CASE others.tenants WHEN 1 THEN '1 other tenant uses'
+                    ELSE rota.plural_words(others.tenants, 'other tenant') || ' use' END)))::rota.finding;
         RETURN;
     END IF;
     pace := CASE WHEN NOT line.is_long THEN rota.pace_of(o.queue) * others.share END;
     RETURN NEXT ROW('in_line', o.enqueued_at, rota.now() + make_interval(secs => line.ahead / pace), NULL,
         jsonb_build_object('queue', o.queue, 'ahead',
-            CASE WHEN line.is_long THEN 'More than ' || rota.plural_words(line.ahead, 'run') || ' wait'
+            CASE WHEN line.is_long THEN 'At least ' || rota.plural_words(line.ahead, 'run') || ' wait'
             WHEN line.ahead = 1 THEN '1 run waits'
                       ELSE rota.plural_words(line.ahead, 'run') || ' wait' END,
         'place', line.ahead + 1, 'is_exact', NOT line.is_long,
-        'then', CASE WHEN others.tenants > 0 THEN format('It takes turns with %s, by weight. ',
+        'then', CASE WHEN others.tenants > 0 THEN format('Its tenant takes turns with %s, by weight. ',
             rota.plural_words(others.tenants, 'other tenant')) ELSE '' END ||
-                CASE WHEN pace IS NULL
-                    THEN 'Strictly by priority, then by age; when it starts cannot be told, as nothing of the queue has ended lately.'
-                     ELSE format('At the pace of the last minutes, %s a minute, it starts about then.',
+                CASE WHEN line.is_long
+                         THEN 'Runs start by priority, then by age; the queue is too long for an estimate.'
+                     WHEN pace IS NULL THEN 'Runs start by priority, then by age; there is no estimate, because no '
+                         'attempt in the queue has ended in the last ten minutes.'
+                     ELSE format('At the recent rate of %s per minute, it starts at about the time shown.',
                          trim_scale(round((pace * 60)::numeric, CASE WHEN pace < 1 THEN 1 ELSE 0 END)))
                          END))::rota.finding;
 END $$;
@@ -12022,8 +12166,8 @@ CREATE FUNCTION rota.pace_of(of_queue text) RETURNS double precision LANGUAGE sq
       AND m.outcome <> 'snoozed'
 $$;
 
--- Why no worker takes a run of the job from the queue. is_later: its time has not come, so only what will still be
--- so then. Where nobody is awake that could, it is those who sleep; they wake for what is to come later.
+-- Why no worker claims a run of the job from the queue. is_later: its time has not come, so only reasons that will
+-- still apply then. If all suitable workers are asleep, that is the reason; they wake up for runs that are due later.
 -- Called by: why_job, why_open_run, why_queue, why_running, why_schedule.
 CREATE FUNCTION rota.why_workers(of_queue text, of_job text, is_later boolean DEFAULT false) RETURNS SETOF rota.finding
 LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -12042,7 +12186,7 @@ BEGIN
         RETURN QUERY
         SELECT 'no_worker', l.at, NULL::timestamptz, NULL,
             jsonb_build_object('last', CASE WHEN l.id IS NULL THEN ''
-            ELSE format(': the last one, %s (%s), %s', l.id, rota.short_words(l.name),
+            ELSE format(': the last one, worker %s (%s), %s', l.id, rota.short_words(l.name),
                    CASE l.state WHEN 'gone' THEN 'was stopped' WHEN 'stopping' THEN 'is stopping' ELSE 'was lost' END)
                        END)
         FROM (SELECT 1) one LEFT JOIN LATERAL (
@@ -12052,14 +12196,15 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT 'queue_unserved', NULL::timestamptz, NULL::timestamptz, NULL, jsonb_build_object('queue', of_queue,
-               'workers', CASE fleet.live WHEN 1 THEN 'one there is'
+               'workers', CASE fleet.live WHEN 1 THEN 'only live worker'
                    ELSE rota.plural_words(fleet.live, 'live worker') END, 's', CASE fleet.live WHEN 1 THEN 's'
                ELSE '' END, 'queues', (SELECT string_agg(DISTINCT q, ', ')
                    FROM rota.why_fleet(of_queue, of_job) f, unnest(f.queues) q WHERE q <> 'rota' || '.system'))
     WHERE fleet.serving = 0
     UNION ALL
     SELECT 'job_unknown', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'workers',
-        CASE fleet.live WHEN 1 THEN 'there is one' ELSE 'there are ' || rota.number_words(fleet.live) END)
+        CASE fleet.live WHEN 1 THEN 'only live worker runs'
+            ELSE rota.plural_words(fleet.live, 'live worker') || ' run' END)
     WHERE fleet.knowing = 0
     UNION ALL
     SELECT 'worker_mismatch', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'queue', of_queue)
@@ -12098,13 +12243,14 @@ SET jit = off AS $$
     )
     SELECT 'workers_failing', NULL::timestamptz, NULL::timestamptz, NULL, jsonb_build_object(
                'worker', min(a.id), 'some', rota.share_words(count(*), max(a.of_all), 'worker'),
-               'troubles', string_agg(format('%s (%s): %s', a.id, rota.short_words(a.name),
+               'troubles', string_agg(format('worker %s (%s), %s', a.id, rota.short_words(a.name),
                    rota.short_words(a.trouble)), '; ' ORDER BY a.id) FILTER (WHERE a.n <= 3))
     FROM (SELECT *, row_number() OVER (ORDER BY id) AS n FROM able WHERE trouble IS NOT NULL) a HAVING count(*) > 0
     UNION ALL
     SELECT 'workers_draining', min(a.drained_at), NULL, min(a.drained_by), jsonb_build_object(
                'worker', min(a.id), 'some', rota.share_words(count(*), max(a.of_all), 'worker'),
-               'by', rota.by_words(min(a.drained_by)), 'because', rota.because_words(min(a.drain_reason)))
+               'by', coalesce(', as requested' || nullif(rota.by_words(min(a.drained_by)), ''), ''),
+               'because', rota.because_words(min(a.drain_reason)))
     FROM able a WHERE a.drained_at IS NOT NULL AND a.trouble IS NULL HAVING count(*) > 0
 $$;
 
@@ -12116,7 +12262,7 @@ CREATE FUNCTION rota.why_fleet(of_queue text, of_job text) RETURNS TABLE (
 ) LANGUAGE sql STABLE SET jit = off AS $$
     SELECT w.id, w.name, w.queues, w.concurrency, of_queue IS NULL OR w.queues = '{}' OR of_queue = ANY (w.queues),
         of_job IS NULL OR of_job = ANY (w.jobs),
-           CASE WHEN w.is_stuck THEN coalesce(w.trouble, 'its event loop stands still') ELSE w.trouble END,
+           CASE WHEN w.is_stuck THEN coalesce(w.trouble, 'its event loop is blocked') ELSE w.trouble END,
            w.drain_requested_at, w.drain_requested_by, w.drain_reason
     FROM rota.workers w WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
 $$;
@@ -12156,8 +12302,9 @@ BEGIN
         'names', off.names || CASE WHEN off.off > 3 THEN ' …' ELSE '' END) WHERE off.off > 0;
     RETURN QUERY
     SELECT 'last_end', e.finished_at, NULL::timestamptz, NULL, jsonb_build_object('run', e.id,
-               'ended', e.state || CASE WHEN e.state = 'failed'
-                   THEN rota.because_words(concat_ws(': ', e.error_type, e.error)) ELSE '' END)
+               'ended', CASE e.state WHEN 'cancelled' THEN 'was cancelled'
+                   WHEN 'failed' THEN 'failed' || rota.because_words(concat_ws(': ', e.error_type, e.error))
+                   ELSE e.state END)
     FROM (SELECT r.* FROM rota.ended_runs r WHERE r.job = j.name AND r.finished_at > rota.now() - interval '35 days'
         ORDER BY r.finished_at DESC LIMIT 1) e;
 END $$;
@@ -12250,11 +12397,13 @@ BEGIN
             THEN rota.now() + make_interval(secs => seen.queued / pace) END, NULL, facts || jsonb_build_object(
             'waiting', CASE seen.queued WHEN 1 THEN '1 run waits'
                 ELSE rota.plural_words(seen.queued, 'run') || ' wait' END, 'count', seen.queued,
-            'duration', coalesce(rota.duration_words(rota.seconds_between(seen.oldest_at, clock_timestamp())),
-            'held ones'), 'then', CASE WHEN pace IS NULL THEN 'Nothing of the queue has ended in the last ten minutes.'
-                         ELSE format('In the last ten minutes %s a minute have ended in queue %s%s.',
+            'oldest', coalesce(', the oldest for '
+                || rota.duration_words(rota.seconds_between(seen.oldest_at, clock_timestamp())), ''),
+            'then', CASE WHEN pace IS NULL THEN 'No attempt in the queue has ended in the last ten minutes.'
+                         ELSE format('In the last ten minutes, %s attempts per minute have ended in queue %s%s.',
                              trim_scale(round((pace * 60)::numeric, CASE WHEN pace < 1 THEN 1 ELSE 0 END)), lane,
-                                     CASE WHEN of_job IS NULL THEN '; at that pace what waits now is done then'
+                                     CASE WHEN of_job IS NULL
+                                         THEN '; at that rate, the waiting runs are done at about the time shown'
                                          ELSE '' END) END))::rota.finding;
         RETURN QUERY SELECT 'runs_held', NULL::timestamptz, NULL::timestamptz, NULL, facts || jsonb_build_object(
             'held', rota.number_words(seen.held), 'are', CASE seen.held WHEN 1 THEN 'is' ELSE 'are' END)
@@ -12295,10 +12444,11 @@ BEGIN
     END IF;
     IF s.finished_at IS NOT NULL THEN
         RETURN NEXT ROW('schedule_finished', s.finished_at, NULL, NULL, facts || jsonb_build_object('why', CASE
-            WHEN s.init IS NOT NULL THEN 'it has run once' WHEN s.run_at IS NOT NULL THEN 'its single time has passed'
-            WHEN s.run_count >= s.max_runs THEN format('it has run %s, as often as it may',
+            WHEN s.init IS NOT NULL THEN 'it has run once' WHEN s.run_at IS NOT NULL THEN 'its only time has passed'
+            WHEN s.run_count >= s.max_runs THEN format('it has run %s, its maximum',
                 rota.plural_words(s.run_count, 'time'))
-            WHEN s.end_at <= clock THEN 'its end has passed' ELSE 'no time of it is left' END))::rota.finding;
+            WHEN s.end_at <= clock THEN 'its end time has passed' ELSE 'its timing has no more times'
+            END))::rota.finding;
     END IF;
     IF s.parked_at IS NOT NULL THEN
         RETURN NEXT ROW('schedule_parked', s.parked_at, s.retry_at, NULL,
@@ -12310,7 +12460,8 @@ BEGIN
             'by', rota.by_words(s.paused_by), 'because', rota.because_words(s.pause_reason),
             'then', CASE WHEN s.paused_until IS NULL
                 THEN 'Its times are skipped and recorded until somebody resumes it.'
-                         ELSE 'Its times are skipped and recorded; it goes on by itself then.' END))::rota.finding;
+                         ELSE 'Its times are skipped and recorded; it resumes automatically when the pause ends.'
+                         END))::rota.finding;
     END IF;
     -- Apart from their order, else they are looked for among all by their ids.
     SELECT o.id, o.state, o.created_at INTO run
@@ -12334,8 +12485,9 @@ BEGIN
         RETURN NEXT ROW('schedule_failing', s.last_run_at, NULL, NULL, facts || jsonb_build_object('run', told.run_id,
             'failures', CASE s.failures_in_a_row WHEN 1 THEN 'run'
             ELSE rota.plural_words(s.failures_in_a_row, 'run') END, 'error', rota.because_words(told.error) || '.',
-            'then', CASE WHEN s.pause_after_failures IS NULL THEN 'It goes on with its next time.'
-                ELSE format('It is paused after %s in a row.', s.pause_after_failures) END))::rota.finding;
+            'then', CASE WHEN s.pause_after_failures IS NULL THEN 'It continues with its next time.'
+                ELSE format('It is paused after %s in a row.', rota.plural_words(s.pause_after_failures, 'failure'))
+                END))::rota.finding;
     END IF;
     IF NOT is_on THEN
         RETURN;
@@ -12345,23 +12497,24 @@ BEGIN
     IF s.init IS NOT NULL THEN
         RETURN NEXT ROW('waits_for_start', s.last_enqueued_at, NULL, NULL,
             facts || jsonb_build_object('which', CASE s.init
-            WHEN 'once' THEN ', until it has succeeded once' WHEN 'release' THEN ', once for each release'
-                ELSE ', once for each start of the fleet' END))::rota.finding;
+            WHEN 'once' THEN ', until it has succeeded once' WHEN 'release' THEN ', once per release'
+                ELSE ', once per start of the fleet' END))::rota.finding;
     ELSIF s.next_run_at IS NULL THEN
         RETURN NEXT ROW('schedule_pending', s.updated_at, NULL, NULL, facts)::rota.finding;
     ELSIF s.next_run_at <= clock - interval '30 seconds' THEN
         SELECT count(*) INTO live FROM rota.why_fleet(NULL, NULL);
         RETURN NEXT ROW('no_tick', s.next_run_at, NULL, NULL, facts || jsonb_build_object('workers',
             CASE live WHEN 0 THEN CASE WHEN EXISTS (SELECT FROM rota.why_asleep(NULL, NULL)) THEN 'all are asleep'
-                ELSE 'none is running' END WHEN 1 THEN 'one is live, and does not schedule'
-                ELSE rota.number_words(live) || ' are live, and none of them schedules' END))::rota.finding;
+                ELSE 'none is running' END WHEN 1 THEN 'the only live worker processes no schedules'
+                ELSE format('none of the %s live workers processes schedules', rota.number_words(live))
+                END))::rota.finding;
     ELSE
         RETURN NEXT ROW(CASE WHEN s.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL, s.next_run_at,
             NULL, facts)::rota.finding;
     END IF;
 END $$;
 
--- What was decided about its last time; and, if that ran, the last of the five before that did not.
+-- The decision for its latest time; and, if that ran, the latest of the five before it that did not run.
 -- Called by: why_schedule.
 CREATE FUNCTION rota.why_decision(s rota.schedules) RETURNS SETOF rota.finding LANGUAGE sql STABLE
 SET enable_seqscan = off SET jit = off AS $$
@@ -12369,15 +12522,16 @@ SET enable_seqscan = off SET jit = off AS $$
         SELECT r.*, r.decision IN ('ran', 'caught_up') AS has_run, row_number() OVER (ORDER BY r.nominal_at DESC) AS n
         FROM (SELECT * FROM rota.ledger l WHERE l.schedule_id = s.id ORDER BY l.nominal_at DESC LIMIT 6) r
     )
-    SELECT 'schedule_ran', l.nominal_at, NULL::timestamptz, NULL, jsonb_build_object('run', l.run_id, 'ended', l.state)
+    SELECT 'schedule_ran', l.nominal_at, NULL::timestamptz, NULL, jsonb_build_object('run', l.run_id, 'ended',
+        CASE l.state WHEN 'cancelled' THEN 'was cancelled' ELSE l.state END)
     FROM late l WHERE l.n = 1 AND l.has_run AND l.success IS NOT NULL AND (l.success OR s.failures_in_a_row = 0)
     UNION ALL
     (SELECT coalesce(r.code, 'not_run'), l.nominal_at, NULL, NULL, jsonb_build_object('schedule', s.name, 'job', s.job,
                 'calendar', coalesce(s.calendar, 'its calendar'), 'decision', l.decision, 'reason', l.reason,
-                'which', CASE l.n WHEN 1 THEN 'Its last time' ELSE 'An earlier time' END,
+                'which', CASE l.n WHEN 1 THEN 'Its latest time' ELSE 'An earlier time' END,
                 -- An earlier one weighs less than how the last one went.
                 'lighter', CASE l.n WHEN 1 THEN 0 ELSE 20 END,
-                'times', CASE WHEN l.count > 1 THEN format(', with %s more before it', rota.number_words(l.count - 1))
+                'times', CASE WHEN l.count > 1 THEN format(' (and %s before it)', rota.number_words(l.count - 1))
                 ELSE '' END, 'unmet', rota.short_words(coalesce(u.names, 'others')), 'unmet_first',
                 coalesce(l.details -> 'unmet' ->> 0, s.name))
      FROM late l
@@ -12443,16 +12597,17 @@ DECLARE
         '{run,job,queue,schedule,worker,other,longest,key,calendar,attempt,place,is_exact,count,state}';
 BEGIN
     IF chosen NOT IN ('run', 'schedule', 'job', 'queue') THEN
-        RAISE EXCEPTION 'there is no kind "%": run, schedule, job or queue', chosen USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'unknown kind "%": choose from run, schedule, job, queue', chosen USING ERRCODE = 'RO002';
     ELSIF chosen IS NULL THEN
         RAISE EXCEPTION 'no schedule, job or queue is named "%"', word USING ERRCODE = 'RO013',
-            HINT = 'A run is asked about by its number; a schedule of a tenant with the tenant.';
+            HINT = 'Pass the number of a run, or, for a schedule of a tenant, the tenant as well.';
     ELSIF chosen <> ALL (kinds) THEN
         CASE chosen
         WHEN 'run' THEN RAISE EXCEPTION 'there is no run %', word USING ERRCODE = 'RO004';
         WHEN 'schedule' THEN PERFORM rota.find_schedule(word, why.tenant);
         WHEN 'job' THEN PERFORM rota.unknown_job(word);
-        ELSE RAISE EXCEPTION 'there is no queue "%": no job, run or operator uses this name', word USING ERRCODE = 'RO013';
+        ELSE RAISE EXCEPTION 'there is no queue "%": no job, run or operator uses this name', word
+            USING ERRCODE = 'RO013';
         END CASE;
     END IF;
     RETURN QUERY
@@ -12531,9 +12686,16 @@ LANGUAGE sql STABLE SET jit = off AS $$
     ORDER BY a.attnum
 $$;
 
+-- A row in words: its kind, and its name if it has one.
+-- Called by: refuse_row, refuse_values.
+CREATE FUNCTION rota.row_words(relation text, name text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT replace(rtrim(relation, 's'), '_', ' ') || coalesce(format(' "%s"', name), '')
+$$;
+
 -- Trigger: names the column of a row that breaks a rule.
 CREATE FUNCTION rota.refuse_values() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
+    who   text := rota.row_words(TG_TABLE_NAME, to_jsonb(NEW) ->> 'name');
     one   record;
     is_ok boolean;
     found text;
@@ -12542,14 +12704,14 @@ BEGIN
         EXECUTE format('SELECT %s, left(($1).%I::text, 40)', format(one.rule, format('($1).%I', one.name)), one.name)
         INTO is_ok, found USING NEW;
         IF NOT is_ok THEN
-            RAISE EXCEPTION '% of % "%" cannot be %', one.name, rtrim(TG_TABLE_NAME, 's'), NEW.name, found
+            RAISE EXCEPTION '% of % cannot be %', one.name, who, found
                 USING ERRCODE = 'RO002', COLUMN = one.name, HINT = CASE one.kind
                     WHEN 'timestamptz'::regtype
-                        THEN 'An instant lies in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC); leave it out for none.'
+                        THEN 'A time must be in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC); omit it for none.'
                     WHEN 'jsonb'::regtype
-                        THEN 'JSON is nested at most 100 levels deep, its numbers go up to 1.7976931348623157e308.'
-                    WHEN 'text[]'::regtype THEN 'A list holds texts, and no lists or NULLs.'
-                    ELSE 'A number is finite; seconds are at most 3153600000 (100 years).' END;
+                        THEN 'JSON is nested at most 100 levels deep; its largest number is 1.7976931348623157e308.'
+                    WHEN 'text[]'::regtype THEN 'A list must contain strings only.'
+                    ELSE 'A number must be finite; seconds are at most 3153600000 (100 years).' END;
         END IF;
     END LOOP;
     RETURN NEW;
@@ -12584,8 +12746,8 @@ BEGIN
     END IF;
     part := regexp_match(expr, '^\((\w+) (>=|>) \(?([\d.]+)\)?(?:::double precision)?\)$');
     IF part IS NOT NULL THEN
-        RETURN ARRAY[format('%s must be %s %s, not %s', part[1], CASE part[2] WHEN '>' THEN 'more than' ELSE 'at least' END,
-            part[3], given ->> part[1])];
+        RETURN ARRAY[format('%s must be %s %s, not %s', part[1],
+            CASE part[2] WHEN '>' THEN 'more than' ELSE 'at least' END, part[3], given ->> part[1])];
     END IF;
     part := regexp_match(expr, '^\(+(\w+) <> ''''::text\)(?: AND \(length\(\w+\) <= (\d+)\)\))?$');
     IF part IS NOT NULL THEN
@@ -12596,7 +12758,7 @@ BEGIN
     IF part IS NOT NULL THEN
         RETURN ARRAY[format('%s must have at most %s characters, not %s', part[1], part[2], length(given ->> part[1]))];
     END IF;
-    RETURN ARRAY[format('it breaks the constraint %s: %s', short, expr)];
+    RETURN ARRAY[format('it violates the constraint %s: %s', short, expr)];
 END $$;
 
 -- The columns of a table that cannot be left empty, with their defaults as text.
@@ -12635,7 +12797,7 @@ END $$;
 -- itself would name only itself, and print the whole row.
 CREATE FUNCTION rota.refuse_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who   text := rtrim(TG_TABLE_NAME, 's') || coalesce(format(' "%s"', NEW.name), '');
+    who   text := rota.row_words(TG_TABLE_NAME, to_jsonb(NEW) ->> 'name');
     one   record;
     is_ok boolean;
     words text[];
@@ -12644,8 +12806,8 @@ BEGIN
         EXECUTE format('SELECT ($1).%I IS NOT NULL', one.name) INTO is_ok USING NEW;
         IF NOT is_ok THEN
             RAISE EXCEPTION '%: % is missing', who, one.name USING ERRCODE = 'RO002', COLUMN = one.name,
-                HINT = coalesce(format('Leave the column out of the statement for its default, %s.', one.default_text),
-                    format('Give a value for %s.', one.name));
+                HINT = coalesce(format('Omit the column to use its default, %s.', one.default_text),
+                    format('Pass a value for %s.', one.name));
         END IF;
     END LOOP;
     FOR one IN SELECT * FROM rota.row_rules(TG_RELID) LOOP
@@ -12653,7 +12815,7 @@ BEGIN
         IF NOT is_ok THEN
             words := rota.constraint_words(one.id, to_jsonb(NEW));
             RAISE EXCEPTION '%: %', who, words[1] USING ERRCODE = 'RO002', CONSTRAINT = one.name,
-                HINT = coalesce(words[2], 'Correct the value, or leave the column out for its default.');
+                HINT = coalesce(words[2], 'Correct the value, or omit the column to use its default.');
         END IF;
     END LOOP;
     RETURN NEW;
@@ -12671,24 +12833,31 @@ EXCEPTION WHEN invalid_parameter_value THEN
     RETURN NULL;
 END $$;
 
--- Trigger: refuses the abbreviation of a zone (PST), and a zone in other letters (america/new_york). Postgres knows
--- both and Python does not: the schedule would be parked at its first tick.
+-- Whether a text looks like the name of a time zone. Postgres reads "EST+3" and any word with a digit as a zone of its
+-- own; the few real names of that shape are listed. Some names mean another zone on each machine, or none.
+-- Called by: check_zone.
+CREATE FUNCTION rota.is_zone_name(zone text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT zone ~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' AND zone !~ '^((posix|right)/.*|Factory|localtime|posixrules)$'
+        OR zone IN ('CST6CDT', 'EST5EDT', 'MST7MDT', 'PST8PDT', 'GMT+0', 'GMT-0', 'GMT0', 'GB-Eire', 'NZ-CHAT', 'W-SU')
+$$;
+
+-- Trigger: refuses a time zone that Python does not know, as the schedule would be parked at its first tick: also the
+-- abbreviation of a zone (PST) and a zone in other letters (america/new_york), which Postgres knows.
 CREATE FUNCTION rota.check_zone() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     given    jsonb := to_jsonb(NEW);
     zone     text := coalesce(given ->> 'timezone', given -> 'definition' ->> 'timezone');
     spelling text;
 BEGIN
-    -- What does not look like a zone at all, others refuse.
-    IF zone = 'UTC' OR zone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' OR (TG_OP = 'UPDATE'
+    IF zone = 'UTC' OR (TG_OP = 'UPDATE'
         AND zone = coalesce(to_jsonb(OLD) ->> 'timezone', to_jsonb(OLD) -> 'definition' ->> 'timezone')) THEN
         RETURN NEW;
     END IF;
-    spelling := rota.zone_spelling(zone);
+    spelling := CASE WHEN rota.is_zone_name(zone) THEN rota.zone_spelling(zone) END;
     IF spelling IS DISTINCT FROM zone THEN
         RAISE EXCEPTION '% "%": unknown time zone "%"', rtrim(TG_TABLE_NAME, 's'), NEW.name, zone
             USING ERRCODE = 'RO002', HINT = CASE WHEN spelling IS NOT NULL THEN format('Did you mean %s?', spelling)
-                WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris; abbreviations are none.'
+                WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris, not an abbreviation.'
                 ELSE 'Use an IANA name such as Europe/Paris.' END;
     END IF;
     RETURN NEW;
@@ -12706,6 +12875,7 @@ SET jit = off AS $$
 DECLARE
     short text := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
     one   record;
+    rules text;
 BEGIN
     FOR one IN SELECT * FROM rota.value_rules(relation) LOOP
         EXECUTE format('ALTER TABLE %1$s DROP CONSTRAINT IF EXISTS %2$I, ADD CONSTRAINT %2$I CHECK (%3$s)', relation,
@@ -12714,40 +12884,55 @@ BEGIN
     IF is_told THEN
         EXECUTE format('DROP TRIGGER IF EXISTS a_values ON %s', relation);
         -- Its name comes first: the other triggers calculate with these values.
-        EXECUTE format(
-            'CREATE TRIGGER a_values BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_values()',
-            relation, (SELECT string_agg(format(r.rule, format('NEW.%I', r.name)), ' AND ')
-                FROM rota.value_rules(relation) r));
+        rules := (SELECT string_agg(format(r.rule, format('NEW.%I', r.name)), ' AND ')
+            FROM rota.value_rules(relation) r);
+        IF rules IS NOT NULL THEN
+            EXECUTE format(
+                'CREATE TRIGGER a_values BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) '
+                'EXECUTE FUNCTION rota.refuse_values()', relation, rules);
+        END IF;
         EXECUTE format('DROP TRIGGER IF EXISTS a_missing ON %s', relation);
         EXECUTE format(
-            'CREATE TRIGGER a_missing BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION rota.refuse_row()',
-            relation, (SELECT string_agg(format('NEW.%I IS NULL', n.name), ' OR ') FROM rota.needed_columns(relation) n));
+            'CREATE TRIGGER a_missing BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (%s) '
+            'EXECUTE FUNCTION rota.refuse_row()', relation,
+            (SELECT string_agg(format('NEW.%I IS NULL', n.name), ' OR ') FROM rota.needed_columns(relation) n));
         EXECUTE format('DROP TRIGGER IF EXISTS z_rules ON %s', relation);
         EXECUTE format(
-            'CREATE TRIGGER z_rules BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_row()',
+            'CREATE TRIGGER z_rules BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) '
+            'EXECUTE FUNCTION rota.refuse_row()',
             relation, (SELECT string_agg(format('%s', r.about_new), ' AND ') FROM rota.row_rules(relation) r));
     END IF;
 END $$;
+COMMENT ON CONSTRAINT bulk_actions_delay ON rota.bulk_actions IS
+    E'delay_seconds must be from 0 to 3153600000 (100 years), and only retry has one\nOmit delay_seconds.';
+COMMENT ON CONSTRAINT bulk_actions_filter ON rota.bulk_actions IS
+    E'the filter must be a JSON object with at least one condition besides system\nName a job, a state or a tenant.';
+COMMENT ON CONSTRAINT bulk_actions_payload ON rota.bulk_actions IS
+    E'the payload must be a JSON object, and only retry has one\nOmit the payload.';
 COMMENT ON CONSTRAINT jobs_function ON rota.jobs IS
-    E'only a job of kind sql has a function_name\nGive kind ''sql'' too, or leave function_name out.';
+    E'only a job of kind sql has a function_name\nSet kind ''sql'' too, or omit function_name.';
 COMMENT ON CONSTRAINT jobs_run_as ON rota.jobs IS
-    E'run_as and transaction_mode ''none'' exclude each other\nA function that runs as another role cannot commit: leave one of the two out.';
+    E'run_as and transaction_mode ''none'' cannot be combined\n'
+    'A function that runs as another role cannot commit: omit one of the two.';
 COMMENT ON CONSTRAINT jobs_sql_only ON rota.jobs IS
-    E'only a job of kind sql has a run_as or another transaction_mode than ''whole''\nGive kind ''sql'' and a function_name, or leave both out.';
+    E'only a job of kind sql has a run_as or another transaction_mode than ''whole''\n'
+    'Set kind ''sql'' and a function_name, or omit both.';
 COMMENT ON CONSTRAINT queues_check ON rota.queues IS
-    E'is_paused and paused_at are set together\nCall pause_queue() or resume_queue().';
+    E'is_paused and paused_at must be set together\nCall pause_queue() or resume_queue().';
 COMMENT ON CONSTRAINT schedules_bounds ON rota.schedules IS
-    E'end_at {end_at} is not after start_at {start_at}\nGive a later end_at, or none.';
+    E'end_at {end_at} is not after start_at {start_at}\nPass a later end_at, or none.';
 COMMENT ON CONSTRAINT schedules_every_from ON rota.schedules IS
-    E'every_from ''end'' needs interval_seconds\nOnly an interval can count from the end of the last run.';
+    E'every_from ''end'' requires interval_seconds\nOnly an interval can count from the end of the previous run.';
 COMMENT ON CONSTRAINT schedules_pause ON rota.schedules IS
-    E'paused_until and pause_reason need paused_at\nCall pause_schedule() or resume_schedule().';
+    E'paused_until and pause_reason require paused_at\nCall pause_schedule() or resume_schedule().';
 COMMENT ON CONSTRAINT schedules_timing ON rota.schedules IS
-    E'it needs exactly one of cron, interval_seconds, run_at and init\nSet one of them, and leave the other three NULL.';
+    E'it needs exactly one of cron, interval_seconds, run_at and init\n'
+    'Set one of them, and none of the other three.';
 COMMENT ON CONSTRAINT tenants_name ON rota.tenants IS
-    E'a name must have 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
+    E'a name must have 1 to 200 characters, no control character, no slash, and no space at either end\n'
+    'Use an ID or a short name, such as acme or customer-17.';
 COMMENT ON CONSTRAINT tenants_pause ON rota.tenants IS
-    E'paused_at, paused_by, pause_reason and paused_until need is_paused\nCall pause_tenant() or resume_tenant().';
+    E'paused_at, paused_by, pause_reason and paused_until require is_paused\nCall pause_tenant() or resume_tenant().';
 SELECT rota.guard_values('rota.settings', false);
 SELECT rota.guard_values('rota.jobs', true);
 SELECT rota.guard_values('rota.queues', true);
@@ -12758,6 +12943,9 @@ SELECT rota.guard_values('rota.schedules', true);
 SELECT rota.guard_values('rota.backfills', false);
 SELECT rota.guard_values('rota.backfill_times', false);
 SELECT rota.guard_values('rota.tenants', true);
+SELECT rota.guard_values('rota.schedule_templates', true);
+SELECT rota.guard_values('rota.bulk_actions', true);
+SELECT rota.guard_values('rota.run_views', true);
 
 -- 30_grants.sql
 
@@ -12779,7 +12967,7 @@ BEGIN
         RAISE EXCEPTION 'there is no role "%"', role_name
             USING ERRCODE = 'RO002', HINT = format('CREATE ROLE %I LOGIN PASSWORD ''...'' first.', role_name);
     ELSIF NOT pg_has_role(owner, 'USAGE') THEN
-        RAISE EXCEPTION 'only "%", which owns the schema, may give others the rights of workers', pg_get_userbyid(owner)
+        RAISE EXCEPTION 'only "%", the owner of the schema, may grant the rights of workers', pg_get_userbyid(owner)
             USING ERRCODE = 'RO002', HINT = 'Connect as that role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %I', place, role_name);
@@ -12808,10 +12996,11 @@ END $$;
 
 -- Inserted once and yours to change: put your rules into the payload and enable the schedule.
 INSERT INTO rota.jobs (name, kind, function_name, description, default_payload, is_system)
-VALUES ('rota' || '.cleanup', 'sql', 'rota.cleanup', 'Removes expired rows from tables, by rules', '{"rules": []}', true);
+VALUES ('rota' || '.cleanup', 'sql', 'rota.cleanup', 'Removes expired rows from tables, by rules', '{"rules": []}',
+    true);
 
--- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python. Their queue
--- is one that every worker serves, whichever else it was told.
+-- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python. Every
+-- worker serves their queue, whichever others it was given.
 INSERT INTO rota.jobs (name, queue, executor, description, max_attempts, is_system) VALUES
     ('rota' || '.prune_runs', 'rota' || '.system', 'async',
      'Removes runs, attempts, occurrences and counts that are past their retention', 1, true),

@@ -11,7 +11,7 @@ from rota.errors import UnknownJob
 from rota.model.histogram import quantiles
 from rota.model.states import OPEN_STATES
 from rota.model.stats import Activity, JobActivity, QueueDepth, StateCounts, Stats, Step
-from rota.model.window import Window, bounds, stepped, whole
+from rota.model.window import StatsWindow, bounds, stepped, whole
 from rota.store.plans import Ask, Plan
 
 _SHARES = (0.99, 0.95, 0.5)
@@ -90,7 +90,7 @@ def _oldest(depths: Sequence[QueueDepth]) -> float | None:
     return max(ages, default=None)
 
 
-def _range(window: Window) -> dict[str, Any]:
+def _range(window: StatsWindow) -> dict[str, Any]:
     return {"since": window.since, "until": window.until, "unit": window.unit}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.model.retention import Retention, RetentionItem
 from rota.store.plans import Ask
-from rota.store.retention.parts import BATCH, Part, PartitionDrops, note_parts
+from rota.store.retention.parts import BATCH, Partition, PartitionDrops, note_parts
 from rota.store.steps import Steps
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class LogPruning:
         for job, policy in self._work.policies.items():
             yield from self._prune_job(job, policy)
 
-    def _thin(self, part: Part) -> Steps[None]:
+    def _thin(self, part: Partition) -> Steps[None]:
         kept = [job for job, days in self._longest.items() if days > self._days]
         item = RetentionItem(
             "delete", "logs", part.estimated_rows, part.partition, until=part.to_at,

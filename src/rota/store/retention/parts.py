@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Partition:
     """One partition, and the statements about it, composed by the database."""
 
     parent: str
@@ -43,9 +43,9 @@ class Part:
     has_rows: str
 
 
-def note_parts() -> Steps[list[Part]]:
+def note_parts() -> Steps[list[Partition]]:
     rows = yield Ask("retention/parts", {})
-    return [Part(**row) for row in rows]
+    return [Partition(**row) for row in rows]
 
 
 class PartitionDrops:
@@ -54,7 +54,7 @@ class PartitionDrops:
     def __init__(self, work: Pass) -> None:
         self._work = work
 
-    def drop(self, part: Part, *, with_logs: bool = False) -> Steps[None]:
+    def drop(self, part: Partition, *, with_logs: bool = False) -> Steps[None]:
         item = RetentionItem(
             "drop", part.parent, part.estimated_rows, part.partition, until=part.to_at,
             bytes=part.bytes,
@@ -71,7 +71,7 @@ class PartitionDrops:
             self._work.on_progress(item.rows)
         self._work.items.append(item)
 
-    def drop_if_empty(self, part: Part) -> Steps[None]:
+    def drop_if_empty(self, part: Partition) -> Steps[None]:
         """Attempts go with their runs; what is left of their table then is a shell."""
         if part.to_at > self._work.now:
             return
@@ -79,12 +79,12 @@ class PartitionDrops:
         if not row["is_so"]:
             yield from self.drop(part)
 
-    def _detach(self, part: Part) -> Steps[None]:
+    def _detach(self, part: Partition) -> Steps[None]:
         if part.state == "detached":
             return
         yield Write(part.finalize if part.state == "detaching" else part.detach, PATIENCE_SECONDS)
 
-    def _remove_traces(self, part: Part, with_logs: bool) -> Steps[None]:
+    def _remove_traces(self, part: Partition, with_logs: bool) -> Steps[None]:
         last: int | None = 0
         while last is not None:
             params = {

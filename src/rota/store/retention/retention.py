@@ -23,7 +23,7 @@ from rota.store.retention.parts import (
     BATCH,
     FAILED,
     OTHERS,
-    Part,
+    Partition,
     PartitionDrops,
     note_parts,
 )
@@ -122,7 +122,7 @@ class RunPruning:
         yield from self._prune_rest()
         yield from self._prune_beside_events()
 
-    def _is_over(self, part: Part) -> bool:
+    def _is_over(self, part: Partition) -> bool:
         settings = self._work.settings
         days = {
             "ended_runs_short": settings.short_days,
@@ -237,6 +237,6 @@ class RunPruning:
                 return total
 
 
-def _has_logs(parts: list[Part], ended: Part) -> bool:
+def _has_logs(parts: list[Partition], ended: Partition) -> bool:
     """Whether lines from its time are still there: with the usual numbers they have gone."""
     return any(it.parent == "logs" and it.from_at < ended.to_at for it in parts)

@@ -52,12 +52,13 @@ def find(action_id: int) -> Plan[BulkAction]:
 def page(
     action_id: int | None = None,
     *,
-    state: str | None = None,
+    states: Sequence[str] | None = None,
     is_open: bool | None = None,
     cursor: Sequence[Any] | None = None,
     limit: int = 50,
 ) -> Plan[Page[BulkAction]]:
-    params = {"id": action_id, "state": state, "open": is_open}
+    wanted = None if states is None else list(states)
+    params = {"id": action_id, "states": wanted, "open": is_open}
     return read_page("bulk/list", params, BulkAction, order="newest", cursor=cursor, limit=limit)
 
 

@@ -56,7 +56,7 @@ class _Batch:
 
 
 def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
-    """One batch of the action that is due, or of this one; answers whether there was one."""
+    """One batch of the action that is due, or of this one; returns whether there was one."""
     rows = yield Ask("bulk/take", {"id": action_id})
     if not rows:
         return False
@@ -65,7 +65,7 @@ def work(turn: BulkTurn, action_id: int | None = None) -> Plan[bool]:
     try:
         wanted = RunFilter.from_json(row["filter"]).or_states(FITTING[row["verb"]])
     except (FilterError, TypeError, ValueError) as error:
-        yield from note_fault(row["id"], f"its filter cannot be read: {error}")
+        yield from note_fault(row["id"], f"its filter is invalid: {error}")
         return True
     yield Ask("session/plan_by_values", {"is_local": True})
     counted, counted_below = yield from _count(row, wanted)

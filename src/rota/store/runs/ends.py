@@ -25,7 +25,7 @@ def finish_one(
 def end_one(
     statements: Statements, claim: Claim, worker: int, ms: float, outcome: Outcome
 ) -> Statement:
-    """Whatever the outcome: the run ends, or is tried again. Answers as `finish_one` does."""
+    """Whatever the outcome: the run ends, or is tried again. Returns as `finish_one` does."""
     rows = [(claim.id, claim.attempt, ms, outcome)]
     if isinstance(outcome, Ended):
         return statements.get("runs/end"), ended_columns(worker, rows)

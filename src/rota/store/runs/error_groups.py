@@ -65,6 +65,7 @@ def list_errors(
 
 def count_standings(filters: ErrorFilters) -> Plan[dict[str, int]]:
     """How many groups there are, by standing, whenever they happened."""
+    check_filters(filters, ErrorFilters, "errors")
     yield Ask("errors/fold", {})
     now = yield from read_clock()
     rows = yield Ask(
@@ -140,7 +141,7 @@ def _range(since: datetime | timedelta) -> Plan[dict[str, Any]]:
         steps = int((now.timestamp() - first) // step) + 1
         begin = datetime.fromtimestamp(first, now.tzinfo)
     except (OverflowError, ValueError, OSError):
-        raise FilterError(f"since {since} is too long ago") from None
+        raise FilterError(f"since {since} is too far in the past") from None
     return {"since": begin, "step": step, "steps": steps}
 
 

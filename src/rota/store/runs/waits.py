@@ -36,7 +36,7 @@ class WaitStatements:
         conn.execute(self._begin, {"channel": self.channel})
 
     def announce(self, conn: Conn, ids: Sequence[int]) -> set[int]:
-        """These runs are waited for. Answers which of them are not open any more."""
+        """These runs are waited for. Returns which of them are not open any more."""
         params = {"channel": self.channel, "ids": list(ids)}
         return set(self._await.fetch_sync(conn, params, _first))
 

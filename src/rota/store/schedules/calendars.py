@@ -11,8 +11,9 @@ from rota.errors import CalendarNotFound, TemplateNotFound, WrongState
 from rota.model.list_filters import CalendarOrder
 from rota.model.page import Page
 from rota.model.schedule_info import CalendarInfo, TemplateInfo
+from rota.model.wording import listed
 from rota.model.words import plural
-from rota.store.audit import write_audit
+from rota.store.audit import act_as
 from rota.store.pages import check_order, read_all, read_page
 from rota.store.plans import Ask, Plan
 from rota.store.versions import expect_version
@@ -37,7 +38,7 @@ def find_calendar(name: str) -> Plan[CalendarInfo]:
     if not found:
         known = yield from list_calendars()
         near = get_close_matches(name, [one.name for one in known], 1)
-        hint = f"did you mean {near[0]}?" if near else "see `rota calendars list`"
+        hint = f"did you mean {near[0]}?" if near else listed("calendars")
         raise CalendarNotFound(f'no calendar is named "{name}"', hint=hint)
     return found[0]
 
@@ -46,10 +47,9 @@ def create_calendar(
     name: str, description: str, definition: Mapping[str, Any], *, actor: str | None
 ) -> Plan[None]:
     params = {"name": name, "description": description, "definition": json.dumps(definition)}
+    yield from act_as(actor)
     if not (yield Ask("calendars/create", params)):
         raise WrongState(f'calendar "{name}" already exists', hint="update it instead")
-    after = {"description": description, "definition": definition}
-    yield from write_audit(actor, "calendar.created", "calendar", name, after=after)
 
 
 def update_calendar(
@@ -63,18 +63,10 @@ def update_calendar(
     """What is None stays as it is."""
     yield from find_calendar(name)
     yield from expect_version("calendar", name, version)
-    stored = yield from find_calendar(name)
-    before = {"description": stored.description, "definition": stored.definition}
-    after = before | {
-        key: value
-        for key, value in {"description": description, "definition": definition}.items()
-        if value is not None
-    }
-    params = {"name": name} | after | {"definition": json.dumps(after["definition"])}
-    if (yield Ask("calendars/update", params)):
-        yield from write_audit(
-            actor, "calendar.updated", "calendar", name, before=before, after=after
-        )
+    yield from act_as(actor)
+    document = None if definition is None else json.dumps(definition)
+    params = {"name": name, "description": description, "definition": document}
+    yield Ask("calendars/update", params)
 
 
 def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
@@ -85,9 +77,8 @@ def delete_calendar(name: str, *, version: int | None, actor: str | None) -> Pla
             f'calendar "{name}" is used by {plural(stored.schedules, "schedule")}',
             hint="change or remove the calendar of those schedules first",
         )
+    yield from act_as(actor)
     yield Ask("calendars/delete", {"name": name})
-    before = {"description": stored.description, "definition": stored.definition}
-    yield from write_audit(actor, "calendar.deleted", "calendar", name, before=before)
 
 
 def list_templates(name: str | None = None) -> Plan[list[TemplateInfo]]:
@@ -106,7 +97,7 @@ def find_template(name: str) -> Plan[TemplateInfo]:
     if not found:
         known = yield from list_templates()
         near = get_close_matches(name, [one.name for one in known], 1, 0.4)
-        hint = f"did you mean {near[0]}?" if near else "see `rota schedules templates`"
+        hint = f"did you mean {near[0]}?" if near else listed("templates")
         raise TemplateNotFound(f'no template is named "{name}"', hint=hint)
     return found[0]
 
@@ -117,14 +108,12 @@ def add_template(
     if version is not None:
         yield from find_template(name)
         yield from expect_version("template", name, version)
+    yield from act_as(actor)
     yield Ask("templates/add", {"name": name, "cron": cron, "description": description})
-    after = {"cron": cron, "description": description}
-    yield from write_audit(actor, "template.added", "template", name, after=after)
 
 
 def remove_template(name: str, *, version: int | None, actor: str | None) -> Plan[None]:
-    stored = yield from find_template(name)
+    yield from find_template(name)
     yield from expect_version("template", name, version)
+    yield from act_as(actor)
     yield Ask("templates/remove", {"name": name})
-    before = {"cron": stored.cron, "description": stored.description}
-    yield from write_audit(actor, "template.removed", "template", name, before=before)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from rota.errors import AuditEntryNotFound
 from rota.model.page import Page
 from rota.model.schedule_edit import FieldChange, ManualRun, ScheduleEdit
-from rota.store.pages import read_page
+from rota.store.pages import Place, read_page, read_rows
 from rota.store.plans import Ask, Plan
 
 _EDITS = [
@@ -18,7 +18,7 @@ _EDITS = [
         "created", "updated", "enabled", "disabled", "paused", "resumed", "rescheduled", "deleted",
     )
 ]  # fmt: skip
-_MANUAL = ["schedule.triggered", "schedule.backfilled"]
+KINDS = ("triggered", "backfilled")
 
 
 def page_edits(
@@ -38,20 +38,41 @@ def find_edit(name: str, tenant: str, entry_id: int) -> Plan[ScheduleEdit]:
     return found.items[0]
 
 
-def list_manual(name: str, tenant: str, limit: int) -> Plan[list[ManualRun]]:
-    params = {"name": name, "tenant": tenant, "actions": _MANUAL, "id": None}
-    found = yield from read_page(
-        "schedules/edits", params, _row, order="newest", cursor=None, limit=limit
+def page_manual(
+    name: str, tenant: str, *, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[ManualRun]]:
+    asked: Asked = {"name": name, "tenant": tenant, "kinds": KINDS, "since": None, "before": None}
+    rows = yield from read_manual(asked, order="newest", cursor=cursor, limit=limit)
+    next_cursor = rows[limit - 1][0] if len(rows) > limit else None
+    return Page([one for _, one, _ in rows[:limit]], next_cursor)
+
+
+class Asked(TypedDict):
+    """Which manual runs are wanted: of a schedule, of some kinds, of a stretch of time."""
+
+    name: str
+    tenant: str
+    kinds: Sequence[str]
+    since: datetime | None
+    before: datetime | None
+
+
+def read_manual(
+    asked: Asked, *, order: str, cursor: Sequence[Any] | None, limit: int
+) -> Plan[list[tuple[Place, ManualRun, dict[str, Any]]]]:
+    """Those of a page, and one more if there is any, each with its place and the row of its run,
+    which is empty if there is none any more."""
+    actions = [f"schedule.{kind}" for kind in asked["kinds"]]
+    params = {name: it for name, it in asked.items() if name != "kinds"} | {"actions": actions}
+    found = yield from read_rows(
+        "schedules/manual", params, dict[str, Any], order=order, cursor=cursor, limit=limit
     )
-    ids = [row["after"]["run_id"] for row in found.items if "run_id" in (row["after"] or {})]
-    since = min((row["at"] for row in found.items), default=None)
-    rows = (yield Ask("runs/states", {"ids": ids, "since": since})) if ids else []
-    states = {row["id"]: row["state"] for row in rows}
-    return [_manual(row, states) for row in found.items]
-
-
-def _row(**row: Any) -> dict[str, Any]:
-    return row
+    ids = [row["after"]["run_id"] for _, row in found if "run_id" in (row["after"] or {})]
+    since = min((row["at"] for _, row in found), default=None)
+    rows = (yield Ask("runs/outcomes", {"ids": ids, "since": since})) if ids else []
+    runs = {row["id"]: row for row in rows}
+    manual = [(place, _manual(row, runs)) for place, row in found]
+    return [(place, one, runs.get(one.run_id or 0, {})) for place, one in manual]
 
 
 def _edit(**row: Any) -> ScheduleEdit:
@@ -62,12 +83,13 @@ def _edit(**row: Any) -> ScheduleEdit:
     return ScheduleEdit(row["id"], row["at"], row["actor"], row["action"], row["reason"], changes)
 
 
-def _manual(row: dict[str, Any], states: dict[int, str]) -> ManualRun:
+def _manual(row: dict[str, Any], runs: Mapping[int, Mapping[str, Any]]) -> ManualRun:
     after = row["after"] or {}
     said = {"at": row["at"], "actor": row["actor"], "reason": row["reason"]}
     if row["action"] == "schedule.triggered":
         number = int(after["run_id"])
-        return ManualRun(**said, kind="triggered", run_id=number, state=states.get(number))
+        state = runs.get(number, {}).get("state")
+        return ManualRun(**said, kind="triggered", run_id=number, state=state)
     return ManualRun(
         **said,
         kind="backfilled",

@@ -12,6 +12,7 @@ from rota.model.page import Page
 from rota.model.planned import Planned
 from rota.model.schedule import timing_arguments
 from rota.model.schedule_info import ScheduleInfo
+from rota.model.states import ScheduleState, wanted_states
 from rota.model.strip import Strip, strip_of
 from rota.store.clock import read_clock
 from rota.store.pages import check_filters, check_order, read_all, read_page, wanted_metadata
@@ -102,7 +103,7 @@ def read_strips(ids: Sequence[int], limit: int) -> Plan[dict[int, Strip]]:
 
 def count_states(filters: ScheduleFilters) -> Plan[dict[str, int]]:
     """How many are in each state, of at most so many: what fits the other filters."""
-    params = (yield from _wanted(filters)) | {"state": None, "most": MOST_COUNTED}
+    params = (yield from _wanted(filters)) | {"states": None, "most": MOST_COUNTED}
     yield Ask("session/plan_by_values", {"is_local": True})
     rows = yield Ask("schedules/counts", params)
     return {row["state"]: row["count"] for row in rows}
@@ -146,6 +147,7 @@ def _wanted(given: ScheduleFilters) -> Plan[dict[str, Any]]:
 
 def _filters(given: ScheduleFilters) -> dict[str, Any]:
     check_filters(given, ScheduleFilters, "schedules")
+    states = wanted_states(given.get("state"), given.get("states"), ScheduleState)
     return {
         "ids": None,
         "name": None,
@@ -154,7 +156,7 @@ def _filters(given: ScheduleFilters) -> dict[str, Any]:
         "queue": given.get("queue"),
         "tag": given.get("tag"),
         "tenant": given.get("tenant"),
-        "state": given.get("state"),
+        "states": None if states is None else list(states),
         "text": given.get("text"),
         "calendar": given.get("calendar"),
         "metadata": wanted_metadata(given.get("metadata")),

@@ -14,6 +14,8 @@ from rota.model.list_filters import TimeOrder
 from rota.model.occurrence import OccurrenceInfo
 from rota.model.page import Page
 from rota.model.schedule_info import ScheduleInfo, Triggered
+from rota.model.wording import listed
+from rota.store.audit import act_as
 from rota.store.pages import check_order, read_page
 from rota.store.plans import Ask, Plan, Rows
 from rota.store.schedules.lists import named
@@ -47,13 +49,8 @@ def lock_schedule(name: str, tenant: str) -> Plan[ScheduleInfo]:
 def _not_found(name: str, tenant: str) -> Plan[ScheduleNotFound]:
     known = yield Ask("schedules/names", {"tenant": tenant})
     near = get_close_matches(name, [row["name"] for row in known], 1)
-    hint = f"did you mean {near[0]}?" if near else "see `rota schedules list`"
+    hint = f"did you mean {near[0]}?" if near else listed("schedules")
     return ScheduleNotFound(f'no schedule is named "{name}"', hint=hint)
-
-
-def act_as(actor: str | None) -> Plan[None]:
-    """The audit names this actor for what follows in the transaction."""
-    yield Ask("schedules/act_as", {"actor": actor})
 
 
 def create_schedule(
@@ -68,7 +65,7 @@ def create_schedule(
 def put_schedule(
     name: str, tenant: str, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
-    """What code says; fields that an operator has touched stay. Answers whether it wrote."""
+    """What code says; fields that an operator has touched stay. Returns whether it wrote."""
     params = {"name": name, "tenant": tenant, "columns": _json(columns), "actor": actor}
     rows = yield Ask("schedules/put", params)
     return bool(rows[0]["is_written"])
@@ -98,7 +95,7 @@ def put_schedules(
 def update_schedule(
     schedule_id: int, columns: Mapping[str, Any], *, actor: str | None
 ) -> Plan[bool]:
-    """Change the given columns; answers whether anything was written."""
+    """Change the given columns; returns whether anything was written."""
     yield from act_as(actor)
     rows = yield Ask("schedules/update", {"id": schedule_id, "columns": _json(columns)})
     return bool(rows)

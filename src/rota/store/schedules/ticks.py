@@ -80,7 +80,7 @@ class TickStatements:
         await self._release.fetch(conn, {"hold": hold}, tuple)
 
     async def write(self, conn: AsyncConn, worker: int, ticks: str) -> set[int]:
-        """`ticks` is JSON. Answers which schedules were written."""
+        """`ticks` is JSON. Returns which schedules were written."""
         rows = await self._write.fetch(conn, {"worker": worker, "ticks": ticks}, tuple)
         return {row[0] for row in rows}
 
@@ -128,7 +128,7 @@ def cancel_others(ids: Iterable[int]) -> Query[None]:
 
 
 def park(schedule: int, version: int, error: str) -> Query[bool]:
-    """Set it aside; answers whether that could be written."""
+    """Set it aside; returns whether that could be written."""
     params = {"id": schedule, "version": version, "error": error}
     return Query("schedules/park", params, only(lambda row: row[0] is not False))
 

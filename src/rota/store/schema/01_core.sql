@@ -10,7 +10,8 @@ CREATE TABLE rota.settings (
     payload_bytes integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes >= 1024),
     -- Retention. What the configuration says is kept here, so that a job's policy can be judged by plain SQL too.
     retention     jsonb NOT NULL DEFAULT
-        '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, "occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
+        '{"short_days": 7, "run_days": 30, "failed_run_days": null, "long_days": 365, "log_days": 7, '
+        '"occurrence_days": 90, "rollup_days": 400, "audit_days": null}',
     -- An enqueue reads this row anyway, and looks for limits only where there are any.
     has_limits    boolean NOT NULL DEFAULT false,
     capped_queues text[] COLLATE "C" NOT NULL DEFAULT '{}'
@@ -35,7 +36,7 @@ DECLARE
 BEGIN
     IF NOT rota.is_instant(at) THEN
         RAISE EXCEPTION 'the clock cannot be set to %', at
-            USING ERRCODE = 'RO002', HINT = 'An instant lies in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC).';
+            USING ERRCODE = 'RO002', HINT = 'A time must be in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC).';
     END IF;
     PERFORM rota.mark_clock();
     UPDATE rota.settings SET clock_offset = coalesce(at - statement_timestamp(), '0')
@@ -43,14 +44,14 @@ BEGIN
     PERFORM rota.mark_clock();
     RETURN clock;
 END $$;
-COMMENT ON FUNCTION rota.set_clock IS 'Moves business time (for tests); NULL sets it back to the real clock.';
+COMMENT ON FUNCTION rota.set_clock IS 'Sets the business time (for tests); NULL returns to the real clock.';
 
 -- Locks of one's own. An advisory lock can be taken by everybody who may connect; to lock one of these rows takes the
 -- right to change Rota's tables. Nobody waits for ever, and who waited says for whom.
 CREATE TABLE rota.locks (
     name text COLLATE "C" PRIMARY KEY
 );
-COMMENT ON TABLE rota.locks IS 'What one worker at a time does, a row each.';
+COMMENT ON TABLE rota.locks IS 'Tasks that only one worker at a time performs, one row each.';
 INSERT INTO rota.locks (name) VALUES ('admission'), ('caps'), ('counts'), ('definitions'), ('depths'), ('errors'),
     ('fleet'), ('hold_due'), ('isolation'), ('job_counts'), ('partitions'), ('rescue'), ('rollups'), ('samples'),
     ('tenants');
@@ -78,11 +79,12 @@ BEGIN
 EXCEPTION WHEN lock_not_available THEN
     SELECT h.* INTO holder FROM rota.locks l CROSS JOIN LATERAL rota.row_holder(l.xmax) h WHERE l.name = take_lock.name;
     RAISE EXCEPTION 'the lock "%" is held by %', take_lock.name,
-        coalesce(format('pid %s since %s, last seen with: %s', holder.pid, holder.since, holder.query), 'somebody')
+        coalesce(format('pid %s since %s, last seen with: %s', holder.pid, holder.since, holder.query),
+            'another transaction')
         USING ERRCODE = 'lock_not_available', HINT = 'End that transaction.';
 END $$;
 
--- Takes a lock of rota.locks until the end of the transaction if nobody has it; answers whether it did.
+-- Takes a lock of rota.locks until the end of the transaction if nobody has it; returns whether it did.
 -- Called by: many.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.try_lock(name text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$

@@ -1,5 +1,5 @@
 -- Who did what, to what, and why: `audit`, one row for each change, written in the transaction of the change by
--- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `answers`
+-- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `api_responses`
 -- keeps what the API answered to a request with an idempotency key.
 
 -- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
@@ -33,15 +33,14 @@ CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Who acts in this transaction: the name that was given by act_as, else the role of the session.
--- Called by: drop_schedule, follow_limit, follow_limits, note_edits, set_limit.
+-- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, set_limit.
 CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
--- Says who acts and why, for the audit of one statement; answers the reason that held before, so that the caller can
+-- Says who acts and why, for the audit of one statement; returns the reason that held before, so that the caller can
 -- put it back.
--- Called by: forget_tenant, pause_tenant, remove_tenant, reset_queue, resume_tenant, set_queue, set_tenant,
--- tend_pauses.
+-- Called by: many.
 CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     was text := coalesce(current_setting('rota' || '.reason', true), '');
@@ -64,6 +63,21 @@ CREATE FUNCTION rota.write_audit(
             coalesce(write_audit.reason, nullif(current_setting('rota' || '.reason', true), '')), write_audit.tenant)
 $$;
 
+-- Trigger: writes to the audit what was created, changed or deleted of a table that people edit. Its arguments: the
+-- noun, the words for the three, and the columns that are no change by themselves.
+CREATE FUNCTION rota.audit_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    hidden constant text[] := TG_ARGV[4]::text[];
+    before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - 'name' - hidden END;
+    after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - 'name' - hidden END;
+BEGIN
+    IF before IS DISTINCT FROM after THEN
+        PERFORM rota.write_audit(NULL, TG_ARGV[0] || '.' || CASE TG_OP WHEN 'INSERT' THEN TG_ARGV[1]
+            WHEN 'UPDATE' THEN TG_ARGV[2] ELSE TG_ARGV[3] END, TG_ARGV[0], coalesce(NEW.name, OLD.name), before, after);
+    END IF;
+    RETURN NULL;
+END $$;
+
 -- Who last did one of these actions to an object, when and why; only its latest 200 entries are looked at.
 -- Called by: why_ended_run, why_job_off, why_schedule.
 CREATE FUNCTION rota.last_audit(of_type text, of_id text, of_tenant text, of_actions text[], OUT at timestamptz,
@@ -76,7 +90,7 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
 $$;
 
 -- What the API answered to a request with an idempotency key: the same key gets the same answer.
-CREATE TABLE rota.answers (
+CREATE TABLE rota.api_responses (
     key_hash     bytea PRIMARY KEY,  -- of the caller and the key
     request_hash bytea NOT NULL,     -- of method, path and body
     claim        uuid NOT NULL,      -- who carries it out: only that one writes here
@@ -87,5 +101,5 @@ CREATE TABLE rota.answers (
     body         bytea,
     CHECK (num_nulls(status, headers, body) IN (0, 3))
 );
-CREATE INDEX answers_expired ON rota.answers (expires_at);
-COMMENT ON TABLE rota.answers IS 'Answers of the API by idempotency key, kept for a day.';
+CREATE INDEX api_responses_expired ON rota.api_responses (expires_at);
+COMMENT ON TABLE rota.api_responses IS 'Responses of the API by idempotency key, kept for a day.';

@@ -43,12 +43,12 @@ CREATE TABLE rota.jobs (
     event_filters        jsonb NOT NULL DEFAULT '{}'
         CONSTRAINT jobs_event_filters CHECK (jsonb_typeof(event_filters) = 'object'),
     limits               jsonb,                                 -- what the code declares; rota.limits is what holds
-    -- What a job gets of many events at once: the last of a burst (debounce) or the first of each period (throttle), by
-    -- a key of its own. The rule is the job's, and not that of one of its bindings: what `order.created` begins
-    -- `order.updated` goes on with.
+    -- Which of many events are delivered: the last of a burst (debounce) or the first of each period (throttle), by its
+    -- own key. The rule belongs to the job and not to a binding: `order.updated` continues a burst that `order.created`
+    -- began.
     event_delivery       jsonb,                                 -- NULL: each event, as it comes
-    -- What its runs have that are enqueued without: a delay, a time after which they are cancelled if they have not
-    -- started (counted from when they may), a key made of the payload (invoice:{invoice_id}), a tenant.
+    -- Defaults of its runs: a delay, a time after which they are cancelled if they have not started (counted from the
+    -- time at which they may), a key made from the payload (invoice:{invoice_id}), a tenant.
     delay_seconds        double precision,
     expires_in_seconds   double precision,
     key                  text COLLATE "C",
@@ -62,7 +62,7 @@ CREATE TABLE rota.jobs (
 );
 CREATE INDEX jobs_disabled ON rota.jobs (name) WHERE NOT is_enabled;
 CREATE INDEX jobs_sql ON rota.jobs (name) WHERE kind = 'sql';
-COMMENT ON TABLE rota.jobs IS 'Every job that some process has declared.';
+COMMENT ON TABLE rota.jobs IS 'Every job that a process has declared.';
 -- Their names come last: they see what the other triggers made of the row.
 CREATE TRIGGER jobs_version BEFORE UPDATE ON rota.jobs FOR EACH ROW
 EXECUTE FUNCTION rota.raise_version('{version,created_at,updated_at,code,edited,definition_hash,source,application}');
@@ -93,7 +93,7 @@ BEGIN
     ELSIF NEW.max_attempts NOT BETWEEN 1 AND 100 THEN
         PERFORM rota.bad_job(NEW.name, format('max_attempts %s is not between 1 and 100', NEW.max_attempts));
     ELSIF jsonb_typeof(NEW.backoff) <> 'object' THEN
-        PERFORM rota.bad_job(NEW.name, 'backoff is not a JSON object');
+        PERFORM rota.bad_job(NEW.name, 'backoff must be a JSON object');
     END IF;
     -- One from before this rule may be edited otherwise.
     IF NEW.timeout_seconds < real '0.001' AND (TG_OP = 'INSERT'
@@ -102,7 +102,7 @@ BEGIN
             NEW.timeout_seconds));
     END IF;
     IF coalesce(NEW.backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        PERFORM rota.bad_job(NEW.name, format('backoff kind "%s" is none of exponential, linear, fixed',
+        PERFORM rota.bad_job(NEW.name, format('backoff kind must be one of exponential, linear, fixed, not "%s"',
             NEW.backoff ->> 'kind'));
     END IF;
     FOR part IN SELECT * FROM jsonb_each(CASE WHEN jsonb_typeof(NEW.backoff) = 'object'
@@ -110,8 +110,8 @@ BEGIN
         IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
             OR jsonb_typeof(part.value) <> 'number'
            OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            PERFORM rota.bad_job(NEW.name, format('backoff says "%s": %s', part.key, part.value),
-                'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).');
+            PERFORM rota.bad_job(NEW.name, format('backoff has an invalid option "%s": %s', part.key, part.value),
+                'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).');
         END IF;
     END LOOP;
     PERFORM rota.check_event(e) FROM unnest(NEW.events) e;
@@ -124,14 +124,14 @@ CREATE TRIGGER jobs_check BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW EXEC
 -- Called by: check_run_defaults.
 CREATE FUNCTION rota.key_fault(template text) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE
-        WHEN template !~ '^[^[:cntrl:]]{1,200}$' THEN 'needs 1 to 200 characters'
+        WHEN template !~ '^[^[:cntrl:]]{1,200}$' THEN 'must have 1 to 200 characters'
         WHEN regexp_replace(template, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
-            THEN 'has a brace that is not round the name of an argument' END
+            THEN 'has a brace that does not enclose the name of an argument' END
 $$;
 
--- Trigger: says what is wrong with what a job's runs have that are enqueued without. Every nominal time of a schedule
--- has a run of its own, so that its job cannot say that two of them are one; bursts of events have keys of their own.
--- Code that meets what a person has set, or the other way round, does without the key and warns: a worker has to start.
+-- Trigger: checks the defaults of a job's runs. Every nominal time of a schedule has its own run, so a job with a
+-- schedule cannot have a key; bursts of events have their own keys. If the code declares a key and a person has set
+-- something that excludes it, or the other way round, the key is left out with a warning: the worker must start.
 CREATE FUNCTION rota.check_run_defaults() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found   text := (SELECT min(s.name) FROM rota.schedules s WHERE s.job = NEW.name);
@@ -140,10 +140,10 @@ DECLARE
           AND NOT NEW.payload_schema -> 'properties' ? m[1]);
 BEGIN
     IF rota.is_syncing() AND NEW.key IS NOT NULL AND num_nonnulls(NEW.event_delivery, found, unknown) > 0 THEN
-        RAISE WARNING 'job "%" does without its key "%": %', NEW.name, NEW.key, CASE
+        RAISE WARNING 'job "%" is registered without its key "%": %', NEW.name, NEW.key, CASE
             WHEN NEW.event_delivery IS NOT NULL THEN 'it has an event_delivery'
             WHEN found IS NOT NULL THEN format('it has a schedule, "%s"', found)
-            ELSE format('%s is no argument', unknown) END;
+            ELSE format('%s is not an argument', unknown) END;
         NEW.key := NULL;
     END IF;
     NEW.tenant := nullif(NEW.tenant, '');
@@ -157,13 +157,13 @@ BEGIN
         PERFORM rota.bad_job(NEW.name, format('its key "%s" %s', left(NEW.key, 60), rota.key_fault(NEW.key)),
             'Write for example invoice:{invoice_id}.');
     ELSIF unknown IS NOT NULL AND NEW.key IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is no argument', NEW.key, unknown));
+        PERFORM rota.bad_job(NEW.name, format('its key "%s" names %s, which is not an argument', NEW.key, unknown));
     ELSIF NEW.key IS NOT NULL AND NEW.event_delivery IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, 'key and event_delivery exclude each other',
-            'event_delivery has a key of its own.');
+        PERFORM rota.bad_job(NEW.name, 'key and event_delivery cannot be combined',
+            'Set the key in event_delivery instead.');
     ELSIF NEW.key IS NOT NULL AND found IS NOT NULL THEN
-        PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so that it cannot have a key', found),
-            'The overlap of a schedule says what happens while its last run has not ended.');
+        PERFORM rota.bad_job(NEW.name, format('it has a schedule, "%s", so it cannot have a key', found),
+            'Use the overlap policy of the schedule, which decides what happens while the previous run has not ended.');
     ELSIF rota.tenant_fault(NEW.tenant) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, format('its tenant %s', rota.tenant_fault(NEW.tenant)));
     END IF;
@@ -173,6 +173,25 @@ END $$;
 CREATE TRIGGER jobs_run_defaults BEFORE INSERT OR UPDATE ON rota.jobs FOR EACH ROW
     WHEN (num_nonnulls(NEW.delay_seconds, NEW.expires_in_seconds, NEW.key, NEW.tenant) > 0)
     EXECUTE FUNCTION rota.check_run_defaults();
+
+-- Trigger: refuses a default payload that the job would not take, where it is written. What code declares is checked
+-- by the process that declares it.
+CREATE FUNCTION rota.check_default_payload() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    problem text;
+BEGIN
+    IF NOT rota.is_syncing() AND (TG_OP = 'INSERT' OR NEW.default_payload IS DISTINCT FROM OLD.default_payload) THEN
+        problem := rota.payload_problem(NEW.payload_schema, NEW.default_payload);
+    END IF;
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION 'job "%": its default payload is not valid: %', NEW.name, problem
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
+    END IF;
+    RETURN NEW;
+END $$;
+-- One that is no object is refused by its constraint.
+CREATE TRIGGER jobs_default_payload BEFORE INSERT OR UPDATE OF default_payload ON rota.jobs FOR EACH ROW
+    WHEN (jsonb_typeof(NEW.default_payload) = 'object') EXECUTE FUNCTION rota.check_default_payload();
 
 -- Whether this transaction writes what code declares (register_jobs), and not what a person says.
 -- Called by: many.
@@ -238,6 +257,17 @@ BEGIN
 END $$;
 CREATE TRIGGER jobs_audit AFTER UPDATE OR DELETE ON rota.jobs FOR EACH ROW EXECUTE FUNCTION rota.audit_job();
 
+-- Trigger: writes to the audit that somebody has made a job by SQL, and what it calls.
+CREATE FUNCTION rota.audit_new_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    PERFORM rota.write_audit(NULL, 'job.created', 'job', NEW.name, NULL, jsonb_strip_nulls(jsonb_build_object(
+        'kind', NEW.kind, 'function_name', NEW.function_name, 'run_as', NEW.run_as, 'queue', NEW.queue)));
+    RETURN NULL;
+END $$;
+-- What code declares is its release's doing, and nobody's.
+CREATE TRIGGER jobs_audit_new AFTER INSERT ON rota.jobs FOR EACH ROW WHEN (NEW.code IS NULL AND NOT NEW.is_system)
+    EXECUTE FUNCTION rota.audit_new_job();
+
 -- Trigger: a job with schedules or open runs is not deleted. A run that is over does not keep its job.
 CREATE FUNCTION rota.keep_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -250,14 +280,16 @@ BEGIN
     SELECT count(*) INTO found FROM rota.schedules s WHERE s.job = OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has schedules: %', OLD.name, found
-            USING ERRCODE = 'RO005', HINT = 'Delete its schedules first, or with it: delete_job(…, cascade => true).';
+            USING ERRCODE = 'RO005',
+                HINT = 'Delete the schedules first, or with the job: delete_job(…, cascade => true).';
     END IF;
     SELECT count(*) INTO found FROM rota.open_runs o
     WHERE o.job = OLD.name AND NOT rota.is_over(o.state, o.expires_at)
       AND current_setting('rota' || '.deleting_job', true) IS DISTINCT FROM OLD.name;
     IF found > 0 THEN
         RAISE EXCEPTION 'job "%" has runs that have not ended: %', OLD.name, found
-            USING ERRCODE = 'RO005', HINT = 'Let them end, or cancel them with it: delete_job(…, cancel_open => true).';
+            USING ERRCODE = 'RO005',
+                HINT = 'Wait until they end, or cancel them: delete_job(…, cancel_open => true).';
     END IF;
     RETURN OLD;
 END $$;
@@ -273,7 +305,7 @@ CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (O
     EXECUTE FUNCTION rota.keep_system();
 
 -- Enables or disables a job: its runs wait and its schedules skip their times while it is disabled. The trigger
--- writes the audit. Answers whether it wrote: false if it was so already.
+-- writes the audit. Returns whether it wrote: false if it was so already.
 -- Called by: sql/jobs/set_enabled.sql, users.
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -292,7 +324,7 @@ BEGIN
 END $$;
 
 -- Deletes a job. With cascade its schedules go too; with cancel_open its waiting runs are cancelled and its running
--- ones asked to stop. Answers how many that were. What it did stays in history, ledger and audit.
+-- ones asked to stop. Returns how many that were. What it did stays in history, ledger and audit.
 -- Called by: sql/jobs/delete.sql, users.
 -- Locks: rows.
 CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel_open boolean DEFAULT false,
@@ -332,7 +364,7 @@ BEGIN
             HINT = 'Jobs are registered when an application that declares them starts; rota.jobs lists them.';
 END $$;
 
--- Locks a job and the schedules that it declares, if nobody holds one of them; answers whether it did.
+-- Locks a job and the schedules that it declares, if nobody holds one of them; returns whether it did.
 -- Called by: register_jobs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.lock_definition(job text) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$

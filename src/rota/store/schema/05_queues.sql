@@ -10,9 +10,9 @@ CREATE TABLE rota.queues (
     pause_reason         text,
     version              bigint NOT NULL DEFAULT 1,
     paused_until         timestamptz,
-    -- How many runs may wait in a queue, and what happens when more come: they are refused, or the least important ones
-    -- go. Queues without a cap pay for a look at a short list at enqueue (settings.capped_queues). What a cap compares
-    -- with is counted by workers, about every second.
+    -- How many runs may wait in a queue, and what happens when more come: they are refused, or those with the lowest
+    -- priority are dropped. Queues without a cap cost one look at a short list per enqueue (settings.capped_queues).
+    -- Workers count the waiting runs about every second; the cap is compared with that count.
     max_waiting          bigint CONSTRAINT queues_max_waiting CHECK (max_waiting BETWEEN 0 AND 1000000000),
     when_full            text COLLATE "C" NOT NULL DEFAULT 'refuse' CONSTRAINT queues_when_full
     CHECK (when_full IN ('refuse', 'drop_lowest')), declared_max_waiting bigint,            -- as the code said last
@@ -21,29 +21,28 @@ CREATE TABLE rota.queues (
     CHECK (is_paused = (paused_at IS NOT NULL))
 );
 CREATE INDEX queues_paused_until ON rota.queues (paused_until) WHERE paused_until IS NOT NULL;
-COMMENT ON COLUMN rota.queues.paused_until IS 'it goes on by itself then; NULL: when somebody resumes it';
+COMMENT ON COLUMN rota.queues.paused_until IS 'when it resumes automatically; NULL: when somebody resumes it';
 CREATE TRIGGER queues_version BEFORE UPDATE ON rota.queues FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version}');
 
--- No run of the queue is claimed until it is resumed, or until that time. What runs, runs on. Of a paused queue,
--- another end or another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
+-- No run of the queue is claimed until it is resumed, or until that time; running attempts continue. If the queue is
+-- paused already, a new end or reason replaces the old one. Returns whether it wrote: false if nothing differs.
 -- Called by: sql/queues/pause.sql, users.
--- Locks: rows.
 CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL,
     until timestamptz DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who   text := coalesce(pause_queue.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
-    was   rota.queues;
+    was   text;
+    is_changed boolean;
 BEGIN
     IF pause_queue.until <= clock THEN
-        RAISE EXCEPTION 'queue "%": the end of a pause must be in the future, not %', pause_queue.queue, pause_queue.until
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'queue "%": the end of a pause must be in the future, not %', pause_queue.queue,
+            pause_queue.until USING ERRCODE = 'RO002';
     END IF;
-    SELECT * INTO was FROM rota.queues q WHERE q.name = pause_queue.queue FOR UPDATE;
+    was := rota.say_why(pause_queue.actor, pause_queue.reason);
     INSERT INTO rota.queues AS q (name, is_paused, paused_at, paused_by, pause_reason, paused_until)
-    VALUES (pause_queue.queue, true, clock, who, pause_queue.reason, pause_queue.until)
+    VALUES (pause_queue.queue, true, clock, rota.who(), pause_queue.reason, pause_queue.until)
     ON CONFLICT (name) DO UPDATE SET is_paused = true, paused_by = excluded.paused_by,
         paused_until = excluded.paused_until,
         paused_at = CASE WHEN rota.queue_is_paused(q) THEN q.paused_at ELSE excluded.paused_at END,
@@ -51,15 +50,9 @@ BEGIN
             ELSE excluded.pause_reason END
     WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until
        OR q.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, q.pause_reason);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM rota.write_audit(who, 'queue.paused', 'queue', pause_queue.queue,
-        CASE WHEN rota.queue_is_paused(was) THEN jsonb_build_object('is_paused', true, 'paused_until',
-        was.paused_until) END, jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until',
-            pause_queue.until)), pause_queue.reason);
-    PERFORM rota.wake_later(pause_queue.until - clock) WHERE pause_queue.until IS NOT NULL;
-    RETURN true;
+    is_changed := FOUND;
+    PERFORM set_config('rota' || '.reason', was, true);
+    RETURN is_changed;
 END $$;
 
 -- A pause whose time is over counts as none, before anybody has ended it.
@@ -68,43 +61,64 @@ CREATE FUNCTION rota.queue_is_paused(q rota.queues) RETURNS boolean LANGUAGE sql
     SELECT q.is_paused AND (q.paused_until IS NULL OR q.paused_until > rota.now())
 $$;
 
--- The queue goes on, and whoever waits for work is called. Answers whether it wrote: false if it was not paused.
+-- Trigger: writes to the audit who paused or resumed a queue, and calls those who wait, now or when the pause ends.
+CREATE FUNCTION rota.note_queue_pause() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    before jsonb := CASE WHEN TG_OP <> 'INSERT' AND OLD.is_paused
+        THEN jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until', OLD.paused_until)) END;
+    after  jsonb := CASE WHEN TG_OP <> 'DELETE' AND NEW.is_paused
+        THEN jsonb_strip_nulls(jsonb_build_object('is_paused', true, 'paused_until', NEW.paused_until)) END;
+BEGIN
+    IF after IS NOT NULL THEN
+        -- An older pause whose time is over was none.
+        PERFORM rota.write_audit(NULL, 'queue.paused', 'queue', NEW.name,
+            CASE WHEN rota.queue_is_paused(OLD) THEN before END, after,
+            CASE WHEN TG_OP = 'INSERT' OR NEW.pause_reason IS DISTINCT FROM OLD.pause_reason THEN NEW.pause_reason END)
+        WHERE TG_OP = 'INSERT' OR (NEW.paused_at, NEW.paused_until, NEW.pause_reason)
+            IS DISTINCT FROM (OLD.paused_at, OLD.paused_until, OLD.pause_reason);
+        PERFORM rota.wake_later(NEW.paused_until - rota.now()) WHERE NEW.paused_until IS NOT NULL;
+    ELSIF before IS NOT NULL THEN
+        PERFORM rota.write_audit(NULL, 'queue.resumed', 'queue', OLD.name, before, '{"is_paused": false}');
+        PERFORM rota.wake(ARRAY[OLD.name]);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER queues_pause AFTER INSERT OR DELETE OR UPDATE OF is_paused, paused_at, paused_until, pause_reason
+    ON rota.queues FOR EACH ROW EXECUTE FUNCTION rota.note_queue_pause();
+
+-- The queue goes on, and whoever waits for work is called. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/queues/resume.sql, users.
 CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+DECLARE
+    was        text := rota.say_why(resume_queue.actor, resume_queue.reason);
+    is_changed boolean;
 BEGIN
     UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE q.name = resume_queue.queue AND rota.queue_is_paused(q);
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM rota.write_audit(resume_queue.actor, 'queue.resumed', 'queue', resume_queue.queue, '{"is_paused": true}',
-        '{"is_paused": false}', resume_queue.reason);
-    PERFORM rota.wake(ARRAY[resume_queue.queue]);
-    RETURN true;
+    is_changed := FOUND;
+    PERFORM set_config('rota' || '.reason', was, true);
+    RETURN is_changed;
 END $$;
 
--- Ends pauses of queues whose time is over, and calls those who wait. Answers the seconds until the next one ends.
+-- Ends pauses of queues whose time is over, and calls those who wait. Returns the seconds until the next one ends.
 -- Called by: promote_runs.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.end_pauses(clock timestamptz) RETURNS double precision LANGUAGE plpgsql VOLATILE
 SET jit = off AS $$
 DECLARE
-    over record;
+    over text[] := ARRAY(SELECT q.name FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock
+                         ORDER BY q.name FOR UPDATE SKIP LOCKED);
+    was  text;
 BEGIN
-    FOR over IN
-        SELECT q.name, q.paused_until FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock ORDER BY q.name
-        FOR UPDATE SKIP LOCKED
-    LOOP
+    IF over <> '{}' THEN
+        was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL
-        WHERE q.name = over.name;
-        PERFORM rota.write_audit('rota', 'queue.resumed', 'queue', over.name,
-            jsonb_build_object('is_paused', true, 'paused_until', over.paused_until), '{"is_paused": false}',
-            'its pause was over');
-        PERFORM rota.wake(ARRAY[over.name]);
-    END LOOP;
+        WHERE q.name = ANY (over);
+        PERFORM set_config('rota' || '.reason', was, true);
+    END IF;
     RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
         WHERE q.is_paused AND q.paused_until > clock);
 END $$;
@@ -118,7 +132,7 @@ CREATE TABLE rota.queue_caps (
     full_since timestamptz,
     adopted_id bigint DEFAULT 0   -- runs of before the cap are marked up to this number; NULL: all are
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE rota.queue_caps IS 'What waits in queues that have a cap, as it was counted last.';
+COMMENT ON TABLE rota.queue_caps IS 'The last count of waiting runs in queues that have a cap.';
 
 -- Not undone by the transaction that is refused.
 CREATE SEQUENCE rota.queue_refusals;
@@ -129,13 +143,13 @@ BEGIN
     IF NOT coalesce(NEW.max_waiting BETWEEN 0 AND 1000000000, true) THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', NEW.name,
             NEW.max_waiting
-            USING ERRCODE = 'RO002', HINT = 'NULL takes the cap away.';
+            USING ERRCODE = 'RO002', HINT = 'null removes the cap.';
     ELSIF NEW.when_full IS NULL OR NEW.when_full NOT IN ('refuse', 'drop_lowest') THEN
-        RAISE EXCEPTION 'queue "%": when_full is refuse or drop_lowest, not %', NEW.name,
+        RAISE EXCEPTION 'queue "%": when_full must be refuse or drop_lowest, not %', NEW.name,
             coalesce(NEW.when_full, 'NULL') USING ERRCODE = 'RO002';
     END IF;
     IF NEW.name = 'rota' || '.system' AND NEW.max_waiting IS NOT NULL THEN
-        RAISE EXCEPTION 'queue "%" is of Rota''s own jobs, and has no cap', NEW.name USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'queue "%" belongs to Rota and cannot have a cap', NEW.name USING ERRCODE = 'RO002';
     END IF;
     -- What an operator changes about a cap that the code declares stays theirs.
     IF NEW.declared_when_full IS NULL THEN
@@ -179,7 +193,7 @@ BEGIN
         SELECT whose, coalesce(sum(d.blocked + d.scheduled + d.queued), 0), clock_timestamp() - interval '1 minute'
         FROM rota.kept_depths() d WHERE d.queue = whose
         ON CONFLICT (queue) DO NOTHING;
-        -- From what is there by then: two at once see each other.
+        -- From the rows as they are now: two concurrent changes see each other.
         UPDATE rota.settings s SET capped_queues = array_append(s.capped_queues, whose)
         WHERE whose <> ALL (s.capped_queues);
     END IF;
@@ -189,7 +203,7 @@ END $$;
 CREATE TRIGGER queues_cap AFTER INSERT OR DELETE OR UPDATE OF max_waiting, when_full ON rota.queues
     FOR EACH ROW EXECUTE FUNCTION rota.note_queue_cap();
 
--- Sets what operators say about a queue: {"max_waiting": 1000, "when_full": "drop_lowest"}; null takes the cap away.
+-- Sets the cap of a queue, for operators: {"max_waiting": 1000, "when_full": "drop_lowest"}; null removes the cap.
 -- Called by: sql/queues/set.sql, users.
 CREATE FUNCTION rota.set_queue(queue text, settings jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -199,20 +213,20 @@ DECLARE
     was   text;
 BEGIN
     IF set_queue.queue IS NULL OR length(set_queue.queue) NOT BETWEEN 1 AND 100 THEN
-        RAISE EXCEPTION 'the name of a queue has 1 to 100 characters' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the name of a queue must have 1 to 100 characters' USING ERRCODE = 'RO002';
     ELSIF set_queue.settings IS NULL OR jsonb_typeof(set_queue.settings) <> 'object' THEN
-        RAISE EXCEPTION 'the settings of queue "%" are a JSON object', set_queue.queue USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the settings of queue "%" must be a JSON object', set_queue.queue USING ERRCODE = 'RO002';
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_queue.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
         RAISE EXCEPTION 'unknown queue setting "%"', odd
-            USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
+            USING ERRCODE = 'RO002', HINT = 'Choose from ' || array_to_string(known, ', ') || '.';
     ELSIF jsonb_typeof(set_queue.settings -> 'max_waiting') NOT IN ('number', 'null')
         OR (set_queue.settings ->> 'max_waiting')::numeric % 1 <> 0
           OR NOT (set_queue.settings ->> 'max_waiting')::numeric BETWEEN 0 AND 1000000000 THEN
         RAISE EXCEPTION 'queue "%": max_waiting must be a whole number from 0 to 1000000000, not %', set_queue.queue,
             left((set_queue.settings -> 'max_waiting')::text, 60)
-                USING ERRCODE = 'RO002', HINT = 'null takes the cap away.';
+                USING ERRCODE = 'RO002', HINT = 'null removes the cap.';
     END IF;
     was := rota.say_why(set_queue.actor, set_queue.reason);
     INSERT INTO rota.queues (name) VALUES (set_queue.queue) ON CONFLICT (name) DO NOTHING;
@@ -272,7 +286,7 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- What waits in a capped queue, counted up to so many: what is over that is full anyway.
+-- Counts the waiting runs of a capped queue up to a maximum: beyond it the queue is full anyway.
 -- Called by: check_cap, tend_caps.
 CREATE FUNCTION rota.count_capped(of_queue text, most bigint) RETURNS bigint LANGUAGE sql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -280,8 +294,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
         LIMIT most) w
 $$;
 
--- Ends the least important runs that wait beyond the cap, of those the newest first. What has been at work before
--- stays.
+-- Cancels the waiting runs beyond the cap: those with the lowest priority, newest first. A run that has been claimed
+-- before stays.
 -- Called by: check_cap, tend_caps.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.drop_lowest(of_queue text, most bigint) RETURNS integer LANGUAGE plpgsql VOLATILE
@@ -334,14 +348,13 @@ BEGIN
     END IF;
     IF q.when_full = 'refuse' AND q.waiting + check_cap.runs > q.max_waiting THEN
         PERFORM nextval('rota.queue_refusals');
-        RAISE EXCEPTION 'queue "%" is full: % in it, and % may%', check_cap.queue,
+        RAISE EXCEPTION 'queue "%" is full: %, and its cap is %', check_cap.queue,
             CASE q.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(q.waiting, 'run') || ' wait' END,
-            rota.number_words(q.max_waiting),
-            CASE WHEN check_cap.runs > 1 THEN format('; %s more do not fit', rota.number_words(check_cap.runs))
-                ELSE '' END
+            rota.number_words(q.max_waiting) || CASE WHEN check_cap.runs > 1
+                THEN format('; %s more do not fit', rota.number_words(check_cap.runs)) ELSE '' END
             USING ERRCODE = 'RO032',
-                HINT = 'Enqueue again when some have started, raise the cap (rota queues set --max-waiting), or let the least '
-                'important ones go (--when-full drop_lowest).';
+                HINT = 'Retry when some have started, raise max_waiting of the queue, or set its when_full to '
+                'drop_lowest, which drops the runs with the lowest priority.';
     END IF;
     RETURN true;
 END $$;
@@ -359,7 +372,7 @@ SET enable_seqscan = off SET jit = off AS $$
 $$;
 
 -- One turn of a worker: counts what waits in capped queues, drops what is too much, marks runs from before a cap.
--- Answers how much it did and after how many seconds somebody should look again; NULL: there is no cap.
+-- Returns how much it did and after how many seconds somebody should look again; NULL: there is no cap.
 -- Called by: sql/tenants/tend.sql.
 -- Locks: "caps" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.tend_caps(max_runs integer DEFAULT 5000, OUT moved integer, OUT next_seconds double precision)

@@ -24,7 +24,7 @@ CREATE TABLE rota.workers (
     jobs                text[] NOT NULL DEFAULT '{}',
     concurrency         integer NOT NULL CHECK (concurrency >= 1),
     state               text NOT NULL DEFAULT 'live' CHECK (state IN ('live', 'stopping', 'gone', 'lost')),
-    is_stuck            boolean NOT NULL DEFAULT false,  -- its event loop stands still
+    is_stuck            boolean NOT NULL DEFAULT false,  -- its event loop is blocked
     is_waiting          boolean NOT NULL DEFAULT false,  -- enqueuers shall call it
     lease_seconds       double precision NOT NULL CHECK (lease_seconds > 0),
     started_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -69,20 +69,20 @@ CREATE TABLE rota.workers (
     CONSTRAINT workers_looking CHECK (is_waiting OR NOT is_looking)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE INDEX workers_waiting ON rota.workers (job_set, is_looking DESC, id) WHERE is_waiting;
-COMMENT ON COLUMN rota.workers.claimed_at IS 'when it last asked for work and was answered';
-COMMENT ON COLUMN rota.workers.finished_at IS 'when it last wrote that attempts had ended';
-COMMENT ON COLUMN rota.workers.errors IS 'errors in a row of the loop that has most of them';
-COMMENT ON COLUMN rota.workers.trouble IS 'which of its loops does not get its work done, and why';
+COMMENT ON COLUMN rota.workers.claimed_at IS 'when it last claimed successfully, with or without getting runs';
+COMMENT ON COLUMN rota.workers.finished_at IS 'when it last recorded the end of attempts';
+COMMENT ON COLUMN rota.workers.errors IS 'consecutive errors of the loop that has the most';
+COMMENT ON COLUMN rota.workers.trouble IS 'which of its loops keeps failing, and why';
 COMMENT ON COLUMN rota.workers.memory_bytes IS 'resident memory of its process and its children; NULL: not measured';
 COMMENT ON COLUMN rota.workers.cpu_seconds IS 'processor time of its process and its children since they started';
-COMMENT ON COLUMN rota.workers.cpu_cores IS 'cores in use between its last two beats';
+COMMENT ON COLUMN rota.workers.cpu_cores IS 'cores in use between its last two heartbeats';
 COMMENT ON COLUMN rota.workers.is_to_hurry
-    IS 'told to stop within its shutdown_seconds, and not to wait for what runs longer';
+    IS 'told to stop within its shutdown_seconds and to interrupt attempts that run longer';
 COMMENT ON COLUMN rota.workers.is_polling
-    IS 'hears no calls, as it has no session of its own: it finds work within worker.poll_seconds';
+    IS 'cannot receive NOTIFY, for lack of a session of its own; it finds runs within worker.poll_seconds';
 COMMENT ON COLUMN rota.workers.asleep_until
-    IS 'it signed off to sleep, and comes back at this time at the latest; NULL: it does not sleep';
-COMMENT ON COLUMN rota.workers.release IS 'the release of its application, as the application says; NULL: it says none';
+    IS 'it sleeps without a connection, until this time at the latest; NULL: it does not sleep';
+COMMENT ON COLUMN rota.workers.release IS 'the release of its application; NULL: none was given';
 
 -- A batch that was claimed ahead counts as started from the moment its row is here:
 -- append-only, because a counter updated in place grows a chain of dead versions that
@@ -93,7 +93,7 @@ CREATE TABLE rota.batch_starts (
     PRIMARY KEY (worker, batch)
 );
 
--- Enters a new worker, live from now on, and answers its id.
+-- Enters a new worker, live from now on, and returns its id.
 -- Called by: sql/workers/register.sql.
 CREATE FUNCTION rota.register_worker(
     name text, host text, pid integer, version text, queues text[], jobs text[],
@@ -127,7 +127,7 @@ BEGIN
     WHERE id = for_worker;
 END $$;
 
--- Renews the lease and answers false to a worker that was declared lost. A lease that ran out while nobody rescued
+-- Renews the lease and returns false to a worker that was declared lost. A lease that ran out while nobody rescued
 -- is still its own: rescue marks the worker before it takes a row. What the worker says about itself (its last claim
 -- and finish, errors, trouble, memory, processor time) is written with it.
 -- Called by: sql/workers/beat.sql.
@@ -203,12 +203,12 @@ $$;
 
 -- Asks a worker to finish what it runs and to take nothing new; stop: to end then; at_once: to end within its
 -- shutdown_seconds. It learns of it by a call, or with its next heartbeat at the latest. One that drains already can
--- still be told to stop.
+-- still be told to stop. Returns whether it wrote: false if it was asked for that, or for more, already.
 -- Called by: sql/workers/drain.sql, users.
 CREATE FUNCTION rota.drain_worker(
     worker bigint, stop boolean DEFAULT false, reason text DEFAULT NULL, actor text DEFAULT NULL,
     at_once boolean DEFAULT false
-) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     who text := coalesce(drain_worker.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     found rota.workers := rota.lock_live_worker(drain_worker.worker);
@@ -216,7 +216,7 @@ DECLARE
     is_stopping boolean := drain_worker.stop OR drain_worker.at_once;
 BEGIN
     IF was_draining AND (found.is_to_hurry OR NOT drain_worker.at_once) AND (found.is_to_stop OR NOT is_stopping) THEN
-        RAISE EXCEPTION 'worker % is already draining', drain_worker.worker USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     UPDATE rota.workers w SET drain_requested_at = coalesce(w.drain_requested_at, clock_timestamp()),
         drain_requested_by = who,
@@ -228,17 +228,18 @@ BEGIN
         found.is_to_hurry), jsonb_build_object('is_draining', true, 'is_to_stop', is_stopping, 'is_to_hurry',
         drain_worker.at_once), drain_worker.reason);
     PERFORM pg_notify('rota', 'worker ' || found.id);
+    RETURN true;
 END $$;
 
--- A draining worker takes work again.
+-- A draining worker takes work again. Returns whether it wrote: false if it was not draining.
 -- Called by: sql/workers/resume.sql, users.
-CREATE FUNCTION rota.resume_worker(worker bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
+CREATE FUNCTION rota.resume_worker(worker bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.workers := rota.lock_live_worker(resume_worker.worker);
 BEGIN
     IF found.drain_requested_at IS NULL THEN
-        RAISE EXCEPTION 'worker % is not draining', resume_worker.worker USING ERRCODE = 'RO005';
+        RETURN false;
     END IF;
     UPDATE rota.workers w SET drain_requested_at = NULL, drain_requested_by = NULL, drain_reason = NULL,
         drain_seen_at = NULL,
@@ -248,6 +249,7 @@ BEGIN
         jsonb_build_object('is_draining', true, 'is_to_stop', found.is_to_stop),
         jsonb_build_object('is_draining', false, 'is_to_stop', false), resume_worker.reason);
     PERFORM pg_notify('rota', 'worker ' || found.id);
+    RETURN true;
 END $$;
 
 -- Locks the row of a worker that can be told something; says of one that sleeps that it does.
@@ -263,7 +265,7 @@ BEGIN
         RAISE EXCEPTION 'there is no worker %', of_worker USING ERRCODE = 'RO010';
     ELSIF found.state <> 'live' THEN
         RAISE EXCEPTION 'worker % is %', of_worker,
-            CASE WHEN rota.is_asleep(found) THEN 'asleep, and comes back under another number' ELSE found.state END
+            CASE WHEN rota.is_asleep(found) THEN 'asleep, and returns under another number' ELSE found.state END
             USING ERRCODE = 'RO005';
     END IF;
     RETURN found;
@@ -323,7 +325,7 @@ CREATE FUNCTION rota.is_asleep(w rota.workers) RETURNS boolean LANGUAGE sql STAB
     SELECT w.state = 'gone' AND w.asleep_until > clock_timestamp() - interval '1 minute'
 $$;
 
--- Signs a worker off to sleep, and answers for how long it may.
+-- Signs a worker off to sleep, and returns for how long it may.
 -- Called by: sql/workers/fall_asleep.sql.
 CREATE FUNCTION rota.fall_asleep(for_worker bigint, most_seconds double precision, is_ticking boolean)
 RETURNS double precision LANGUAGE plpgsql VOLATILE SET jit = off AS $$

@@ -271,7 +271,7 @@ SELECT id, job, queue, state, priority, payload, run_at, attempt, max_attempts, 
        scheduled_for, triggered_by, worker, last_error, message, result, created_at, started_at, finished_at,
        duration_ms, expires_at, end_reason, attempts_used, progress, held_by, enqueued_at, error_group
 FROM rota.run_rows;
-COMMENT ON VIEW rota.runs IS 'Waiting, running and ended runs as one.';
+COMMENT ON VIEW rota.runs IS 'All runs: waiting, running and ended.';
 
 CREATE VIEW rota.attempts AS
 SELECT id AS run_id, attempt, 'running' AS state, worker, started_at, NULL::timestamptz AS finished_at,

@@ -41,8 +41,8 @@ BEGIN
         value := coalesce(payload #>> path, CASE WHEN NOT payload ? path[1]
             THEN payload_schema #>> (ARRAY['properties', path[1], 'default'] || path[2:]) END);
         IF value IS NULL THEN
-            RAISE EXCEPTION 'the key "%" of job "%" needs %, which the payload does not have', template, job, field
-                USING ERRCODE = 'RO002', HINT = 'Give the payload a value for it, or the run a key of its own.';
+            RAISE EXCEPTION 'the key "%" of job "%" requires %, which the payload does not have', template, job, field
+                USING ERRCODE = 'RO002', HINT = 'Add it to the payload, or pass a key for this run.';
         END IF;
         filled := replace(filled, '{' || field || '}', value);
     END LOOP;
@@ -161,19 +161,19 @@ BEGIN
             enqueue_run.backoff, enqueue_run.run_at, enqueue_run.delay, enqueue_run.expires_at, enqueue_run.key_seconds,
             enqueue_run.tags, enqueue_run.tenant, def.validated_by IS NOT NULL, enqueue_run.expires_in);
         IF enqueue_run.run_at IS NOT NULL AND enqueue_run.delay IS NOT NULL THEN
-            RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict NOT IN ('return', 'raise', 'replace', 'debounce', 'throttle') THEN
-            RAISE EXCEPTION 'on_conflict is "%"; it is one of return, raise, replace, debounce, throttle',
+            RAISE EXCEPTION 'on_conflict must be one of return, raise, replace, debounce, throttle, not "%"',
                 enqueue_run.on_conflict USING ERRCODE = 'RO002';
         ELSIF enqueue_run.key IS NULL AND enqueue_run.on_conflict IN ('raise', 'replace')
             OR enqueue_run.key IS NULL AND enqueue_run.key_seconds IS NOT NULL THEN
             RAISE EXCEPTION '% needs a key, and the run of job "%" has none',
                 CASE WHEN enqueue_run.key_seconds IS NULL THEN 'on_conflict' ELSE 'key_seconds' END, enqueue_run.job
-                USING ERRCODE = 'RO002', HINT = 'Give it a key => ''…'', or the job a key for all of its runs.';
+                USING ERRCODE = 'RO002', HINT = 'Pass a key, or declare one for the job.';
         ELSIF enqueue_run.on_conflict = 'debounce' AND (enqueue_run.key IS NULL OR enqueue_run.delay IS NULL) THEN
-            RAISE EXCEPTION 'debounce needs a key, and a delay: the quiet time' USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'debounce needs a key and a delay (the quiet period)' USING ERRCODE = 'RO002';
         ELSIF enqueue_run.on_conflict = 'throttle' AND (enqueue_run.key IS NULL OR enqueue_run.key_seconds IS NULL) THEN
-            RAISE EXCEPTION 'throttle needs a key, and key_seconds: the period' USING ERRCODE = 'RO002';
+            RAISE EXCEPTION 'throttle needs a key and key_seconds (the period)' USING ERRCODE = 'RO002';
         END IF;
         is_burst := enqueue_run.on_conflict IN ('debounce', 'throttle');
     END IF;
@@ -290,7 +290,7 @@ DECLARE
     holder record;
 BEGIN
     IF wanted = '' OR length(wanted) > 400 THEN
-        RAISE EXCEPTION 'the key of job "%" needs 1 to 400 characters', for_job USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the key of job "%" must have 1 to 400 characters', for_job USING ERRCODE = 'RO002';
     END IF;
     LOOP
         INSERT INTO rota.keys (tenant, job, key, run_id) VALUES (for_tenant, for_job, wanted, taker)
@@ -400,7 +400,7 @@ BEGIN
     ELSIF jsonb_typeof(payloads) IS DISTINCT FROM 'array' THEN
         RAISE EXCEPTION 'the payloads of job "%" must be a JSON array of objects', job USING ERRCODE = 'RO002';
     ELSIF enqueue_batch.run_at IS NOT NULL AND enqueue_batch.delay IS NOT NULL THEN
-        RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
     ELSIF def.key IS NOT NULL THEN
         RETURN (SELECT array_agg(r.run_id ORDER BY r.n) FROM rota.enqueue_uniform(enqueue_batch.job, payloads,
             enqueue_batch.queue, enqueue_batch.priority, enqueue_batch.run_at, enqueue_batch.delay,
@@ -436,9 +436,9 @@ BEGIN
         FROM (SELECT w.*, CASE WHEN def.has_limits
             THEN rota.limit_keys_of(enqueue_batch.job, lane, def.tenant, NULL, w.payload) END AS keys FROM (
             SELECT nextval('rota.run_ids') AS id, jsonb_typeof(p.value) = 'null' AS is_default,
-                   CASE WHEN jsonb_typeof(p.value) = 'null' THEN coalesce(def.default_payload, '{}')
-                        WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
+                   CASE WHEN jsonb_typeof(p.value) = 'object' AND pg_column_size(p.value) <= def.payload_bytes
                              AND (enqueue_batch.validated_by IS NOT NULL OR rota.is_plain_json(p.value)) THEN p.value
+                        WHEN jsonb_typeof(p.value) = 'null' THEN coalesce(def.default_payload, '{}')
                         ELSE rota.refuse_payload(enqueue_batch.job, p.value, def.payload_bytes) END AS payload
             FROM jsonb_array_elements(payloads) AS p (value)
         ) w) wanted
@@ -540,7 +540,7 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM unnest(run_ats, delays) AS w (run_at, delay)
         WHERE w.run_at IS NOT NULL AND w.delay IS NOT NULL) THEN
-        RAISE EXCEPTION 'run_at and delay exclude each other' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'run_at and delay cannot be combined' USING ERRCODE = 'RO002';
     END IF;
     IF EXISTS (SELECT FROM rota.jobs j WHERE j.name = ANY (jobs)
         AND num_nonnulls(j.delay_seconds, j.expires_in_seconds, j.key, j.tenant) > 0) THEN
@@ -564,8 +564,8 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM unnest(keys, on_conflicts, enqueue_many.key_seconds) AS w (key, on_conflict, seconds)
         WHERE w.key IS NULL AND (w.on_conflict <> 'return' OR w.seconds IS NOT NULL)) THEN
-        RAISE EXCEPTION 'on_conflict and key_seconds say what becomes of a key, but one of the runs has none'
-            USING ERRCODE = 'RO002', HINT = 'Give it one in keys, or the job a key for all of its runs.';
+        RAISE EXCEPTION 'on_conflict and key_seconds require a key, but one of the runs has none'
+            USING ERRCODE = 'RO002', HINT = 'Pass its key, or declare one for the job.';
     END IF;
     FOR wanted IN
         SELECT w.* FROM unnest(keys, tenants, payloads) WITH ORDINALITY AS w (key, tenant, payload, n)
@@ -684,15 +684,15 @@ BEGIN
     ELSIF pg_column_size(payload) > payload_bytes THEN
         fault := format('the payload of job "%s" has %s bytes; the limit is %s', job, pg_column_size(payload),
             payload_bytes);
-        hint := 'Store the data elsewhere and enqueue its address, or raise runs.payload_bytes.';
+        hint := 'Store the data elsewhere and enqueue a reference to it, or raise runs.payload_bytes.';
         code := 'RO018';
     ELSIF NOT (is_checked OR rota.is_plain_json(payload)) OR NOT rota.is_plain_json(metadata)
         OR NOT rota.is_plain_json(backoff) THEN
         fault := format(
-            'the %s of job "%s" is nested deeper than 100 levels, or holds a number that JSON''s readers cannot hold',
+            'the %s of job "%s" is nested deeper than 100 levels, or contains a number that is too large',
             CASE WHEN NOT (is_checked OR rota.is_plain_json(payload)) THEN 'payload'
                 WHEN NOT rota.is_plain_json(metadata) THEN 'metadata' ELSE 'backoff' END, job);
-        hint := 'Numbers go up to 1.7976931348623157e308; write larger ones as text.';
+        hint := 'The largest number is 1.7976931348623157e308; pass larger ones as strings.';
         code := CASE WHEN is_checked OR rota.is_plain_json(payload) THEN code ELSE 'RO018' END;
     ELSIF priority NOT BETWEEN 0 AND 9 THEN
         fault := format('priority %s of job "%s" is not between 0 (first) and 9 (last)', priority, job);
@@ -703,37 +703,40 @@ BEGIN
     ELSIF timeout_seconds > 31536000 THEN
         fault := format('timeout_seconds %s of job "%s" is more than 31536000 (a year)', timeout_seconds, job);
     ELSIF queue = '' OR length(queue) > 100 THEN
-        fault := format('the queue of job "%s" needs a name of 1 to 100 characters', job);
+        fault := format('the queue name of job "%s" must have 1 to 100 characters', job);
     ELSIF jsonb_typeof(metadata) <> 'object' OR jsonb_typeof(backoff) <> 'object' THEN
         fault := format('metadata and backoff of job "%s" must be JSON objects', job);
     ELSIF backoff IS NOT NULL AND rota.backoff_fault(backoff) IS NOT NULL THEN
-        fault := format('%s of job "%s" cannot be', rota.backoff_fault(backoff), job);
-        hint := 'It has kind, base_seconds, factor (from 1), cap_seconds, jitter_seconds (from 0).';
+        fault := format('job "%s": %s', job, rota.backoff_fault(backoff));
+        hint := 'Use kind, base_seconds, factor (at least 1), cap_seconds and jitter_seconds (at least 0).';
     ELSIF NOT rota.is_instant(run_at) THEN
         fault := format('run_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)', run_at,
             job);
     ELSIF NOT rota.is_instant(expires_at) THEN
         fault := format('expires_at %s of job "%s" is not in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC)',
             expires_at, job);
-        hint := 'Leave it out for a run that never expires.';
+        hint := 'Omit it for a run that never expires.';
     ELSIF expires_at IS NOT NULL AND expires_in IS NOT NULL THEN
-        fault := format('expires_at and expires_in of job "%s" exclude each other', job);
+        fault := format('expires_at and expires_in of job "%s" cannot be combined', job);
     ELSIF (expires_in > interval '0' AND expires_in <= interval '100 years') IS FALSE THEN
         fault := format('expires_in %s of job "%s" is not between 0 and 100 years', expires_in, job);
-        hint := 'Leave it out for a run that never expires.';
-    ELSIF delay NOT BETWEEN interval '-100 years' AND interval '100 years' THEN
-        fault := format('delay %s of job "%s" is more than 100 years', delay, job);
+        hint := 'Omit it for a run that never expires.';
+    ELSIF delay NOT BETWEEN interval '0' AND interval '100 years' THEN
+        fault := format('delay %s of job "%s" is not between 0 and 100 years', delay, job);
     ELSIF key_seconds < 0 OR key_seconds > 3153600000 AND key_seconds <> 'infinity' THEN
         fault := format('key_seconds %s of job "%s" is not between 0 and 3153600000 (100 years)', key_seconds, job);
-        hint := 'infinity keeps the key for ever.';
+        hint := 'Pass infinity to keep the key for ever.';
     ELSIF tags IS NOT NULL AND (NOT rota.is_plain_list(tags) OR EXISTS (SELECT FROM unnest(tags) t
         WHERE length(t) NOT BETWEEN 1 AND 100)) THEN
-        fault := format('tags of job "%s" must be one list of texts of 1 to 100 characters', job);
+        fault := format('tags of job "%s" must be a list of strings of 1 to 100 characters', job);
     ELSIF tenant <> '' AND rota.tenant_fault(tenant) IS NOT NULL THEN
         fault := format('the tenant of job "%s" %s, not %s', job, rota.tenant_fault(tenant), to_json(left(tenant, 60)));
-        hint := 'An id or a short name of your customer will do: acme, customer-17.';
+        hint := 'Use an ID or a short name, such as acme or customer-17.';
     ELSE
         RETURN;
+    END IF;
+    IF hint = '' THEN
+        RAISE EXCEPTION '%', fault USING ERRCODE = code;
     END IF;
     RAISE EXCEPTION '%', fault USING ERRCODE = code, HINT = hint;
 END $$;
@@ -745,15 +748,15 @@ DECLARE
     part record;
 BEGIN
     IF jsonb_typeof(backoff) <> 'object' THEN
-        RETURN 'backoff is not a JSON object';
+        RETURN 'backoff must be a JSON object';
     ELSIF coalesce(backoff ->> 'kind', 'fixed') NOT IN ('exponential', 'linear', 'fixed') THEN
-        RETURN format('backoff kind "%s" is none of exponential, linear, fixed', backoff ->> 'kind');
+        RETURN format('backoff kind must be one of exponential, linear, fixed, not "%s"', backoff ->> 'kind');
     END IF;
     FOR part IN SELECT * FROM jsonb_each(backoff - 'kind') LOOP
         IF part.key NOT IN ('base_seconds', 'factor', 'cap_seconds', 'jitter_seconds')
             OR jsonb_typeof(part.value) <> 'number'
            OR part.value::numeric < (CASE part.key WHEN 'factor' THEN 1 ELSE 0 END) THEN
-            RETURN format('backoff says "%s": %s', part.key, left(part.value::text, 40));
+            RETURN format('backoff has an invalid option "%s": %s', part.key, left(part.value::text, 40));
         END IF;
     END LOOP;
     RETURN NULL;
@@ -769,8 +772,8 @@ BEGIN
     RETURN payload;
 END $$;
 
--- So many seconds later, whatever they are: what adds up to no instant is cut to a hundred years. A sum that fails
--- would keep a run from ending, and with it all that end in the same statement.
+-- A time plus seconds, whatever their number: a sum outside the valid range is cut to a hundred years. A sum that
+-- fails would keep a run from ending, and with it all runs that end in the same statement.
 -- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -834,7 +837,7 @@ END $$;
 
 -- Calls the promoters for a run that is due soon. Later than a minute needs no call: they look
 -- at least that often. A moment ahead always calls: a busy worker does not say that it waits.
--- Called by: enqueue_batch, enqueue_many, enqueue_run, free_held_runs, pause_queue, requeue_runs, retry_run,
+-- Called by: enqueue_batch, enqueue_many, enqueue_run, free_held_runs, note_queue_pause, requeue_runs, retry_run,
 -- write_ticks.
 CREATE FUNCTION rota.wake_later(until_due interval) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
@@ -916,7 +919,7 @@ CREATE UNLOGGED TABLE rota.wait_marks (
     until timestamptz NOT NULL
 );
 
--- Says that somebody waits for these runs, until a time; said again before that is over. Answers which of them are
+-- Says that somebody waits for these runs, until a time; said again before that is over. Returns which of them are
 -- not open: those need not be waited for.
 -- Called by: sql/waits/await.sql.
 CREATE FUNCTION rota.await_runs(channel text, ids bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE

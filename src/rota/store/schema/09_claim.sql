@@ -30,7 +30,7 @@ BEGIN
            EXISTS (SELECT FROM rota.workers w
                    WHERE w.id = for_worker AND w.state = 'live' AND w.lease_expires_at > clock_timestamp()) AS is_live,
            EXISTS (SELECT FROM rota.jobs j WHERE NOT j.is_enabled) AS has_disabled,
-           -- Others than this one: two ranges of the index, the first of which nobody's lane does without.
+           -- Whether other tenants have work here: two ranges of the index; the lane '' needs only the second.
            lane > '' AND (EXISTS (SELECT FROM rota.open_runs o WHERE o.is_ready AND o.queue = ANY (from_queues)
                    AND o.tenant < lane)
                OR EXISTS (SELECT FROM rota.tenants p WHERE p.name = lane AND rota.tenant_is_paused(p)))
@@ -249,7 +249,7 @@ BEGIN
 END $$;
 
 -- One suspect for a worker that isolates none. inline_jobs are those that this worker can only run in its own
--- process. Asked again before the attempt has ended, it answers the same run: the first answer may have been lost.
+-- process. Asked again before the attempt has ended, it returns the same run: the first answer may have been lost.
 -- Called by: sql/runs/claim_suspect.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.claim_suspect(for_worker bigint, from_queues text[], known_jobs text[],

@@ -22,7 +22,7 @@ $$;
 -- What finish_runs does for runs that succeeded, with neither key nor schedule, all in the same attempt, whose ids
 -- lie close together: one walk over the ids instead of a lookup for each, nothing to be sorted, no keys to be freed.
 -- Each id from the first on has its place in durations_us; below 0: it has not ended. Limits get their slots back.
--- Answers how many were ended.
+-- Returns how many were ended.
 -- Called by: sql/runs/finish_span.sql.
 CREATE FUNCTION rota.finish_span(for_worker bigint, first_id bigint, of_attempt integer, durations_us bigint[],
     results jsonb[] DEFAULT NULL)

@@ -3,7 +3,7 @@
 -- and `fail_unknown_runs` deal with jobs that no worker knows, `sweep` clears leftovers.
 
 -- scheduled -> queued, in small commits, so that a million due at once do not arrive in one transaction. One under a
--- limit waits for its admission. Answers how many, and the seconds until the next one is due or a pause ends (NULL:
+-- limit waits for its admission. Returns how many, and the seconds until the next one is due or a pause ends (NULL:
 -- none; an infinite time is nobody's next one). What is due and held by somebody is looked at again in a moment, not
 -- at once.
 -- Called by: sql/runs/promote.sql.
@@ -56,7 +56,7 @@ SET enable_bitmapscan = off SET jit = off SET lock_timeout = '5s' AS $$
         ORDER BY o.expires_at LIMIT max_runs FOR UPDATE SKIP LOCKED), 'cancelled', 'expired')
 $$;
 
--- Before somebody acts on a run: ends it if it has expired. Answers whether it had.
+-- Before somebody acts on a run: ends it if it has expired. Returns whether it had.
 -- Called by: cancel_run, delete_run, retry_run, take_key.
 CREATE FUNCTION rota.settle_expired(run_id bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
 END $$;
 
 -- Why a job starts nothing: somebody disabled it, or no code has it any more. NULL: it does.
--- Called by: note_skipped_inits, sql/schedules/read_due.sql.
+-- Called by: note_skipped_inits, sql/jobs/plan.sql, sql/schedules/read_due.sql.
 CREATE FUNCTION rota.job_refusal(job text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT CASE WHEN NOT j.is_enabled THEN 'job_disabled' WHEN j.name IS NULL OR j.deleted_from_code_at IS NOT NULL
         THEN 'job_deleted' END

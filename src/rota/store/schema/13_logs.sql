@@ -103,13 +103,14 @@ BEGIN
     IF FOUND THEN
         EXECUTE format('DROP INDEX IF EXISTS rota.%I', span.index_name);
         EXECUTE format(
-            'CREATE INDEX %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off) WHERE at >= %L AND at < %L',
+            'CREATE INDEX %I ON %s USING gin (rota.log_words(message, fields)) WITH (fastupdate = off) '
+            'WHERE at >= %L AND at < %L',
                        span.index_name, span.relation, span.from_at, span.to_at);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION rota.index_log_words(text) FROM PUBLIC;
 
--- Closes the span that is due next, and answers the statement that builds an index which is missing. A partition
+-- Closes the span that is due next, and returns the statement that builds an index which is missing. A partition
 -- that has ended gets the rest of its words in one index; an open one is cut as soon as what has no index grows too
 -- large to be read. Looks at index builds of this database only: other databases of the server may have the same
 -- table numbers, where both were copied from one template. For a role that does not own the lines the owner's

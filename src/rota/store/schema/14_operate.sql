@@ -191,6 +191,10 @@ CREATE FUNCTION rota.act_on_runs(
 SET lock_timeout = '2s' SET jit = off AS $$
 #variable_conflict use_variable
 BEGIN
+    IF action NOT IN ('cancel', 'retry', 'delete') THEN
+        RAISE EXCEPTION 'unknown action "%"', action
+            USING ERRCODE = 'RO002', HINT = 'Choose from cancel, retry, delete.';
+    END IF;
     -- In one order, so that two who act on the same runs do not wait for each other.
     FOR run_id IN SELECT DISTINCT one FROM unnest(ids) AS one ORDER BY one LOOP
         answer := NULL;
@@ -229,9 +233,11 @@ END $$;
 CREATE TABLE rota.bulk_actions (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     verb          text NOT NULL CHECK (verb IN ('retry', 'cancel', 'delete')),
-    filter        jsonb NOT NULL CHECK (jsonb_typeof(filter) = 'object' AND filter <> '{}'),
-    payload       jsonb CHECK (payload IS NULL OR (verb = 'retry' AND jsonb_typeof(payload) = 'object')),
-    delay_seconds double precision CHECK (delay_seconds IS NULL
+    filter        jsonb NOT NULL CONSTRAINT bulk_actions_filter
+        CHECK (jsonb_typeof(filter) = 'object' AND filter - 'system' <> '{}'),
+    payload       jsonb CONSTRAINT bulk_actions_payload
+        CHECK (payload IS NULL OR (verb = 'retry' AND jsonb_typeof(payload) = 'object')),
+    delay_seconds double precision CONSTRAINT bulk_actions_delay CHECK (delay_seconds IS NULL
         OR (verb = 'retry' AND delay_seconds BETWEEN 0 AND 3153600000)),
     most          bigint CHECK (most > 0),
     -- Runs a second.
@@ -260,7 +266,7 @@ CREATE TABLE rota.bulk_actions (
 );
 CREATE INDEX bulk_actions_open ON rota.bulk_actions (next_at) WHERE state = 'running';
 COMMENT ON TABLE rota.bulk_actions
-    IS 'Actions on all runs of a filter: what is done, to how many so far, by whom and why.';
+    IS 'Bulk actions on all runs that match a filter: the action, its progress, the actor and the reason.';
 
 -- Begins one action on all runs that a filter finds; workers carry it out in batches (advance_bulk_action). Runs
 -- that come later are not touched.
@@ -274,7 +280,17 @@ DECLARE
     -- No run that comes later is touched.
     high bigint := (SELECT s.last_value + 1 FROM rota.run_ids s);
     made bigint;
+    known constant text[] := '{states,job,queue,tenant,tag,key,schedule,worker,text,error,error_group,payload_fields,'
+        'since,until,ended_since,ended_until,dead,handled,system}';
+    odd  text;
 BEGIN
+    -- Left out, it would fit more runs than somebody meant.
+    SELECT k INTO odd FROM jsonb_object_keys(start_bulk_action.filter) k
+    WHERE jsonb_typeof(start_bulk_action.filter) = 'object' AND k <> ALL (known) LIMIT 1;
+    IF odd IS NOT NULL THEN
+        RAISE EXCEPTION 'unknown filter "%"', odd
+            USING ERRCODE = 'RO002', HINT = 'Choose from ' || array_to_string(known, ', ') || '.';
+    END IF;
     INSERT INTO rota.bulk_actions (verb, filter, payload, delay_seconds, most, rate, actor, reason, below_id,
         counted_below, created_at, changed_at)
     VALUES (start_bulk_action.verb, start_bulk_action.filter, start_bulk_action.payload,
@@ -314,10 +330,11 @@ BEGIN
 END $$;
 
 -- Moves a bulk action to a state, from one of those that may become it; waits for the batch that is under way.
+-- Returns whether it wrote: false if it was in that state already.
 -- Called by: pause_bulk_action, resume_bulk_action, stop_bulk_action.
 -- Locks: rows.
 CREATE FUNCTION rota.move_bulk_action(action_id bigint, wanted text, fitting text[], word text, reason text, actor text)
-RETURNS void LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql VOLATILE SET lock_timeout = '10s' SET jit = off AS $$
 DECLARE
     old rota.bulk_actions;
 BEGIN
@@ -325,7 +342,9 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no bulk action %', action_id USING ERRCODE = 'RO011';
     END IF;
-    IF old.state <> ALL (fitting) THEN
+    IF old.state = wanted THEN
+        RETURN false;
+    ELSIF old.state <> ALL (fitting) THEN
         RAISE EXCEPTION 'bulk action % is %', action_id, old.state USING ERRCODE = 'RO005';
     END IF;
     UPDATE rota.bulk_actions b SET state = wanted, changed_at = rota.now(), next_at = clock_timestamp(), error = NULL,
@@ -335,19 +354,20 @@ BEGIN
         jsonb_build_object('state', wanted, 'verb', old.verb, 'done', old.done, 'skipped', old.skipped, 'failed',
             old.failed), reason);
     PERFORM pg_notify('rota', 'bulk');
+    RETURN true;
 END $$;
 
 -- Pauses a bulk action between two of its batches.
 -- Called by: sql/bulk/pause.sql, users.
-CREATE FUNCTION rota.pause_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.pause_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'paused', ARRAY['running'], 'paused', reason, actor)
 $$;
 
 -- A paused bulk action goes on.
 -- Called by: sql/bulk/resume.sql, users.
 CREATE FUNCTION rota.resume_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
-RETURNS void LANGUAGE sql VOLATILE SET jit = off AS $$
+RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'running', ARRAY['paused'], 'resumed', reason, actor)
 $$;
 
@@ -377,19 +397,19 @@ END $$;
 
 -- Ends a bulk action between two of its batches; what is done stays done.
 -- Called by: sql/bulk/stop.sql, users.
-CREATE FUNCTION rota.stop_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
-LANGUAGE sql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.stop_bulk_action(action_id bigint, reason text DEFAULT NULL, actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT rota.move_bulk_action(action_id, 'stopped', ARRAY['running', 'paused'], 'stopped', reason, actor)
 $$;
 
 -- Filters of the list of runs that somebody has given a name, for everybody who looks at it.
 CREATE TABLE rota.run_views (
-    name       text COLLATE "C" PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 100),
-    query      text NOT NULL CHECK (length(query) BETWEEN 1 AND 4000),
+    name       text COLLATE "C" PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
+    query      text NOT NULL CHECK (query <> '' AND length(query) <= 4000),
     created_by text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT rota.now()
 );
-COMMENT ON TABLE rota.run_views IS 'Filters of the list of runs that have a name.';
+COMMENT ON TABLE rota.run_views IS 'Saved filters of the list of runs, by name.';
 
 -- Saves a view of runs under a name, or replaces it: the query that lists of runs take.
 -- Called by: sql/views/save.sql, users.

@@ -14,33 +14,14 @@ COMMENT ON TABLE rota.calendars IS 'Holidays, weekends and closed windows, share
 CREATE TRIGGER calendars_version BEFORE UPDATE ON rota.calendars FOR EACH ROW
     EXECUTE FUNCTION rota.raise_version('{version,updated_at}');
 
--- Trigger: refuses a calendar with an unknown zone, as a schedule's own is refused; the schedules that follow it
--- would stand still and look well. What is wrong with the rest of a definition, the tick says.
-CREATE FUNCTION rota.check_calendar() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
-DECLARE
-    zone text := NEW.definition ->> 'timezone';
-BEGIN
-    IF jsonb_typeof(NEW.definition -> 'timezone') IS DISTINCT FROM 'string' THEN
-        RETURN NEW;
-    END IF;
-    BEGIN
-        PERFORM now() AT TIME ZONE zone;
-    EXCEPTION WHEN invalid_parameter_value THEN
-        zone := '';
-    END;
-    -- Postgres reads "EST+3" and any word with a digit as a zone of its own; names alone are IANA's.
-    IF zone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' THEN
-        RAISE EXCEPTION 'calendar "%": unknown time zone "%"', NEW.name, NEW.definition ->> 'timezone'
-            USING ERRCODE = 'RO002', HINT = 'Use an IANA name such as Europe/Paris.';
-    END IF;
-    RETURN NEW;
-END $$;
-CREATE TRIGGER calendars_check BEFORE INSERT OR UPDATE OF definition ON rota.calendars FOR EACH ROW
-    EXECUTE FUNCTION rota.check_calendar();
+-- The zone of a calendar is checked as that of a schedule (29_values). What else is wrong with a definition, the tick
+-- says.
+CREATE TRIGGER calendars_audit AFTER INSERT OR UPDATE OR DELETE ON rota.calendars FOR EACH ROW
+    EXECUTE FUNCTION rota.audit_row('calendar', 'created', 'updated', 'deleted', '{version,updated_at}');
 
 -- Cron lines with a name, offered where somebody makes a schedule.
 CREATE TABLE rota.schedule_templates (
-    name        text PRIMARY KEY,
+    name        text PRIMARY KEY CHECK (name <> '' AND length(name) <= 100),
     cron        text NOT NULL,
     description text NOT NULL DEFAULT '',
     version     bigint NOT NULL DEFAULT 1
@@ -63,9 +44,31 @@ INSERT INTO rota.schedule_templates (name, cron, description) VALUES
     ('Monthly last day 6 PM', '0 18 L * *', 'The last day of every month at 6 PM'),
     ('Quarterly', '0 0 1 1,4,7,10 *', 'The first day of every quarter at midnight'),
     ('Yearly', '0 0 1 1 *', 'The first of January at midnight');
+-- After the rows that every installation has.
+CREATE TRIGGER schedule_templates_audit AFTER INSERT OR UPDATE OR DELETE ON rota.schedule_templates FOR EACH ROW
+    EXECUTE FUNCTION rota.audit_row('template', 'added', 'updated', 'removed', '{version}');
+
+-- Whether a cron expression has as many fields as it must; a macro (@daily) has none. Python reads what they say.
+-- Called by: check_schedule_words, check_template.
+CREATE FUNCTION rota.has_cron_fields(cron text, fields integer[]) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT cron ~ '^\s*@' OR array_length(regexp_split_to_array(btrim(cron), '\s+'), 1) = ANY (fields)
+$$;
+
+-- Trigger: refuses a template whose cron expression can be none.
+CREATE FUNCTION rota.check_template() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+BEGIN
+    IF NOT rota.has_cron_fields(NEW.cron, '{5,6}') THEN
+        RAISE EXCEPTION 'template "%": cron "%" does not have 5 or 6 fields', NEW.name, NEW.cron
+            USING ERRCODE = 'RO002', HINT = 'Six fields begin with the seconds.';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER schedule_templates_check BEFORE INSERT OR UPDATE OF cron ON rota.schedule_templates FOR EACH ROW
+    EXECUTE FUNCTION rota.check_template();
 
 -- One row for each schedule: what it runs, when, and how far it has come. People edit it, the tick moves it on;
--- `version` tells the tick that a row has changed since it was read.
+-- `tick_version` tells the tick that a row has changed since it was read, `version` tells people that somebody has
+-- edited it since.
 CREATE TABLE rota.schedules (
     id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant               text COLLATE "C" NOT NULL DEFAULT '',
@@ -90,7 +93,7 @@ CREATE TABLE rota.schedules (
     jitter_seconds       double precision NOT NULL DEFAULT 0 CHECK (jitter_seconds >= 0),
     calendar             text,
     on_closed            text NOT NULL DEFAULT 'skip' CHECK (on_closed IN ('skip', 'next_day')),
-    -- What if.
+    -- Policies.
     catch_up             text NOT NULL DEFAULT 'latest' CHECK (catch_up IN ('none', 'latest', 'all')),
     catch_up_seconds     double precision CHECK (catch_up_seconds >= 0),
     catch_up_limit       integer NOT NULL DEFAULT 100 CHECK (catch_up_limit >= 1),
@@ -121,14 +124,13 @@ CREATE TABLE rota.schedules (
     updated_at           timestamptz NOT NULL DEFAULT rota.now(),
     updated_by           text,
     -- Where it stands: written by the tick and by the ends of its runs.
-    version              bigint NOT NULL DEFAULT 1,
+    tick_version         bigint NOT NULL DEFAULT 1,
     anchor_at            timestamptz,
     cursor_at            timestamptz,                 -- everything up to here is decided
     next_run_at          timestamptz,                 -- NULL: the next tick computes it
     -- Stretches that end before now and are decided already, each with the timing it had:
     -- [{timing, until, decision, reason}], oldest first.
     segments             jsonb NOT NULL DEFAULT '[]',
-    ticking_until        timestamptz,
     moved_to             timestamptz,                 -- an instant that an operator set for the next time
     finished_at          timestamptz,
     parked_at            timestamptz,
@@ -146,7 +148,7 @@ CREATE TABLE rota.schedules (
     origin               text CHECK (origin IN ('definition', 'code')),
     code                 jsonb CHECK (jsonb_typeof(code) = 'object'),
     edited               jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(edited) = 'object'),
-    edit_version         bigint NOT NULL DEFAULT 1,
+    version              bigint NOT NULL DEFAULT 1,
     parked_times         integer NOT NULL DEFAULT 0,  -- in a row
     retry_at             timestamptz,                 -- when a parked one is tried again
     -- When a tick has something to do: at the end of the pause, at once, or at the next time.
@@ -212,21 +214,9 @@ BEGIN
     IF s.calendar IS NOT NULL AND NOT EXISTS (SELECT FROM rota.calendars c WHERE c.name = s.calendar) THEN
         PERFORM rota.bad_schedule(s.name, format('there is no calendar "%s"', s.calendar));
     END IF;
-    -- Postgres reads "EST+3" and any word with a digit as a zone of its own; names alone are IANA's.
-    IF s.timezone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' THEN
-        PERFORM rota.bad_schedule(s.name, format('unknown time zone "%s"', s.timezone),
-            'Use an IANA name such as Europe/Paris.');
-    END IF;
-    BEGIN
-        PERFORM now() AT TIME ZONE s.timezone;
-    EXCEPTION WHEN invalid_parameter_value THEN
-        PERFORM rota.bad_schedule(s.name, format('unknown time zone "%s"', s.timezone),
-            'Use an IANA name such as Europe/Paris.');
-    END;
-    IF s.cron IS NOT NULL AND s.cron !~ '^\s*@'
-        AND array_length(regexp_split_to_array(btrim(s.cron), '\s+'), 1) <> fields THEN
+    IF NOT rota.has_cron_fields(s.cron, ARRAY[fields]) THEN
         PERFORM rota.bad_schedule(s.name, format('cron "%s" does not have %s fields', s.cron, fields),
-            'Six fields, seconds first, need has_seconds.');
+            'Six fields (seconds first) require has_seconds.');
     END IF;
 END $$;
 
@@ -238,8 +228,8 @@ DECLARE
     told     text;
     is_timed boolean;       -- another timing
 BEGIN
-    -- The tick counts the version up itself: what it writes is no edit.
-    IF TG_OP = 'UPDATE' AND NEW.version <> OLD.version THEN
+    -- The tick counts tick_version up itself: what it writes is no edit.
+    IF TG_OP = 'UPDATE' AND NEW.tick_version <> OLD.tick_version THEN
         RETURN NEW;
     END IF;
     -- Only what is new: the end of a run may pause a schedule whose calendar is gone, and must not fail.
@@ -261,7 +251,7 @@ BEGIN
     END IF;
 
     told := CASE WHEN NOT OLD.is_enabled THEN 'disabled' WHEN OLD.paused_at IS NOT NULL THEN 'paused' END;
-    NEW.version := OLD.version + 1;
+    NEW.tick_version := OLD.tick_version + 1;
     NEW.updated_at := clock;
     NEW.updated_by := coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user);
     IF NEW.interval_seconds IS DISTINCT FROM OLD.interval_seconds OR NEW.start_at IS DISTINCT FROM OLD.start_at THEN
@@ -289,12 +279,10 @@ BEGIN
     NEW.error := NULL;
     NEW.parked_times := 0;
     NEW.retry_at := NULL;
-    NEW.ticking_until := NULL;
     IF NEW.next_run_at IS DISTINCT FROM OLD.next_run_at AND NEW.next_run_at IS NOT NULL THEN
         NEW := rota.move_schedule(NEW, NEW.next_run_at);
     ELSE
-        -- Who says anew when it runs, has said it for the next time too; nobody else takes back an instant that was
-        -- set.
+        -- An edit of the timing also decides the next time; other edits keep a time that an operator set.
         NEW.moved_to := CASE WHEN NOT is_timed THEN NEW.moved_to END;
         NEW.next_run_at := NEW.moved_to;
     END IF;
@@ -347,7 +335,7 @@ END $$;
 -- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
 -- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
 -- (a SQL function) takes all.
--- Called by: check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+-- Called by: check_default_payload, check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
 CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
 DECLARE
@@ -364,9 +352,9 @@ BEGIN
     END LOOP;
     FOR given IN SELECT e.key, e.value FROM jsonb_each(payload) e LOOP
         IF known ? given.key AND NOT rota.fits_type(known -> given.key, given.value) THEN
-            RETURN format('argument %s cannot be %s', given.key, left(given.value::text, 60));
+            RETURN format('argument %s has the wrong type: %s', given.key, left(given.value::text, 60));
         ELSIF NOT known ? given.key AND schema -> 'additionalProperties' = 'false' THEN
-            RETURN format('there is no argument %s; it takes %s', given.key, names);
+            RETURN format('unknown argument %s; the job takes %s', given.key, names);
         END IF;
     END LOOP;
     RETURN NULL;
@@ -389,14 +377,15 @@ BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": its payload does not fit job "%": %', NEW.name, NEW.job, problem
             USING ERRCODE = 'RO018', HINT =
-            'rota.jobs.payload_schema says what the job takes; without a payload the job''s default_payload is used.';
+            'rota.jobs.payload_schema describes its arguments; without a payload, the default payload of the job is '
+            'used.';
     END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER schedules_payload BEFORE INSERT OR UPDATE OF job, payload ON rota.schedules FOR EACH ROW
     EXECUTE FUNCTION rota.check_schedule_payload();
 
--- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts the version up has computed it.
+-- Trigger: a plain UPDATE of next_run_at is a reschedule. Whoever counts tick_version up has computed it.
 CREATE FUNCTION rota.check_next_run() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     at timestamptz := CASE WHEN NEW.next_run_at IS DISTINCT FROM OLD.next_run_at THEN NEW.next_run_at
@@ -408,28 +397,31 @@ BEGIN
     ELSE
         NEW := rota.move_schedule(NEW, at);
     END IF;
+    NEW.tick_version := OLD.tick_version + 1;
     NEW.version := OLD.version + 1;
-    NEW.edit_version := OLD.edit_version + 1;
     NEW.updated_at := rota.now();
     NEW.updated_by := coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user);
     RETURN NEW;
 END $$;
 CREATE TRIGGER schedules_check_next BEFORE UPDATE OF next_run_at, moved_to ON rota.schedules FOR EACH ROW
-WHEN (NEW.version = OLD.version AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
+WHEN (NEW.tick_version = OLD.tick_version
+      AND (NEW.next_run_at, NEW.moved_to) IS DISTINCT FROM (OLD.next_run_at, OLD.moved_to))
 EXECUTE FUNCTION rota.check_next_run();
 
--- Trigger: edit_version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
+-- Trigger: version grows with every edit. What a tick and the end of a run write is no edit, and neither is a
 -- pause that they begin or end.
-CREATE FUNCTION rota.raise_edit_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.raise_schedule_version() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden text[] :=
-        '{version,edit_version,anchor_at,cursor_at,next_run_at,segments,ticking_until,moved_to,finished_at,parked_at,error,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,origin,code,edited}';
+        '{tick_version,version,anchor_at,cursor_at,next_run_at,segments,moved_to,finished_at,parked_at,'
+        'error,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,'
+        'last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,origin,code,edited}';
 BEGIN
     -- A trigger at the end of a run begins it, the tick ends it under the name of Rota.
     IF (NEW.paused_by = 'rota' AND pg_trigger_depth() > 1) OR current_setting('rota' || '.actor', true) = 'rota' THEN
         hidden := hidden || '{paused_at,paused_by,paused_until,pause_reason}'::text[];
     END IF;
-    NEW.edit_version := OLD.edit_version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
+    NEW.version := OLD.version + (to_jsonb(OLD) - hidden IS DISTINCT FROM to_jsonb(NEW) - hidden)::integer;
     RETURN NEW;
 END $$;
 CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description, tags, metadata, cron,
@@ -437,13 +429,15 @@ CREATE TRIGGER schedules_version BEFORE UPDATE OF name, tenant, job, description
     jitter_seconds, burst_allowed, calendar, on_closed, catch_up, catch_up_seconds, catch_up_limit, grace_seconds,
     overlap, max_concurrent_runs, pause_after_failures, requires, is_shadow, payload, queue, priority, max_attempts,
     timeout_seconds, run_tags, run_metadata, is_enabled, paused_at, paused_until, pause_reason, delete_when_finished
-    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_edit_version();
+    ON rota.schedules FOR EACH ROW EXECUTE FUNCTION rota.raise_schedule_version();
 
 -- Trigger: writes who changed what, and wakes the tick.
 CREATE FUNCTION rota.audit_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     hidden constant text[] :=
-        '{version,edit_version,anchor_at,cursor_at,next_run_at,segments,ticking_until,moved_to,run_count,failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,due_at,updated_at,updated_by,created_at,id}';
+        '{tick_version,version,anchor_at,cursor_at,next_run_at,segments,moved_to,run_count,'
+        'failures_in_a_row,last_enqueued_at,last_run_at,last_run_success,last_success_at,last_success_for,is_ticking,'
+        'due_at,updated_at,updated_by,created_at,id}';
     before jsonb := CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) - hidden END;
     after  jsonb := CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) - hidden END;
 BEGIN
@@ -485,7 +479,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER schedules_audit_next AFTER UPDATE OF next_run_at, moved_to ON rota.schedules FOR EACH ROW
-WHEN (NEW.edit_version <> OLD.edit_version)
+WHEN (NEW.version <> OLD.version)
 EXECUTE FUNCTION rota.audit_next_run();
 
 -- The ledger of a schedule outlives it, and is found by its name.
@@ -589,11 +583,25 @@ CREATE TABLE rota.backfill_times (
 CREATE INDEX backfill_times_schedule ON rota.backfill_times (schedule_id, nominal_at);
 
 -- The state of a run, wherever it is; NULL once retention has deleted it.
--- Called by: occurrences, sql/schedules/history_only.sql.
+-- Called by: backfill_states, occurrences, sql/schedules/history_only.sql.
 CREATE FUNCTION rota.run_state(run_id bigint) RETURNS text LANGUAGE sql STABLE STRICT SET jit = off AS $$
     SELECT coalesce((SELECT CASE WHEN rota.is_over(o.state, o.expires_at) THEN 'cancelled' ELSE o.state END
                      FROM rota.open_runs o WHERE o.id = run_state.run_id),
                     (SELECT e.state FROM rota.find_ended(run_state.run_id) e))
+$$;
+
+-- How the backfills of a stretch of a schedule ended: for each of its latest 1,000 times the last run, counted by
+-- state. Runs that retention has deleted are left out.
+-- Called by: occurrences, sql/schedules/history_only.sql.
+CREATE FUNCTION rota.backfill_states(of_schedule bigint, from_at timestamptz, through_at timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT jsonb_object_agg(s.state, s.times)
+    FROM (SELECT rota.run_state(t.run_id) AS state, count(*) AS times
+          FROM (SELECT max(b.run_id) AS run_id FROM rota.backfill_times b
+                WHERE b.schedule_id = of_schedule AND b.nominal_at BETWEEN from_at AND backfill_states.through_at
+                GROUP BY b.nominal_at ORDER BY b.nominal_at DESC LIMIT 1000) t
+          GROUP BY 1) s
+    WHERE s.state IS NOT NULL
 $$;
 
 CREATE VIEW rota.occurrences AS
@@ -603,6 +611,11 @@ SELECT l.schedule, l.tenant, l.nominal_at, l.through_at, l.count, l.decision, l.
         WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_run_id,
        l.state, l.success, l.duration_ms, l.lateness_ms, l.error, l.is_moved, l.details, l.schedule_id,
        (SELECT rota.run_state(max(b.run_id)) FROM rota.backfill_times b
-        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_state
+        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_state,
+       (SELECT count(DISTINCT b.nominal_at) FROM rota.backfill_times b
+        WHERE b.schedule_id = l.schedule_id AND b.nominal_at BETWEEN l.nominal_at AND l.through_at) AS backfill_count,
+       CASE WHEN EXISTS (SELECT FROM rota.backfill_times b WHERE b.schedule_id = l.schedule_id
+                         AND b.nominal_at BETWEEN l.nominal_at AND l.through_at)
+            THEN rota.backfill_states(l.schedule_id, l.nominal_at, l.through_at) END AS backfill_states
 FROM rota.ledger l;
-COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule with the decision taken about it.';
+COMMENT ON VIEW rota.occurrences IS 'Every nominal time of every schedule, with the decision made for it.';

@@ -81,7 +81,7 @@ END $$;
 CREATE FUNCTION rota.retry_parked(most integer) RETURNS void LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 SET jit = off AS $$
 BEGIN
-    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, version = s.version + 1
+    UPDATE rota.schedules s SET parked_at = NULL, retry_at = NULL, tick_version = s.tick_version + 1
     WHERE s.id = ANY (ARRAY(SELECT p.id FROM rota.schedules p WHERE p.parked_at IS NOT NULL AND p.retry_at <= rota.now()
                             ORDER BY p.retry_at LIMIT most FOR UPDATE SKIP LOCKED));
 END $$;
@@ -141,8 +141,8 @@ BEGIN
                false),
            (SELECT c.definition FROM rota.calendars c WHERE c.name = d.calendar)
     FROM (
-        SELECT s.id, s.tenant, s.name, s.job, s.version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds, s.run_at,
-               s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
+        SELECT s.id, s.tenant, s.name, s.job, s.tick_version, s.anchor_at, s.cursor_at, s.cron, s.interval_seconds,
+               s.run_at, s.has_seconds, s.timezone, s.gap, s.fold, s.every_from, s.start_at, s.end_at, s.max_runs,
                s.jitter_seconds, s.calendar, s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit,
                s.grace_seconds, s.overlap, s.max_concurrent_runs, s.requires,
                s.is_shadow, s.paused_at, s.paused_until, s.next_run_at, s.moved_to, s.segments, s.run_count,
@@ -171,7 +171,7 @@ CREATE TABLE rota.bursts (
     taken     integer NOT NULL,
     noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-COMMENT ON TABLE rota.bursts IS 'Instants at which many schedules are due, and how many of them have their place.';
+COMMENT ON TABLE rota.bursts IS 'Times at which many schedules are due, and how many of these have been spread so far.';
 
 -- The places, from 0, of schedules that a tick is about to decide, and how many are due at the same instant; nothing of
 -- those that are not spread: because they say so, spread themselves (jitter), enqueue nothing (shadow), or are no more
@@ -216,9 +216,9 @@ BEGIN
 END $$;
 
 -- The tick, second half: one statement writes cursors, ledger and runs, for those schedules only that are as they
--- were read. ticks is an array of {id, version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
+-- were read. ticks is an array of {id, tick_version, cursor_at, new_cursor_at, next_run_at, segments, is_resumed,
 -- is_moved, is_finished, occurrences: [{nominal_at, through_at, count, decision, reason, is_moved, start_at,
--- is_held, details}]}. Answers the ids that were written; the others have changed and are due again, or somebody
+-- is_held, details}]}. Returns the ids that were written; the others have changed and are due again, or somebody
 -- holds them: those are passed over, and not waited for. Runs under limits wait for their admission.
 -- Called by: sql/schedules/write_ticks.sql.
 -- Locks: rows that nobody else has locked.
@@ -240,7 +240,7 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     WITH decided AS MATERIALIZED (
         SELECT t.* FROM jsonb_to_recordset(ticks) AS t (
-            id bigint, version bigint, cursor_at timestamptz, new_cursor_at timestamptz, next_run_at timestamptz,
+            id bigint, tick_version bigint, cursor_at timestamptz, new_cursor_at timestamptz, next_run_at timestamptz,
             segments jsonb, is_resumed boolean, is_finished boolean, is_moved boolean, occurrences jsonb)
         CROSS JOIN LATERAL (SELECT FROM rota.schedules f WHERE f.id = t.id FOR NO KEY UPDATE SKIP LOCKED) free
     ), moved AS (
@@ -248,14 +248,15 @@ BEGIN
         UPDATE rota.schedules s
         SET cursor_at = t.new_cursor_at, next_run_at = t.next_run_at, segments = coalesce(t.segments, '[]'),
             finished_at = CASE WHEN t.is_finished THEN clock END,
-            version = s.version + 1, error = NULL, parked_times = 0,
+            tick_version = s.tick_version + 1, error = NULL, parked_times = 0,
             run_count = s.run_count + (SELECT count(*) FROM jsonb_array_elements(t.occurrences) o
                 WHERE o ->> 'decision' IN ('ran', 'caught_up')),
             last_enqueued_at = CASE WHEN t.occurrences @> '[{"decision": "ran"}]'
                 OR t.occurrences @> '[{"decision": "caught_up"}]'
                                THEN clock ELSE s.last_enqueued_at END
         FROM decided t
-        WHERE s.id = ANY (ARRAY[t.id]) AND s.version = t.version AND s.cursor_at IS NOT DISTINCT FROM t.cursor_at
+        WHERE s.id = ANY (ARRAY[t.id]) AND s.tick_version = t.tick_version
+            AND s.cursor_at IS NOT DISTINCT FROM t.cursor_at
           AND s.is_enabled AND (s.paused_at IS NULL OR t.is_resumed)
         RETURNING s.id, s.tenant, s.name, s.job, s.payload, s.queue, s.priority, s.max_attempts, s.timeout_seconds,
             s.run_tags, s.run_metadata, s.last_success_for, t.occurrences, t.is_resumed, t.is_moved AS was_moved
@@ -314,11 +315,11 @@ BEGIN
         PERFORM rota.act_as('rota');
         UPDATE rota.schedules s
         SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL, failures_in_a_row = 0,
-            version = s.version + 1
+            tick_version = s.tick_version + 1
         WHERE s.id = ANY (resumed);
     END IF;
     IF arrived IS NOT NULL THEN
-        UPDATE rota.schedules s SET moved_to = NULL, version = s.version + 1 WHERE s.id = ANY (arrived);
+        UPDATE rota.schedules s SET moved_to = NULL, tick_version = s.tick_version + 1 WHERE s.id = ANY (arrived);
     END IF;
     IF EXISTS (SELECT FROM rota.open_runs o WHERE o.held_by = 'overlap') THEN
         -- A run that ended between the reading and now would not free what was just held because of it, and an edit may
@@ -375,7 +376,8 @@ LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.schedules s SET parked_at = rota.now(), error = why, parked_times = s.parked_times + 1,
         retry_at = rota.now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(s.parked_times, 10))
-    WHERE s.id IN (SELECT p.id FROM rota.schedules p WHERE p.id = park_schedule.schedule_id AND p.version = read_version
+    WHERE s.id IN (SELECT p.id FROM rota.schedules p
+                   WHERE p.id = park_schedule.schedule_id AND p.tick_version = read_version
                    FOR UPDATE SKIP LOCKED);
     RETURN FOUND;
 END $$;
@@ -480,19 +482,13 @@ BEGIN
     IF is_time THEN
         -- One that counts from the end of its run is due so long after it.
         UPDATE rota.schedules s SET next_run_at = rota.after(e.finished_at, least(s.interval_seconds, 3153600000)),
-            version = s.version + 1
+            tick_version = s.tick_version + 1
         WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL;
-    ELSE
-        -- A worker of an older release may have let it wait for this end: the next tick computes its time.
-        UPDATE rota.schedules s SET next_run_at = NULL, version = s.version + 1
-        WHERE s.id = e.schedule_id AND s.every_from = 'end' AND s.moved_to IS NULL AND s.next_run_at = 'infinity'
-          AND NOT EXISTS (SELECT FROM rota.open_runs o
-              WHERE o.schedule_id = e.schedule_id AND o.scheduled_for IS NOT NULL);
+        PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     END IF;
-    PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     UPDATE rota.schedules s
     SET paused_at = rota.now(), paused_by = 'rota',
-        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed in a row'
+        pause_reason = CASE s.failures_in_a_row WHEN 1 THEN '1 run failed'
             ELSE format('%s runs failed in a row', s.failures_in_a_row) END
     WHERE s.id = e.schedule_id AND s.failures_in_a_row >= s.pause_after_failures AND s.paused_at IS NULL;
     IF e.is_init THEN
@@ -536,7 +532,7 @@ BEGIN
                 PERFORM rota.free_held_runs(ARRAY[of_schedule]);
             END IF;
         EXCEPTION WHEN data_exception OR integrity_constraint_violation OR raise_exception THEN
-            RAISE WARNING 'the ends of runs of schedule % could not be noted: %', of_schedule, SQLERRM;
+            RAISE WARNING 'the results of runs of schedule % could not be recorded: %', of_schedule, SQLERRM;
         END;
     END LOOP;
     RETURN settled;

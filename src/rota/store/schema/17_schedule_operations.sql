@@ -30,7 +30,7 @@ BEGIN
     CASE kind
         WHEN 'schedule' THEN
             PERFORM rota.find_schedule(expect_version.name, expect_version.tenant);
-            SELECT s.edit_version INTO stored FROM rota.schedules s
+            SELECT s.version INTO stored FROM rota.schedules s
             WHERE s.tenant = expect_version.tenant AND s.name = expect_version.name FOR UPDATE;
         WHEN 'job' THEN
             SELECT j.version INTO stored FROM rota.jobs j WHERE j.name = expect_version.name FOR UPDATE;
@@ -48,7 +48,7 @@ BEGIN
             SELECT t.version INTO stored FROM rota.tenants t WHERE t.name = expect_version.name FOR UPDATE;
             stored := coalesce(stored, 1);
         ELSE
-            RAISE EXCEPTION 'kind is "%"; it is one of schedule, job, calendar, template, queue, tenant', kind
+            RAISE EXCEPTION 'unknown kind "%"; choose from schedule, job, calendar, template, queue, tenant', kind
                 USING ERRCODE = 'RO002';
     END CASE;
     IF stored IS NULL THEN
@@ -56,7 +56,7 @@ BEGIN
     ELSIF stored <> expect_version.version THEN
         RAISE EXCEPTION '% "%" has changed: it is at version %, not %', kind, expect_version.name, stored,
             expect_version.version
-            USING ERRCODE = 'RO008', DETAIL = stored::text, HINT = 'Look at it again, then decide.';
+            USING ERRCODE = 'RO008', DETAIL = stored::text, HINT = 'Read it again, then repeat the change.';
     END IF;
 END $$;
 
@@ -99,7 +99,7 @@ BEGIN
     END LOOP;
     IF stored.origin = 'definition' THEN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', stored.name, stored.job
-            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+            USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
     ELSIF stored.code IS NOT DISTINCT FROM said AND stored.job = wanted.job THEN
         RETURN false;
     END IF;
@@ -127,7 +127,7 @@ END $$;
 
 -- Many schedules that code declares, one for each tenant for example, in one statement. A document is said once,
 -- however many schedules have it: `places` says which of the documents each has, from 1. What is as declared is found
--- by one join; what is new or changed is written as put_schedule writes one. Answers how many were written.
+-- by one join; what is new or changed is written as put_schedule writes one. Returns how many were written.
 -- `application`: whose code says so at its start; what is said at run time names none.
 -- Called by: sql/schedules/put_many.sql.
 -- Locks: rows that nobody else has locked, rows.
@@ -167,7 +167,7 @@ BEGIN
     JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name WHERE s.origin = 'definition' LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', taken.name, taken.job
-            USING ERRCODE = 'RO005', HINT = 'Give one of them another name.';
+            USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
     END IF;
     PERFORM FROM (SELECT s.id FROM unnest(put_schedules.tenants, names, places) AS w (tenant, name, place)
                   JOIN rota.schedules s ON s.tenant = w.tenant AND s.name = w.name
@@ -224,13 +224,14 @@ CREATE FUNCTION rota.move_schedule(s rota.schedules, at timestamptz) RETURNS rot
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF s.init IS NOT NULL THEN
-        PERFORM rota.bad_schedule(s.name, 'an init schedule has no time to move');
+        PERFORM rota.bad_schedule(s.name, 'an init schedule has no next time');
     ELSIF NOT rota.is_instant(at) THEN
-        PERFORM rota.bad_schedule(s.name, format('its next time must be an instant, not %s', at),
-            'rota.pause_schedule and rota.disable_schedule keep it from running; next_run_at = NULL computes its next time anew.');
+        PERFORM rota.bad_schedule(s.name, format('its next time must be finite, not %s', at),
+            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
+            'time.');
     ELSIF at < rota.now() - interval '1 minute' THEN
         PERFORM rota.bad_schedule(s.name, format('its next time must be in the future, not %s', at),
-            'next_run_at = NULL computes it anew; rota.trigger_schedule runs it now.');
+            'next_run_at = NULL recomputes it; rota.trigger_schedule runs it now.');
     END IF;
     s.moved_to := greatest(at, s.cursor_at + interval '1 microsecond');
     s.next_run_at := s.moved_to;
@@ -242,7 +243,7 @@ BEGIN
     RETURN s;
 END $$;
 
--- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Answers whether it wrote: false
+-- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Returns whether it wrote: false
 -- if it was so already.
 -- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
 CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
@@ -271,8 +272,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
 $$;
 
--- Its times are skipped and recorded until it is resumed, or until that time. Of a paused schedule, another end or
--- another reason replaces what was said. Answers whether it wrote: false if it was paused so already.
+-- Its times are skipped and recorded until it is resumed, or until that time. If it is paused already, a new end or
+-- reason replaces the old one. Returns whether it wrote: false if nothing differs.
 -- Called by: sql/schedules/pause.sql, users.
 CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     tenant text DEFAULT '', actor text DEFAULT NULL)
@@ -297,7 +298,7 @@ BEGIN
 END $$;
 
 -- A paused schedule goes on from now; with catch_up, the times since the pause are treated as missed and the policy
--- decides. Answers whether it wrote: false if it was not paused.
+-- decides. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
     actor text DEFAULT NULL)
@@ -337,7 +338,7 @@ DECLARE
 BEGIN
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'schedule "%": the payload does not fit job "%": %', found.name, found.job, wrong
-            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema says what the job takes.';
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     SELECT r.run_id INTO made FROM rota.enqueue_run(
         job => found.job, payload => given, queue => found.queue, priority => found.priority::integer,
@@ -401,7 +402,7 @@ BEGIN
     RETURN jsonb_build_object('backfill_id', made, 'run_ids', to_jsonb(coalesce(runs, '{}')));
 END $$;
 
--- Deletes a schedule, and on request cancels its runs that wait; answers how many. What ran stays in history and
+-- Deletes a schedule, and on request cancels its runs that wait; returns how many. What ran stays in history and
 -- ledger.
 -- Called by: delete_job, sql/schedules/delete.sql, users.
 CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '',
@@ -430,7 +431,7 @@ END $$;
 CREATE FUNCTION rota.revive_schedules() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     UPDATE rota.schedules s SET parked_at = NULL, error = NULL, parked_times = 0, retry_at = NULL,
-        version = s.version + 1
+        tick_version = s.tick_version + 1
     WHERE s.calendar = NEW.name AND s.parked_at IS NOT NULL;
     PERFORM pg_notify('rota', 'schedules') WHERE FOUND;
     RETURN NULL;
@@ -479,4 +480,4 @@ LEFT JOIN LATERAL (
     FROM rota.schedule_days c WHERE c.schedule_id = s.id
 ) d ON true;
 COMMENT ON VIEW rota.schedule_status
-    IS 'How each schedule stands: its last runs, its next time, how long its runs take.';
+    IS 'The status of each schedule: its last runs, its next time, the durations of its runs.';

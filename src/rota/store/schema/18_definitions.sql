@@ -139,7 +139,7 @@ CREATE FUNCTION rota.must_sync(for_worker bigint) RETURNS boolean LANGUAGE sql S
     FROM rota.workers w WHERE w.id = for_worker AND w.application IS NOT NULL
 $$;
 
--- Tells the database what a process declares; answers the names of those that were written. names: all that the
+-- Tells the database what a process declares; returns the names of those that were written. names: all that the
 -- process declares, so that what is gone can be marked; NULL: do not look for that. Without a worker and with names,
 -- somebody has asked for it. Nothing is written when nothing has changed; one process at a time writes. A worker's
 -- own jobs are its application's whatever its build: what was marked deleted is revived, as its code says; nothing
@@ -193,7 +193,7 @@ BEGIN
     PERFORM rota.write_definitions(of_application, definitions, changed, forced);
     PERFORM set_config('rota' || '.syncing', '', true), set_config('rota' || '.actor', coalesce(actor, ''), true);
     IF held <> '{}' THEN
-        RAISE WARNING 'the definitions of % are held by an open transaction, and written when it has ended',
+        RAISE WARNING 'the definitions of % are locked by an open transaction and will be written when it ends',
             array_to_string(held, ', ');
     END IF;
     RETURN QUERY SELECT unnest(changed || gone);
@@ -208,8 +208,8 @@ DECLARE
         WHERE j.name = ANY (changed) AND to_jsonb(j) ->> 'kind' <> 'python');
 BEGIN
     IF other IS NOT NULL THEN
-        PERFORM rota.bad_job(other, 'the code declares it, but the database has it as a job that is not Python',
-            'Give one of them another name.');
+        PERFORM rota.bad_job(other, 'the code declares it, but in the database it is not a Python job',
+            'Rename one of them.');
     END IF;
     INSERT INTO rota.job_applications AS a (job, application, hash)
     SELECT w.name, of_application, w.hash FROM rota.read_definitions(definitions) w
@@ -329,12 +329,13 @@ DECLARE
     found text := (SELECT j.key FROM rota.jobs j WHERE j.name = NEW.job);
 BEGIN
     IF found IS NOT NULL AND rota.is_syncing() THEN
-        RAISE WARNING 'schedule "%" is left out: job "%" has the key "%"', NEW.name, NEW.job, found;
+        RAISE WARNING 'schedule "%" is ignored: job "%" has the key "%"', NEW.name, NEW.job, found;
         RETURN NULL;
     ELSIF found IS NOT NULL THEN
-        RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so that it cannot have a schedule', NEW.name, NEW.job,
+        RAISE EXCEPTION 'schedule "%": job "%" has the key "%", so it cannot have a schedule', NEW.name, NEW.job,
             found USING ERRCODE = 'RO002',
-            HINT = 'The overlap of a schedule says what happens while its last run has not ended: declare a job without a key for it.';
+            HINT = 'Declare a job without a key for it: the overlap policy of a schedule decides what happens while '
+            'the previous run has not ended.';
     END IF;
     RETURN NEW;
 END $$;
@@ -387,7 +388,8 @@ BEGIN
             WHERE o.id = i.run_id)
         RETURNING i.schedule_id, i.marker, i.run_id
     ), counted AS (
-        UPDATE rota.schedules s SET run_count = s.run_count + 1, last_enqueued_at = clock, version = s.version + 1
+        UPDATE rota.schedules s SET run_count = s.run_count + 1, last_enqueued_at = clock,
+            tick_version = s.tick_version + 1
         FROM taken t WHERE s.id = t.schedule_id
     ), noted AS (
         INSERT INTO rota.ledger (schedule_id, nominal_at, through_at, decision, tenant, schedule, details, claimed_at,

@@ -48,7 +48,7 @@ BEGIN
         PERFORM rota.bad_job(job, format('"%s" is not the name of a function: %s', given, SQLERRM));
     END;
     IF id IS NULL THEN
-        PERFORM rota.bad_job(job, format('there is no %s "%s" that takes nothing or one jsonb', kind, given),
+        PERFORM rota.bad_job(job, format('there is no %s "%s" that takes no argument or one jsonb', kind, given),
             format('CREATE %s %s(payload jsonb) … first; name its schema.', upper(kind), given));
     END IF;
     SELECT n.nspname, p.*, format_type(p.prorettype, NULL) AS returns INTO found
@@ -56,10 +56,12 @@ BEGIN
     unmet := rota.unmet_arguments(id);
     IF found.prokind <> wanted THEN
         PERFORM rota.bad_job(job, format('"%s" is not a %s', given, kind),
-            'A function runs in one transaction with the end of the run; a procedure that commits by itself needs transaction_mode ''none''.');
+            'A function runs in one transaction with the end of the run; a procedure that commits by itself requires '
+            'transaction_mode ''none''.');
     ELSIF unmet IS NOT NULL THEN
-        PERFORM rota.bad_job(job, format('%s "%s" must take nothing or one jsonb, but needs: %s', kind, given, unmet),
-            'A job gives one argument, its payload, as jsonb: give the others a default, or read them from the payload.');
+        PERFORM rota.bad_job(job, format('%s "%s" must take no argument or one jsonb, but requires: %s', kind, given,
+            unmet),
+            'A job passes its payload as one jsonb: give other arguments a default, or read them from the payload.');
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
         PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
             CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
@@ -81,19 +83,25 @@ $$;
 CREATE FUNCTION rota.check_sql_job() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.function_name IS NULL THEN
-        PERFORM rota.bad_job(NEW.name, 'a job of kind sql needs a function_name');
+        PERFORM rota.bad_job(NEW.name, 'a job of kind sql requires a function_name');
     END IF;
     SELECT f.full_name INTO NEW.function_name
     FROM rota.find_job_function(NEW.name, NEW.function_name, NEW.transaction_mode) f;
+    -- Whoever inserts a job without one has the default of the column.
+    IF NEW.executor NOT IN ('sql', CASE TG_OP WHEN 'INSERT' THEN 'async' ELSE OLD.executor END) THEN
+        PERFORM rota.bad_job(NEW.name, format('executor "%s" is for Python jobs; a SQL function has the executor sql',
+            NEW.executor), 'Omit executor.');
+    END IF;
     IF NEW.run_as IS NOT NULL AND rota.find_run_as(NEW.run_as) IS NULL THEN
         PERFORM rota.bad_job(NEW.name, format('jobs may not run as role "%s"', NEW.run_as),
-            format('Somebody who may act for that role calls allow_run_as(%L) in this schema.', NEW.run_as));
+            format('Call allow_run_as(%L) in this schema, as a superuser or as its owner and member of that role.',
+                NEW.run_as));
     END IF;
     NEW.executor := 'sql';
     RETURN NEW;
 END $$;
-CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode ON rota.jobs
-FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
+CREATE TRIGGER jobs_check_sql BEFORE INSERT OR UPDATE OF kind, function_name, run_as, transaction_mode, executor
+ON rota.jobs FOR EACH ROW WHEN (NEW.kind = 'sql') EXECUTE FUNCTION rota.check_sql_job();
 
 -- Trigger: calls out a change of a SQL job, as workers know the SQL jobs of the database.
 CREATE FUNCTION rota.call_sql_jobs() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -112,8 +120,8 @@ FOR EACH ROW EXECUTE FUNCTION rota.call_sql_jobs();
 CREATE UNLOGGED TABLE rota.command_marks ();
 
 -- Makes the function through which jobs run as this role: SECURITY DEFINER and owned by the role, with no rights for
--- anybody until allow_run_as grants them. It refuses to work when it is no wall any more, and names everything
--- inside by its schema.
+-- anybody until allow_run_as grants them. It refuses to run when it no longer separates the roles, and qualifies
+-- every name inside with its schema.
 -- Called by: allow_run_as.
 CREATE FUNCTION rota.make_run_as(role_name text) RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
@@ -122,7 +130,8 @@ DECLARE
     is_given boolean := NOT has_schema_privilege(role_name, place::oid, 'CREATE');
 BEGIN
     EXECUTE format($make$
-        CREATE FUNCTION rota.%1$I(function regprocedure, payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $caller$
+        CREATE FUNCTION rota.%1$I(function regprocedure, payload jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE
+        SECURITY DEFINER AS $caller$
         DECLARE
             call    pg_catalog.text;
             answer  pg_catalog.jsonb;
@@ -134,12 +143,14 @@ BEGIN
                 is_wall := true;
             END;
             IF NOT is_wall OR current_user OPERATOR(pg_catalog.<>) %2$L::pg_catalog.name THEN
-                RAISE EXCEPTION 'the caller of role "%%" is no wall any more', %2$L
-                    USING ERRCODE = 'RO002', HINT = 'Drop it, ask who changed it, and call allow_run_as again.';
+                RAISE EXCEPTION 'the function that runs jobs as role "%%" was changed and is not safe', %2$L
+                    USING ERRCODE = 'RO002', HINT = 'Find out who changed it, drop it, and call allow_run_as again.';
             END IF;
             IF function IS NOT NULL THEN
-                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0] OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
-                INTO call FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+                SELECT pg_catalog.format('SELECT %%I.%%I(%%s)', n.nspname, p.proname, CASE WHEN p.proargtypes[0]
+                    OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype::pg_catalog.oid THEN '$1' ELSE '' END)
+                INTO call FROM pg_catalog.pg_proc p
+                JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
                 WHERE p.oid OPERATOR(pg_catalog.=) function::pg_catalog.oid;
                 EXECUTE call INTO answer USING payload;
             END IF;
@@ -159,8 +170,8 @@ BEGIN
     END IF;
 END $$;
 
--- Lets workers that connect as worker_role run SQL jobs as role_name. SET ROLE would be no wall, because the function
--- says RESET ROLE and is the worker; inside a SECURITY DEFINER function that is refused.
+-- Lets workers that connect as worker_role run SQL jobs as role_name. SET ROLE would not protect the worker's role: the
+-- job could call RESET ROLE. Inside a SECURITY DEFINER function that is refused.
 -- Called by: users.
 CREATE FUNCTION rota.allow_run_as(role_name text, worker_role text DEFAULT current_user) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -184,7 +195,7 @@ BEGIN
 EXCEPTION WHEN insufficient_privilege THEN
     RAISE EXCEPTION 'role "%" may not let jobs run as role "%": %', current_user, role_name, SQLERRM
         USING ERRCODE = 'RO002',
-            HINT = 'Call this as a superuser, or as the owner of the schema who is a member of the role.';
+            HINT = 'Call this as a superuser, or as the owner of the schema and member of the role.';
 END $$;
 
 -- What a worker executes for this job, read afresh for every attempt: $1 is the payload.
@@ -210,8 +221,8 @@ BEGIN
         caller := rota.find_run_as(known.run_as);
         IF caller IS NULL OR NOT has_function_privilege(caller, 'EXECUTE') THEN
             PERFORM rota.bad_job(job, format('role "%s" may not run jobs as role "%s"', current_user, known.run_as),
-                format('Somebody who may act for that role calls allow_run_as(%L, %L) in this schema.', known.run_as,
-                    current_user));
+                format('Call allow_run_as(%L, %L) in this schema, as a superuser or as its owner and member of that '
+                    'role.', known.run_as, current_user));
         END IF;
         call := format('SELECT rota.%I(%s::oid::regprocedure, $1::jsonb)', 'run_as_' || known.run_as, found.id);
         settle := format('SELECT rota.%I(NULL, NULL)', 'run_as_' || known.run_as);
@@ -242,8 +253,8 @@ BEGIN
     ELSIF EXISTS (SELECT FROM pg_class c, pg_class own WHERE c.oid = relation AND own.oid = 'rota.jobs'::regclass
                   AND (c.relkind NOT IN ('r', 'p')
                        OR c.relnamespace IN (own.relnamespace, 'pg_catalog'::regnamespace))) THEN
-        PERFORM rota.bad_rule(rule, format('%s is not a table of yours', relation),
-            'Rows can be removed from tables and partitioned tables, and not from Rota''s own.');
+        PERFORM rota.bad_rule(rule, format('rows of %s cannot be removed', relation),
+            'Name a table or a partitioned table that belongs neither to Rota nor to the server.');
     END IF;
     RETURN relation;
 END $$;
@@ -259,7 +270,7 @@ BEGIN
     WHERE a.attrelid = relation AND a.attname = rule_column.name AND a.attnum > 0 AND NOT a.attisdropped;
     IF found.attname IS NULL THEN
         PERFORM rota.bad_rule(rule, format('table %s has no column "%s"', relation, rule_column.name),
-            (SELECT format('It has %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
+            (SELECT format('Its columns are %s.', string_agg(a.attname, ', ' ORDER BY a.attnum)) FROM pg_attribute a
              WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped));
     END IF;
     RETURN found;
@@ -287,13 +298,14 @@ BEGIN
         op := '=';
         value := format('ANY (%L::%s[])', ARRAY(SELECT jsonb_array_elements_text(condition -> 'value')), kind);
     ELSE
-        PERFORM rota.bad_rule(rule, format('condition %s cannot be read', condition),
-            'op is one of =, <>, <, <=, >, >= with a value, in with a list of values, or is null, is not null without one.');
+        PERFORM rota.bad_rule(rule, format('condition %s is not valid', condition),
+            'op must be =, <>, <, <=, > or >= with a value, in with a list of values, or is null or is not null '
+            'without a value.');
     END IF;
     BEGIN
         EXECUTE format('SELECT NULL::%s %s %s', kind, op, value);
     EXCEPTION WHEN OTHERS THEN
-        PERFORM rota.bad_rule(rule, format('condition %s does not fit column "%s", which is %s', condition,
+        PERFORM rota.bad_rule(rule, format('condition %s does not match column "%s" of type %s', condition,
             found.attname, kind), SQLERRM);
     END;
     RETURN format('%I %s %s', found.attname, op, value);
@@ -339,7 +351,7 @@ BEGIN
     IF jsonb_typeof(wheres) = 'object' THEN
         wheres := jsonb_build_array(wheres);
     ELSIF jsonb_typeof(wheres) <> 'array' THEN
-        PERFORM rota.bad_rule(rule, format('where must be a condition or a list of them, not %s', wheres));
+        PERFORM rota.bad_rule(rule, format('where must be a condition or a list of conditions, not %s', wheres));
     END IF;
     RETURN array_to_string(parts || ARRAY(SELECT rota.rule_condition(rule, relation, w)
         FROM jsonb_array_elements(wheres) w), ' AND ');
@@ -356,13 +368,13 @@ BEGIN
     END IF;
     FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
         IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
-            PERFORM rota.bad_rule(rule, format('%s must be a whole number, at least 1, not %s', one, said -> one));
+            PERFORM rota.bad_rule(rule, format('%s must be a whole number of at least 1, not %s', one, said -> one));
         END IF;
     END LOOP;
     PERFORM rota.rule_filter(rule, rota.rule_table(rule, said), said);
 END $$;
 
--- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: answers how many rows
+-- Applies one rule, {"table", "column", "older_than", "where", "batch_size", "max_batches"}: returns how many rows
 -- it removed, and whether it stopped at its limit.
 -- Called by: cleanup.
 -- Locks: rows that nobody else has locked.
@@ -387,7 +399,8 @@ BEGIN
         LOOP
             EXIT WHEN batches = 0;
             EXECUTE format(
-                'DELETE FROM ONLY %1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM ONLY %1$s WHERE %2$s LIMIT %3$s FOR UPDATE SKIP LOCKED))',
+                'DELETE FROM ONLY %1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM ONLY %1$s WHERE %2$s LIMIT %3$s '
+                'FOR UPDATE SKIP LOCKED))',
                            leaf, filter, size);
             GET DIAGNOSTICS gone = ROW_COUNT;
             removed := removed + gone;
@@ -425,8 +438,8 @@ DECLARE
     total bigint;
 BEGIN
     IF jsonb_typeof(payload -> 'rules') IS DISTINCT FROM 'array' THEN
-        RAISE EXCEPTION 'cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', payload
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the payload of cleanup must be {"rules": [{"table", "column", "older_than", …}]}, not %',
+            payload USING ERRCODE = 'RO002';
     END IF;
     SELECT coalesce(jsonb_agg(a.applied ORDER BY a.n), '[]'),
         coalesce(sum((a.applied ->> 'removed')::bigint), 0) INTO done, total
@@ -442,8 +455,11 @@ BEGIN
     IF TG_OP = 'UPDATE' AND (NEW.job, NEW.payload) IS NOT DISTINCT FROM (OLD.job, OLD.payload) THEN
         RETURN NEW;
     ELSIF jsonb_typeof(NEW.payload -> 'rules') IS DISTINCT FROM 'array' THEN
-        RAISE EXCEPTION 'schedule "%": cleanup takes {"rules": [{"table", "column", "older_than", …}]}, not %', NEW.name,
-            left(NEW.payload::text, 200) USING ERRCODE = 'RO002', HINT = 'rota cleanup add writes the rules for you.';
+        RAISE EXCEPTION
+            'schedule "%": the payload of cleanup must be {"rules": [{"table", "column", "older_than", …}]}, not %',
+            NEW.name, left(NEW.payload::text, 200)
+            USING ERRCODE = 'RO002', HINT =
+            'Write for example {"rules": [{"table": "public.sessions", "column": "expires_at", "older_than": 86400}]}.';
     END IF;
     PERFORM rota.check_rule(r.n::integer, r.said)
     FROM jsonb_array_elements(NEW.payload -> 'rules') WITH ORDINALITY AS r (said, n);

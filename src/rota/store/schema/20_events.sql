@@ -106,7 +106,7 @@ CREATE TRIGGER jobs_bindings AFTER INSERT OR DELETE OR UPDATE OF events, event_f
 CREATE FUNCTION rota.check_event(event text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF event !~ '^\S{1,200}$' IS NOT FALSE THEN
-        RAISE EXCEPTION 'an event''s name has 1 to 200 characters and no spaces, not %',
+        RAISE EXCEPTION 'the name of an event must have 1 to 200 characters and no spaces, not %',
             coalesce(quote_literal(event), 'NULL')
             USING ERRCODE = 'RO002', HINT = 'Write for example order.paid.';
     END IF;
@@ -117,7 +117,8 @@ END $$;
 CREATE FUNCTION rota.bad_filter(what text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     RAISE EXCEPTION 'a filter %', what USING ERRCODE = 'RO002',
-        HINT = 'Write for example {"status": "paid", "total": {">=": 100}}. There are =, !=, <, <=, >, >=, in, not_in, exists.';
+        HINT = 'Write for example {"status": "paid", "total": {">=": 100}}. The operators are =, !=, <, <=, >, >=, in, '
+        'not_in, exists.';
 END $$;
 
 -- Whether a value of a filter is an object of operators, and not a value to be equal to.
@@ -151,7 +152,7 @@ BEGIN
             IF test.key IN ('in', 'not_in') THEN
                 IF jsonb_typeof(test.value) <> 'array' OR test.value = '[]'
                    OR jsonb_path_exists(test.value, 'strict $[*] ? (@.type() == "object" || @.type() == "array")') THEN
-                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is no list of plain values',
+                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is not a list of plain values',
                         one.key, test.key, test.value));
                 END IF;
                 parts := parts || (CASE test.key WHEN 'in' THEN '(' ELSE '!(' END
@@ -159,19 +160,19 @@ BEGIN
                         FROM jsonb_array_elements(test.value) v) || ')');
             ELSIF test.key = 'exists' THEN
                 IF jsonb_typeof(test.value) <> 'boolean' THEN
-                    PERFORM rota.bad_filter(format('says exists of "%s", which is true or false, not %s', one.key,
+                    PERFORM rota.bad_filter(format('tests "%s" by exists, which must be true or false, not %s', one.key,
                         test.value));
                 END IF;
                 parts := parts || (CASE WHEN test.value = 'true' THEN '' ELSE '!' END || format('exists(%s)', here));
             ELSIF test.key IN ('=', '!=', '<', '<=', '>', '>=') THEN
                 IF jsonb_typeof(test.value) IN ('object', 'array') THEN
-                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is no plain value', one.key,
+                    PERFORM rota.bad_filter(format('compares "%s" by %s with %s, which is not a plain value', one.key,
                         test.key, test.value));
                 END IF;
                 parts := parts || CASE test.key WHEN '!=' THEN format('!(%s == %s)', here, test.value)
                     ELSE format('(%s %s %s)', here, CASE test.key WHEN '=' THEN '==' ELSE test.key END, test.value) END;
             ELSE
-                PERFORM rota.bad_filter(format('compares "%s" by "%s", which there is not', one.key, test.key));
+                PERFORM rota.bad_filter(format('compares "%s" by the unknown operator "%s"', one.key, test.key));
             END IF;
         END LOOP;
     END LOOP;
@@ -217,12 +218,12 @@ BEGIN
         NEW.event_filters := NEW.code -> 'event_filters';
     END IF;
     IF jsonb_typeof(NEW.event_filters) IS DISTINCT FROM 'object' THEN
-        PERFORM rota.bad_job(NEW.name, 'event_filters is not a JSON object',
+        PERFORM rota.bad_job(NEW.name, 'event_filters must be a JSON object',
             'It maps events to filters: {"order.*": {"status": "paid"}}.');
     END IF;
     FOR one IN SELECT * FROM jsonb_each(NEW.event_filters) LOOP
         IF jsonb_typeof(one.value) <> 'object' THEN
-            PERFORM rota.bad_job(NEW.name, format('the filter of event "%s" is not a JSON object', one.key));
+            PERFORM rota.bad_job(NEW.name, format('the filter of event "%s" must be a JSON object', one.key));
         END IF;
         PERFORM rota.filter_test(one.value)::jsonpath;
     END LOOP;
@@ -239,25 +240,25 @@ CREATE FUNCTION rota.refuse_event(event text, payload jsonb, tenant text, key te
 BEGIN
     PERFORM rota.check_event(refuse_event.event);
     IF strpos(event, '*') > 0 THEN
-        RAISE EXCEPTION 'event "%" has a *, which stands for any characters in what jobs are bound to', event
-            USING ERRCODE = 'RO002', HINT = 'Emit the name itself, such as order.paid.';
+        RAISE EXCEPTION 'event "%" contains a *, which only the patterns of bindings may contain', event
+            USING ERRCODE = 'RO002', HINT = 'Emit a full name, such as order.paid.';
     ELSIF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION 'the payload of event "%" must be a JSON object, not %', event,
             coalesce(jsonb_typeof(payload), 'NULL')
             USING ERRCODE = 'RO018', HINT = 'Write for example {"order_id": 7}.';
     ELSIF pg_column_size(payload) > most_bytes THEN
-        RAISE EXCEPTION 'the payload of event "%" has % bytes; at most % are allowed', event, pg_column_size(payload),
+        RAISE EXCEPTION 'the payload of event "%" has % bytes; the limit is %', event, pg_column_size(payload),
             most_bytes
-            USING ERRCODE = 'RO018', HINT = 'Store it elsewhere, and send where.';
+            USING ERRCODE = 'RO018', HINT = 'Store the data elsewhere and send a reference to it.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
-        RAISE EXCEPTION 'the tenant of event "%" has at most 200 characters', event USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters', event USING ERRCODE = 'RO002';
     ELSIF key = '' OR length(key) > 400 THEN
-        RAISE EXCEPTION 'the key of event "%" needs 1 to 400 characters', event USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
         RAISE EXCEPTION '% of event "%" needs a key',
             CASE WHEN key_seconds IS NULL THEN 'period_seconds' ELSE 'key_seconds' END, event USING ERRCODE = 'RO002';
     ELSIF num_nonnulls(key_seconds, period_seconds) > 1 THEN
-        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" exclude each other', event USING ERRCODE = 'RO002',
+        RAISE EXCEPTION 'key_seconds and period_seconds of event "%" cannot be combined', event USING ERRCODE = 'RO002',
             HINT = 'period_seconds counts from the event, key_seconds from the end of each run.';
     ELSIF (key_seconds BETWEEN 0 AND 'infinity') IS FALSE OR key_seconds = 'NaN'
         OR (key_seconds > 3153600000 AND key_seconds < 'infinity') THEN
@@ -270,8 +271,8 @@ BEGIN
         RAISE EXCEPTION 'the metadata of event "%" must be a JSON object, not %', event, jsonb_typeof(metadata)
             USING ERRCODE = 'RO002';
     END IF;
-    RAISE EXCEPTION 'the hook of event "%" has at most 200 characters, and its source is a JSON object', event
-        USING ERRCODE = 'RO002';
+    RAISE EXCEPTION 'the hook of event "%" must have at most 200 characters, and its source must be a JSON object',
+        event USING ERRCODE = 'RO002';
 END $$;
 
 -- Whether the day of an event has a partition; it has, unless no worker has run for a week.
@@ -389,7 +390,7 @@ BEGIN
 END $$;
 
 -- Many events of one name in one statement: where nobody listens they are one insert, and else one batch of runs for
--- each job. Answers how many.
+-- each job. Returns how many.
 -- Called by: users, watch_rows.
 CREATE FUNCTION rota.emit_many(event text, payloads jsonb[], tenants text[] DEFAULT NULL, source jsonb DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -473,7 +474,7 @@ BEGIN
     RETURN cardinality(payloads);
 END $$;
 
--- Starts what is bound to an event that has its number, and answers the deliveries.
+-- Starts what is bound to an event that has its number, and returns the deliveries.
 -- Called by: emit.
 CREATE FUNCTION rota.deliver(event text, event_id bigint, payload jsonb, tenant text, key text,
     key_seconds double precision, metadata jsonb, triggered_by jsonb, event_key text) RETURNS jsonb
@@ -513,26 +514,26 @@ END $$;
 -- Called by: check_event_delivery.
 CREATE FUNCTION rota.delivery_fault(rule jsonb) RETURNS text LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE
-        WHEN jsonb_typeof(rule) <> 'object' THEN 'is not a JSON object'
+        WHEN jsonb_typeof(rule) <> 'object' THEN 'must be a JSON object'
         WHEN EXISTS (SELECT FROM jsonb_object_keys(rule) k
             WHERE k NOT IN ('debounce_seconds', 'longest_seconds', 'throttle_seconds', 'key'))
-            THEN format('has no "%s"', (SELECT min(k) FROM jsonb_object_keys(rule) k
+            THEN format('has an unknown option "%s"', (SELECT min(k) FROM jsonb_object_keys(rule) k
                 WHERE k NOT IN ('debounce_seconds', 'longest_seconds', 'throttle_seconds', 'key')))
         WHEN (rule ? 'debounce_seconds') = (rule ? 'throttle_seconds')
-            THEN 'has either debounce_seconds or throttle_seconds'
+            THEN 'must have either debounce_seconds or throttle_seconds'
         WHEN rule ? 'longest_seconds' AND NOT rule ? 'debounce_seconds'
-            THEN 'has longest_seconds, which belongs to debounce_seconds'
+            THEN 'has longest_seconds, which requires debounce_seconds'
         WHEN jsonb_path_exists(rule, 'strict $.keyvalue() ? (@.key != "key" && @.value.type() != "number")')
             THEN 'has a time that is not a number of seconds'
         WHEN (coalesce(rule ->> 'debounce_seconds',
             rule ->> 'throttle_seconds'))::numeric NOT BETWEEN 0.001 AND 31536000
             THEN 'has a time that is not between 0.001 and 31536000 seconds (a year)'
         WHEN (rule ->> 'longest_seconds')::numeric NOT BETWEEN (rule ->> 'debounce_seconds')::numeric AND 31536000
-            THEN 'has longest_seconds that are not between debounce_seconds and 31536000 (a year)'
-        WHEN rule ? 'key' AND jsonb_typeof(rule -> 'key') <> 'string' THEN 'has a key that is not a text'
+            THEN 'has longest_seconds that is not between debounce_seconds and 31536000 (a year)'
+        WHEN rule ? 'key' AND jsonb_typeof(rule -> 'key') <> 'string' THEN 'has a key that is not a string'
         WHEN rule ->> 'key' !~ '^[^[:cntrl:]]{1,200}$'
             OR regexp_replace(rule ->> 'key', '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]'
-            THEN format('has the key "%s", which is no template', left(rule ->> 'key', 200))
+            THEN format('has the key "%s", which is not a valid template', left(rule ->> 'key', 200))
     END
 $$;
 
@@ -545,7 +546,8 @@ BEGIN
     NEW.event_delivery := nullif(NEW.event_delivery, 'null');
     IF rota.delivery_fault(NEW.event_delivery) IS NOT NULL THEN
         PERFORM rota.bad_job(NEW.name, 'event_delivery ' || rota.delivery_fault(NEW.event_delivery),
-            'Write for example {"debounce_seconds": 5, "longest_seconds": 60, "key": "order:{order_id}"} or {"throttle_seconds": 60}.');
+            'Write for example {"debounce_seconds": 5, "longest_seconds": 60, "key": "order:{order_id}"} or '
+            '{"throttle_seconds": 60}.');
     END IF;
     RETURN NEW;
 END $$;
@@ -564,7 +566,7 @@ $$;
 
 -- Delivers events to a job whose rule bundles them; the one way for emits, tables and replays. Of each burst one event
 -- is enqueued, however many there are: a load of ten thousand rows is not ten thousand versions of one run. Keys are
--- taken in their order, so that two loads wait for each other and do not deadlock. Answers what each event got, by its
+-- taken in their order, so that two loads wait for each other and do not deadlock. Returns what each event got, by its
 -- place.
 -- Called by: deliver, emit_many, replay_bursts.
 CREATE FUNCTION rota.deliver_bursts(
@@ -670,7 +672,7 @@ BEGIN
     IF def.name IS NULL THEN
         PERFORM rota.unknown_job(replay_events.job);
     ELSIF num_nonnulls(replay_events.event, replay_events.ids) <> 1 THEN
-        RAISE EXCEPTION 'say which events: either by name or by id' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'pass either event or ids' USING ERRCODE = 'RO002';
     END IF;
     found := ARRAY(
         SELECT e.id FROM rota.events e
@@ -739,7 +741,7 @@ BEGIN
     END IF;
 END $$;
 
--- Replays these events in bursts, and answers how many runs that started, or would.
+-- Replays these events in bursts, and returns how many runs that started, or would.
 -- Called by: replay_events.
 CREATE FUNCTION rota.replay_bursts(job text, rule jsonb, queue text, ids bigint[], who text, dry_run boolean)
 RETURNS bigint LANGUAGE plpgsql VOLATILE SET jit = off AS $$

@@ -32,7 +32,7 @@ DECLARE
 BEGIN
     IF found IS NULL THEN
         RAISE EXCEPTION 'there is no table %', coalesce(table_name, 'NULL')
-            USING ERRCODE = 'RO002', HINT = 'Write schema.table; a name with capitals or spaces in double quotes.';
+            USING ERRCODE = 'RO002', HINT = 'Write schema.table; put names with capitals or spaces in double quotes.';
     END IF;
     RETURN found;
 END $$;
@@ -74,7 +74,7 @@ DECLARE
     place integer := 0;
 BEGIN
     IF length(condition) > 10000 OR strpos(condition, chr(92)) > 0 THEN
-        RAISE EXCEPTION 'a condition has at most 10000 characters and no backslash' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a condition must have at most 10000 characters and no backslash' USING ERRCODE = 'RO002';
     END IF;
     WHILE place < length(condition) LOOP
         place := place + 1;
@@ -90,12 +90,12 @@ BEGIN
             depth := depth - 1;
             EXIT WHEN depth < 0;
         ELSIF one IN (';', '$') OR one || next IN ('--', '/*') THEN
-            RAISE EXCEPTION 'a condition has no %', CASE WHEN one IN (';', '$') THEN one ELSE one || next END
+            RAISE EXCEPTION 'a condition must not contain %', CASE WHEN one IN (';', '$') THEN one ELSE one || next END
                 USING ERRCODE = 'RO002', HINT = 'Write one expression: new.total > 100 AND new.status = ''paid''.';
         END IF;
     END LOOP;
     IF depth <> 0 OR quote IS NOT NULL OR btrim(condition) = '' THEN
-        RAISE EXCEPTION 'the condition is no whole expression: %', condition
+        RAISE EXCEPTION 'the condition is not a complete expression: %', condition
             USING ERRCODE = 'RO002', HINT = 'Write one expression: new.total > 100 AND new.status = ''paid''.';
     END IF;
 END $$;
@@ -172,10 +172,13 @@ BEGIN
             rota.row_expression(TG_RELID, 'r', columns))
         -- The server adds each row to both tables at once, so that their orders are the same.
         ELSE format('(SELECT a.j AS o, b.j AS n FROM (SELECT row_number() OVER () AS i, %1$s AS j FROM old_rows r) a
-                      JOIN (SELECT row_number() OVER () AS i, %1$s AS j FROM new_rows r) b ON b.i = a.i)', rota.row_expression(TG_RELID, 'r', columns)) END;
+                      JOIN (SELECT row_number() OVER () AS i, %1$s AS j FROM new_rows r) b ON b.i = a.i)',
+            rota.row_expression(TG_RELID, 'r', columns)) END;
     -- In parts, so that a load of millions fits into memory.
-    FOR part IN EXECUTE format('SELECT array_agg(x.payload ORDER BY x.i) AS payloads, array_agg(x.tenant ORDER BY x.i) AS tenants FROM (
-            SELECT row_number() OVER () AS i, rota.row_payload($1, $2, $3, x.o, x.n, s.payload_bytes) AS payload, left(coalesce(x.%I ->> $4, $5), 200) AS tenant
+    FOR part IN EXECUTE format('
+        SELECT array_agg(x.payload ORDER BY x.i) AS payloads, array_agg(x.tenant ORDER BY x.i) AS tenants FROM (
+            SELECT row_number() OVER () AS i, rota.row_payload($1, $2, $3, x.o, x.n, s.payload_bytes) AS payload,
+                left(coalesce(x.%I ->> $4, $5), 200) AS tenant
             FROM %s x, rota.settings s) x GROUP BY (x.i - 1) / 10000 ORDER BY (x.i - 1) / 10000', lasting, rows_from)
         USING TG_RELID, told, operation, nullif(TG_ARGV[4], ''), TG_ARGV[3]
     LOOP
@@ -225,7 +228,7 @@ REVOKE ALL ON FUNCTION rota.watch_row() FROM PUBLIC;
 -- Installs triggers that emit an event for each row that is written, in the writer's transaction: EVENT.insert,
 -- EVENT.update, EVENT.delete, with {"table", "operation", "old", "new"}. For who owns the table. One for each statement
 -- where all rows count, which costs bulk loads least; with a condition or columns to compare, one for each row that
--- fits. Answers the number of the watch.
+-- fits. Returns the number of the watch.
 -- Called by: sql/events/watch.sql, users.
 CREATE FUNCTION rota.watch_table(
     table_name text, operations text[] DEFAULT '{insert,update,delete}', update_of text[] DEFAULT NULL,
@@ -254,24 +257,24 @@ BEGIN
         ELSE found.nspname || '.' END || found.relname, '[\s*]', '_', 'g'));
     IF found.relkind NOT IN ('r', 'p') OR found.relpersistence = 't' OR found.is_ours
         OR found.nspname IN ('pg_catalog', 'information_schema', 'pg_toast') THEN
-        RAISE EXCEPTION '% cannot be watched: it is no lasting table of yours', found.full_name USING ERRCODE = 'RO002',
-            HINT = 'Tables and partitioned tables can; views, temporary tables and those of the server or of Rota cannot.';
+        RAISE EXCEPTION '% cannot be watched', found.full_name USING ERRCODE = 'RO002',
+            HINT = 'Only permanent tables and partitioned tables can, and not those of the server or of Rota.';
     ELSIF NOT pg_has_role(found.relowner, 'USAGE') THEN
-        RAISE EXCEPTION 'only "%", which owns %, may have it watched', pg_get_userbyid(found.relowner), found.full_name
-            USING ERRCODE = 'RO002', HINT = 'Connect as that role; it needs the rights of `rota grant` too.';
+        RAISE EXCEPTION 'only "%", the owner of %, may watch it', pg_get_userbyid(found.relowner), found.full_name
+            USING ERRCODE = 'RO002', HINT = 'Connect as that role, which also needs the privileges of a worker.';
     ELSIF wanted = '{}' OR cardinality(wanted) < cardinality(watch_table.operations) THEN
-        RAISE EXCEPTION 'operations are insert, update and delete, not %', watch_table.operations
+        RAISE EXCEPTION 'operations must be insert, update or delete, not %', watch_table.operations
             USING ERRCODE = 'RO002';
     ELSIF watch_table.update_of IS NOT NULL AND 'update' <> ALL (wanted) THEN
-        RAISE EXCEPTION 'update_of says which columns count in an update, but updates are not watched'
+        RAISE EXCEPTION 'update_of requires the operation update'
             USING ERRCODE = 'RO002';
     ELSIF watch_table.update_of = '{}' OR watch_table.columns = '{}' THEN
-        RAISE EXCEPTION 'an empty list of columns would tell nothing' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'columns and update_of must not be empty lists' USING ERRCODE = 'RO002';
     ELSIF prefix !~ '^\S+$' OR strpos(prefix, '*') > 0 OR length(prefix) > 190 THEN
-        RAISE EXCEPTION 'event "%" needs 1 to 190 characters, no spaces and no *', prefix
-            USING ERRCODE = 'RO002', HINT = 'Its events are called so, with the operation after a dot: orders.insert.';
+        RAISE EXCEPTION 'event "%" must have 1 to 190 characters, no spaces and no *', prefix
+            USING ERRCODE = 'RO002', HINT = 'Its events get this name, a dot and the operation: orders.insert.';
     ELSIF watch_table.tenant IS NULL OR length(watch_table.tenant) > 200 THEN
-        RAISE EXCEPTION 'a tenant has at most 200 characters' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a tenant must have at most 200 characters' USING ERRCODE = 'RO002';
     END IF;
     one := rota.missing_column(target, watch_table.columns || watch_table.update_of || watch_table.tenant_column);
     IF one IS NOT NULL THEN
@@ -304,8 +307,8 @@ BEGIN
                 coalesce(watch_table.tenant_column, ''));
         EXCEPTION
             WHEN lock_not_available THEN
-                RAISE EXCEPTION '% is in use: a trigger needs it for itself for a moment, and did not get it within 5 seconds', found.full_name
-                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction writes it.';
+                RAISE EXCEPTION '% is in use: its trigger could not be created within 5 seconds', found.full_name
+                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction uses the table.';
             WHEN OTHERS THEN
                 GET STACKED DIAGNOSTICS words = MESSAGE_TEXT;
                 RAISE EXCEPTION '% cannot be watched on %: %', found.full_name, one, words
@@ -329,7 +332,7 @@ BEGIN
 END $$;
 
 -- Takes a watch and its triggers away; given a table, all of its watches. Answers their numbers.
--- Called by: sql/events/unwatch.sql, users.
+-- Called by: sql/events/unwatch.sql, sql/testing/reset.sql, users.
 CREATE FUNCTION rota.unwatch_table(table_name text DEFAULT NULL, watch bigint DEFAULT NULL, actor text DEFAULT NULL,
     reason text DEFAULT NULL)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
@@ -340,7 +343,7 @@ DECLARE
     done bigint[] := '{}';
 BEGIN
     IF num_nonnulls(unwatch_table.table_name, unwatch_table.watch) <> 1 THEN
-        RAISE EXCEPTION 'say which: either a table or the number of a watch' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'pass either table_name or watch' USING ERRCODE = 'RO002';
     END IF;
     FOR one IN SELECT w.*, c.oid AS target, CASE WHEN c.oid IS NOT NULL
         THEN format('%I.%I', n.nspname, c.relname) END AS full_name FROM rota.table_watches w
@@ -354,7 +357,7 @@ BEGIN
                 EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', name, one.full_name);
             EXCEPTION WHEN lock_not_available THEN
                 RAISE EXCEPTION '% is in use: its trigger could not be dropped within 5 seconds', one.full_name
-                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction writes it.';
+                    USING ERRCODE = 'RO005', HINT = 'Try again when no long transaction uses the table.';
             END;
         END LOOP;
         DELETE FROM rota.table_watches w WHERE w.tenant = one.tenant AND w.id = one.id;
@@ -367,7 +370,7 @@ BEGIN
         RAISE EXCEPTION '%', CASE WHEN unwatch_table.watch IS NOT NULL
             THEN format('there is no watch %s', unwatch_table.watch)
                                   ELSE format('%s is not watched', unwatch_table.table_name) END
-            USING ERRCODE = 'RO021', HINT = '`rota events watches` lists what is.';
+            USING ERRCODE = 'RO021', HINT = 'rota.table_watches lists them.';
     END IF;
     RETURN done;
 END $$;
@@ -380,10 +383,10 @@ CREATE FUNCTION rota.watches() RETURNS TABLE (
 ) LANGUAGE sql STABLE SET jit = off AS $$
     SELECT w.id, w.tenant, w.table_name, w.event, w.operations, w.update_of, w.columns, w.condition, w.tenant_column,
         w.created_at, w.created_by,
-        CASE WHEN c.oid IS NULL THEN ARRAY['the table is gone'] ELSE array_remove(ARRAY[
+        CASE WHEN c.oid IS NULL THEN ARRAY['the table was dropped'] ELSE array_remove(ARRAY[
             CASE WHEN format('%I.%I', n.nspname, c.relname) <> w.table_name
-                THEN format('the table is called %I.%I now', n.nspname, c.relname) END,
-            (SELECT 'it has no column ' || string_agg(format('%I', m), ', ')
+                THEN format('the table was renamed to %I.%I', n.nspname, c.relname) END,
+            (SELECT 'the table has no column ' || string_agg(format('%I', m), ', ')
                 FROM unnest(w.columns || w.update_of || w.tenant_column) m
              WHERE rota.missing_column(c.oid, ARRAY[m]) IS NOT NULL)
         ] || ARRAY(

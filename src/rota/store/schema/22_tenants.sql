@@ -27,7 +27,7 @@ CREATE TABLE rota.tenants (
     paused_at             timestamptz,
     paused_by             text,
     pause_reason          text,
-    paused_until          timestamptz,  -- it goes on by itself then; NULL: when somebody resumes it
+    paused_until          timestamptz,  -- when it resumes automatically; NULL: when somebody resumes it
     description           text NOT NULL DEFAULT '' CONSTRAINT tenants_description CHECK (length(description) <= 10000),
     metadata              jsonb NOT NULL DEFAULT '{}' CONSTRAINT tenants_metadata
     CHECK (jsonb_typeof(metadata) = 'object'), version               bigint NOT NULL DEFAULT 1,
@@ -36,7 +36,8 @@ CREATE TABLE rota.tenants (
     CONSTRAINT tenants_pause CHECK (is_paused OR num_nonnulls(paused_at, paused_by, pause_reason, paused_until) = 0)
 );
 CREATE INDEX tenants_paused ON rota.tenants (paused_until) WHERE is_paused;
-COMMENT ON TABLE rota.tenants IS 'What differs from the defaults for a tenant. One without a row has them all.';
+COMMENT ON TABLE rota.tenants
+    IS 'Settings of tenants that differ from the defaults. A tenant without a row has the defaults.';
 
 -- Which setting of a tenant is out of its range, in words; NULL: none.
 -- Called by: set_tenant.
@@ -57,7 +58,7 @@ SET jit = off AS $$
                        AND (settings ->> r.key)::numeric % 1 <> 0 END
         LIMIT 1),
         CASE WHEN jsonb_typeof(settings -> 'metadata') NOT IN ('object', 'null') THEN 'metadata must be a JSON object'
-             WHEN length(settings ->> 'description') > 10000 THEN 'description has at most 10000 characters' END,
+             WHEN length(settings ->> 'description') > 10000 THEN 'description must have at most 10000 characters' END,
                  otherwise)
 $$;
 
@@ -66,9 +67,10 @@ $$;
 CREATE FUNCTION rota.check_tenant(name text) RETURNS void LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
     IF name IS NULL OR rota.tenant_fault(name) IS NOT NULL THEN
-        RAISE EXCEPTION 'the name of a tenant %, not %', coalesce(rota.tenant_fault(name), 'must have 1 to 200 characters'),
+        RAISE EXCEPTION 'the name of a tenant %, not %',
+            coalesce(rota.tenant_fault(name), 'must have 1 to 200 characters'),
             coalesce(to_json(left(name, 60))::text, 'NULL')
-            USING ERRCODE = 'RO002', HINT = 'An id or a short name of your customer will do: acme, customer-17.';
+            USING ERRCODE = 'RO002', HINT = 'Use an ID or a short name, such as acme or customer-17.';
     END IF;
 END $$;
 
@@ -85,7 +87,7 @@ CREATE TRIGGER a_tenant BEFORE INSERT OR UPDATE OF tenant ON rota.schedules FOR 
 CREATE FUNCTION rota.stamp_tenant() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 BEGIN
     IF NEW.name <> OLD.name THEN
-        RAISE EXCEPTION 'tenant "%" cannot be renamed: its runs and schedules have its name', OLD.name
+        RAISE EXCEPTION 'tenant "%" cannot be renamed: its runs and schedules refer to it by name', OLD.name
             USING ERRCODE = 'RO002';
     END IF;
     NEW.version := OLD.version + 1;
@@ -128,7 +130,8 @@ CREATE FUNCTION rota.set_tenant(name text, settings jsonb, reason text DEFAULT N
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     known  text[] :=
-        '{weight,max_waiting,max_runs_per_day,max_bytes_per_day,retention_days,failed_retention_days,description,metadata}';
+        '{weight,max_waiting,max_runs_per_day,max_bytes_per_day,retention_days,failed_retention_days,description,'
+        'metadata}';
     odd    text;
     usual  rota.tenants;
     wanted rota.tenants;
@@ -136,12 +139,12 @@ DECLARE
 BEGIN
     PERFORM rota.check_tenant(set_tenant.name);
     IF set_tenant.settings IS NULL OR jsonb_typeof(set_tenant.settings) <> 'object' THEN
-        RAISE EXCEPTION 'the settings of tenant "%" are a JSON object', set_tenant.name USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the settings of tenant "%" must be a JSON object', set_tenant.name USING ERRCODE = 'RO002';
     END IF;
     SELECT k INTO odd FROM jsonb_object_keys(set_tenant.settings) k WHERE k <> ALL (known) LIMIT 1;
     IF odd IS NOT NULL THEN
         RAISE EXCEPTION 'unknown tenant setting "%"', odd
-            USING ERRCODE = 'RO002', HINT = 'It has ' || array_to_string(known, ', ') || '.';
+            USING ERRCODE = 'RO002', HINT = 'Choose from ' || array_to_string(known, ', ') || '.';
     END IF;
     was := rota.say_why(set_tenant.actor, set_tenant.reason);
     usual.weight := 1; usual.description := ''; usual.metadata := '{}';
@@ -196,9 +199,9 @@ BEGIN
     PERFORM set_config('rota' || '.reason', was, true);
 END $$;
 
--- Holds a tenant's runs until it is resumed, or until that time. Of a paused tenant, another end or another reason
--- replaces what was said. Answers how many runs it held at once; workers hold the rest, and what comes. NULL: it was
--- paused so already, and nothing was written.
+-- Holds a tenant's runs until it is resumed, or until that time. If it is paused already, a new end or reason replaces
+-- the old one. Returns how many runs it held immediately; workers hold the others, and new ones. NULL: nothing
+-- differed, and nothing was written.
 -- Called by: sql/tenants/pause.sql, users.
 CREATE FUNCTION rota.pause_tenant(name text, reason text DEFAULT NULL, until timestamptz DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -211,8 +214,8 @@ DECLARE
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
     IF pause_tenant.until <= clock THEN
-        RAISE EXCEPTION 'tenant "%": the end of a pause must be in the future, not %', pause_tenant.name, pause_tenant.until
-            USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'tenant "%": the end of a pause must be in the future, not %', pause_tenant.name,
+            pause_tenant.until USING ERRCODE = 'RO002';
     END IF;
     was := rota.say_why(who, pause_tenant.reason);
     INSERT INTO rota.tenants AS t (name, is_paused, paused_at, paused_by, pause_reason, paused_until)
@@ -235,7 +238,7 @@ CREATE FUNCTION rota.tenant_is_paused(t rota.tenants) RETURNS boolean LANGUAGE s
     SELECT t.is_paused AND (t.paused_until IS NULL OR t.paused_until > rota.now())
 $$;
 
--- Frees a tenant's runs; answers how many it freed at once. Workers free the rest. NULL: it was not paused, and
+-- Frees a tenant's runs; returns how many it freed at once. Workers free the rest. NULL: it was not paused, and
 -- nothing was written.
 -- Called by: sql/tenants/resume.sql, users.
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
@@ -315,7 +318,7 @@ BEGIN
 END $$;
 
 -- One turn of a worker: ends pauses that are over, holds what has come for those that are paused, frees what was held
--- for the others. Answers how many runs it moved, and whether any tenant wants another look soon.
+-- for the others. Returns how many runs it moved, and whether any tenant wants another look soon.
 -- Called by: tend_tenants.
 -- Locks: "tenants" if it is free, rows that nobody else has locked.
 CREATE FUNCTION rota.tend_pauses(max_runs integer, OUT moved integer, OUT is_wanted boolean)
@@ -334,7 +337,7 @@ BEGIN
     END IF;
     FOR one IN SELECT t.name, t.paused_until FROM rota.tenants t WHERE t.is_paused AND t.paused_until <= clock
         ORDER BY t.name FOR UPDATE SKIP LOCKED LOOP
-        was := rota.say_why('rota', 'its pause was over');
+        was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.tenants t SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL WHERE t.name = one.name;
         PERFORM set_config('rota' || '.reason', was, true);
@@ -374,17 +377,17 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     ELSIF q.waiting + check_quota.runs > q.max_waiting THEN
-        fault := format('tenant "%s" has %s waiting, and may have %s', check_quota.tenant,
+        fault := format('tenant "%s" has %s waiting, and its quota is %s', check_quota.tenant,
             rota.plural_words(q.waiting, 'run'), rota.number_words(q.max_waiting));
-        hint := 'Enqueue again when some have ended, or raise max_waiting by rota tenants set.';
+        hint := 'Retry when some have ended, or raise max_waiting of the tenant.';
     ELSIF q.enqueued + check_quota.runs > q.max_runs_per_day THEN
-        fault := format('tenant "%s" has enqueued %s today, and may enqueue %s a day', check_quota.tenant,
+        fault := format('tenant "%s" has enqueued %s today, and its quota is %s per day', check_quota.tenant,
             rota.plural_words(q.enqueued, 'run'), rota.number_words(q.max_runs_per_day));
-        hint := 'The next day begins at 00:00 UTC; or raise max_runs_per_day by rota tenants set.';
+        hint := 'Retry after 00:00 UTC, or raise max_runs_per_day of the tenant.';
     ELSIF q.bytes + check_quota.bytes > q.max_bytes_per_day THEN
-        fault := format('tenant "%s" has enqueued payloads of %s today, and may enqueue %s a day', check_quota.tenant,
-            rota.plural_words(q.bytes, 'byte'), rota.number_words(q.max_bytes_per_day));
-        hint := 'The next day begins at 00:00 UTC; or raise max_bytes_per_day by rota tenants set.';
+        fault := format('tenant "%s" has enqueued payloads of %s today, and its quota is %s per day',
+            check_quota.tenant, rota.plural_words(q.bytes, 'byte'), rota.number_words(q.max_bytes_per_day));
+        hint := 'Retry after 00:00 UTC, or raise max_bytes_per_day of the tenant.';
     ELSE
         INSERT INTO rota.tenant_changes (tenant, day, enqueued, bytes)
         SELECT check_quota.tenant, today, check_quota.runs, check_quota.bytes
@@ -405,7 +408,7 @@ CREATE TABLE rota.tenant_depths (
     waiting   bigint NOT NULL DEFAULT 0,  -- what quotas compare: of a tenant that has one it is counted every second
     oldest_at timestamptz
 );
-COMMENT ON TABLE rota.tenant_depths IS 'What waits and runs by tenant, as it was counted last.';
+COMMENT ON TABLE rota.tenant_depths IS 'The last count of waiting and running runs by tenant.';
 
 -- One row: when that was counted, and how long it took.
 CREATE TABLE rota.tenant_marks (
@@ -413,7 +416,7 @@ CREATE TABLE rota.tenant_marks (
     counted_at timestamptz NOT NULL,
     took_ms    double precision NOT NULL
 );
-COMMENT ON TABLE rota.tenant_marks IS 'When tenants were counted, and how long that took.';
+COMMENT ON TABLE rota.tenant_marks IS 'When the runs of tenants were last counted, and how long that took.';
 INSERT INTO rota.tenant_marks VALUES (true, '2000-01-01', 0);
 
 -- What each tenant did by day, for quotas and statistics.
@@ -442,7 +445,7 @@ CREATE TABLE rota.tenant_changes (
     other     bigint NOT NULL DEFAULT 0,
     seconds   double precision NOT NULL DEFAULT 0
 );
-COMMENT ON TABLE rota.tenant_changes IS 'What has come since tenant_days was written.';
+COMMENT ON TABLE rota.tenant_changes IS 'Changes that are not yet added to tenant_days.';
 
 -- Counts what waits of each tenant that has a max_waiting, up to one more than that: check_quota compares. Every
 -- second, so it must stay cheap.
@@ -516,7 +519,7 @@ BEGIN
         seconds = d.seconds + excluded.seconds;
 END $$;
 
--- One turn of a worker about tenants: pauses, quotas, counts. Answers how many runs it held or freed, and after how
+-- One turn of a worker about tenants: pauses, quotas, counts. Returns how many runs it held or freed, and after how
 -- many seconds somebody should look again; NULL: nobody is in a hurry. Where no run has a tenant, it costs three
 -- looks at empty indexes.
 -- Called by: sql/tenants/tend.sql.

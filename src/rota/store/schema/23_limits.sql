@@ -32,7 +32,8 @@ CREATE TABLE rota.limits (
     updated_by     text NOT NULL DEFAULT session_user,
     PRIMARY KEY (tenant, name)
 );
-COMMENT ON TABLE rota.limits IS 'How many runs may start: at once, in a period, or one after the other.';
+COMMENT ON TABLE rota.limits
+    IS 'Rules that restrict how many runs start: concurrently, per period, or one after another.';
 
 -- One counter for each key of a limit. Only admission changes it, under its lock.
 CREATE TABLE rota.limit_slots (
@@ -53,11 +54,11 @@ CREATE TABLE rota.limit_slots (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
 autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX limit_slots_waiting ON rota.limit_slots (wait_until) WHERE wait_until IS NOT NULL;
-COMMENT ON TABLE rota.limit_slots IS 'What each key of a limit has in use.';
+COMMENT ON TABLE rota.limit_slots IS 'The slots in use for each key of a limit.';
 
--- What has given its slot back: appended by whatever ends or puts off a run, so that it waits for nobody's lock on a
--- counter, and folded into the counter by admission. Until then the slot counts as taken: too many is impossible,
--- whoever dies when.
+-- Released slots: appended by whatever ends or requeues a run, which therefore waits for no lock on a counter, and
+-- folded into the counter by admission. Until then the slot counts as taken, so a crash at any moment cannot admit too
+-- many.
 CREATE TABLE rota.limit_releases (
     tenant   text COLLATE "C" NOT NULL DEFAULT '',
     key      text COLLATE "C" NOT NULL,
@@ -66,14 +67,17 @@ CREATE TABLE rota.limit_releases (
     ended_as text COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX limit_releases_key ON rota.limit_releases (key);
-COMMENT ON TABLE rota.limit_releases IS 'Slots that were given back, until admission counts them.';
+COMMENT ON TABLE rota.limit_releases IS 'Slots that were released and that admission has not counted yet.';
 
 -- Refuses a limit (RO017), in words that name it.
 -- Called by: check_limit, set_limit.
 CREATE FUNCTION rota.bad_limit(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
-    RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = coalesce(hint, '');
+    IF hint IS NULL THEN
+        RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017';
+    END IF;
+    RAISE EXCEPTION 'limit "%": %', name, what USING ERRCODE = 'RO017', HINT = hint;
 END $$;
 
 -- Trigger: says in words what is wrong with a limit. A limit that counts something else than before gets a new id,
@@ -82,46 +86,47 @@ CREATE FUNCTION rota.check_limit() RETURNS trigger LANGUAGE plpgsql VOLATILE SET
 BEGIN
     IF NEW.name IS NULL OR NEW.name !~ '^[^[:cntrl:]]{1,200}$' THEN
         PERFORM rota.bad_limit(coalesce(NEW.name, ''),
-            'its name has 1 to 200 characters, none of them control characters');
+            'its name must have 1 to 200 characters and no control characters');
     ELSIF NEW.kind IS NULL OR NEW.kind NOT IN ('concurrency', 'rate', 'sequence') THEN
-        PERFORM rota.bad_limit(NEW.name, format('its kind is concurrency, rate or sequence, not %s',
+        PERFORM rota.bad_limit(NEW.name, format('its kind must be concurrency, rate or sequence, not %s',
             coalesce(NEW.kind, 'NULL')));
     ELSIF NEW.kind = 'sequence' AND NEW.cap IS DISTINCT FROM 1 THEN
-        PERFORM rota.bad_limit(NEW.name, 'a sequence runs one at a time: its cap is 1',
-            'Use a concurrency limit for more at once.');
+        PERFORM rota.bad_limit(NEW.name, 'the cap of a sequence must be 1',
+            'To run several at once, use a concurrency limit.');
     ELSIF NEW.cap IS NULL OR NEW.cap NOT BETWEEN 0 AND 1000000 THEN
-        PERFORM rota.bad_limit(NEW.name, format('cap %s is not between 0 (nothing starts) and 1000000',
+        PERFORM rota.bad_limit(NEW.name, format('cap %s is not between 0 (no run starts) and 1000000',
             coalesce(NEW.cap::text, 'NULL')));
     ELSIF (NEW.kind = 'rate') <> (NEW.period_seconds IS NOT NULL) THEN
-        PERFORM rota.bad_limit(NEW.name, 'a rate has a period, and nothing else has',
-            'For example 100 in 60 seconds: cap 100, period_seconds 60.');
+        PERFORM rota.bad_limit(NEW.name, 'a rate requires period_seconds, and other kinds do not take it',
+            'For 100 runs per minute, set cap 100 and period_seconds 60.');
     ELSIF NOT coalesce(NEW.period_seconds BETWEEN 0.01 AND 31536000, true) THEN
         PERFORM rota.bad_limit(NEW.name, format('period_seconds %s is not between 0.01 and 31536000 (a year)',
             NEW.period_seconds));
     ELSIF num_nonnulls(NEW.burst, NEW.cost) > 0 AND NEW.kind <> 'rate' THEN
-        PERFORM rota.bad_limit(NEW.name, 'burst and cost belong to a rate');
+        PERFORM rota.bad_limit(NEW.name, 'only a rate takes burst and cost');
     ELSIF NEW.burst NOT BETWEEN 1 AND greatest(NEW.cap, 1) THEN
         PERFORM rota.bad_limit(NEW.name, format('burst %s is not between 1 and its cap, %s', NEW.burst, NEW.cap));
     ELSIF NEW.cost !~ '^[^[:cntrl:]{}]{1,100}$' THEN
-        PERFORM rota.bad_limit(NEW.name, 'cost is the name of a field of the payload, of 1 to 100 characters');
+        PERFORM rota.bad_limit(NEW.name, 'cost must be the name of a payload field, of 1 to 100 characters');
     ELSIF (NEW.kind = 'sequence') <> (NEW.next_after IS NOT NULL) OR NEW.next_after NOT IN ('success', 'end') THEN
-        PERFORM rota.bad_limit(NEW.name, 'a sequence says next_after, success or end, and nothing else does');
+        PERFORM rota.bad_limit(NEW.name,
+            'a sequence requires next_after (success or end), and other kinds do not take it');
     ELSIF NEW.on_full IS NULL OR NEW.on_full NOT IN ('wait', 'skip', 'replace', 'cancel_running') THEN
-        PERFORM rota.bad_limit(NEW.name, format('on_full is wait, skip, replace or cancel_running, not %s',
+        PERFORM rota.bad_limit(NEW.name, format('on_full must be wait, skip, replace or cancel_running, not %s',
             coalesce(NEW.on_full, 'NULL')));
     ELSIF NEW.on_full = 'cancel_running' AND NEW.kind = 'rate' THEN
-        PERFORM rota.bad_limit(NEW.name, 'a rate cannot make room by cancelling what runs',
-            'on_full is wait, skip or replace.');
+        PERFORM rota.bad_limit(NEW.name, 'on_full cannot be cancel_running for a rate',
+            'Use wait, skip or replace.');
     ELSIF NEW.key !~ '^[^[:cntrl:]]{1,200}$' THEN
         PERFORM rota.bad_limit(NEW.name,
-            'its key is a template of 1 to 200 characters, such as customer:{customer_id}');
+            'its key must be a template of 1 to 200 characters, such as customer:{customer_id}');
     ELSIF NEW.key ~ '\{[^}]*$|\{\}' OR regexp_replace(NEW.key, '\{[A-Za-z_][A-Za-z0-9_.]*\}', '', 'g') ~ '[{}]' THEN
-        PERFORM rota.bad_limit(NEW.name, format('its key "%s" is no template', NEW.key),
-            'Fields stand in braces: customer:{customer_id}, {address.city}, {tenant}.');
+        PERFORM rota.bad_limit(NEW.name, format('its key "%s" is not a valid template', NEW.key),
+            'Put fields in braces: customer:{customer_id}, {address.city}, {tenant}.');
     ELSIF length(NEW.tenant) > 200 THEN
-        PERFORM rota.bad_limit(NEW.name, 'its tenant has more than 200 characters');
+        PERFORM rota.bad_limit(NEW.name, 'its tenant must have at most 200 characters');
     ELSIF cardinality(NEW.jobs) = 0 OR array_position(NEW.jobs, NULL) IS NOT NULL THEN
-        PERFORM rota.bad_limit(NEW.name, 'jobs is a list of names, or NULL for all');
+        PERFORM rota.bad_limit(NEW.name, 'jobs must be a list of names, or null for all jobs');
     END IF;
     IF TG_OP = 'INSERT' THEN
         NEW.adopted_id := 0;
@@ -175,7 +180,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no limit "%"%', find_limit.name, CASE WHEN find_limit.tenant <> ''
             THEN format(' of tenant "%s"', find_limit.tenant) ELSE '' END
-            USING ERRCODE = 'RO016', HINT = 'rota limits list shows those that there are.';
+            USING ERRCODE = 'RO016', HINT = 'rota.limits lists them.';
     END IF;
     RETURN one;
 END $$;
@@ -194,8 +199,8 @@ DECLARE
     new   rota.limits;
 BEGIN
     IF odd IS NOT NULL THEN
-        PERFORM rota.bad_limit(set_limit.name, format('it has no "%s"', odd),
-            'It has ' || array_to_string(known, ', ') || '.');
+        PERFORM rota.bad_limit(set_limit.name, format('unknown setting "%s"', odd),
+            'Choose from ' || array_to_string(known, ', ') || '.');
     END IF;
     PERFORM rota.act_as(set_limit.actor);
     PERFORM set_config('rota' || '.reason', coalesce(set_limit.reason, ''), true);
@@ -241,7 +246,7 @@ BEGIN
     ELSE
         RAISE EXCEPTION 'limit "%" is declared by the code of %', found.name, (SELECT string_agg(k, ', ' ORDER BY k)
             FROM jsonb_object_keys(found.code) k)
-            USING ERRCODE = 'RO005', HINT = 'Take it out of the code, or raise its cap: rota limits set.';
+            USING ERRCODE = 'RO005', HINT = 'Remove it from the code, or raise its cap.';
     END IF;
     PERFORM set_config('rota' || '.reason', '', true);
     RETURN answer;
@@ -412,7 +417,7 @@ LANGUAGE sql VOLATILE SET jit = off AS $$
     SELECT k, 1, CASE WHEN k LIKE 's%' THEN of_run END, CASE WHEN k LIKE 's%' THEN ended_as END FROM unnest(slots) k
 $$;
 
--- A sequence that stands still because a run has failed goes on without it. Answers how many did.
+-- Lets a sequence that is blocked by a failed run continue without it. Returns how many did.
 -- Called by: sql/limits/unblock.sql, users.
 CREATE FUNCTION rota.unblock_limit(name text, value text DEFAULT NULL, tenant text DEFAULT '', reason text DEFAULT NULL,
     actor text DEFAULT NULL)
@@ -431,9 +436,10 @@ BEGIN
     )
     SELECT array_agg(key) INTO freed FROM freed;
     IF freed IS NULL THEN
-        RAISE EXCEPTION 'nothing of limit "%" is blocked%', found.name, CASE WHEN unblock_limit.value IS NULL THEN ''
-            ELSE format(' under "%s"', unblock_limit.value) END
-            USING ERRCODE = 'RO005', HINT = 'Only a sequence whose next run needs the success of one that failed is.';
+        RAISE EXCEPTION 'limit "%" is not blocked%', found.name, CASE WHEN unblock_limit.value IS NULL THEN ''
+            ELSE format(' for "%s"', unblock_limit.value) END
+            USING ERRCODE = 'RO005',
+                HINT = 'Only a sequence is ever blocked: when a run failed whose success the next run requires.';
     END IF;
     PERFORM rota.write_audit(unblock_limit.actor, 'limit.unblocked', 'limit', found.name, NULL,
         jsonb_build_object('keys', freed), unblock_limit.reason, found.tenant);

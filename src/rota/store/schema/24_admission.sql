@@ -2,7 +2,7 @@
 -- the line. It counts what was given back, takes slots or tokens, and makes runs ready. `mend_limits` compares the
 -- counters with the runs, and notes what differed in `limit_repairs`.
 
--- One turn of the admission, over all keys that are worth a look. Answers how many runs got what they waited for,
+-- One turn of the admission, over all keys that are worth a look. Returns how many runs got what they waited for,
 -- the seconds until the next look (NULL: when called), from where on to look for keys next time, and whether anybody
 -- waits (NULL: there are no limits).
 -- Called by: sql/limits/admit.sql, users.
@@ -277,7 +277,7 @@ BEGIN
 END $$;
 
 -- Takes the other keys of a run that needs more than the one it waits for: all or nothing, and what is full is where
--- it waits from now on. Answers whether it has them all: NULL where somebody holds one of the counters.
+-- it waits from now on. Returns whether it has them all: NULL where somebody holds one of the counters.
 -- Called by: admit_key.
 CREATE FUNCTION rota.take_others(of_run bigint, payload jsonb, others text[], clock timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
@@ -473,7 +473,7 @@ BEGIN
         SELECT count(*) INTO kept FROM (SELECT FROM rota.open_runs o WHERE o.held_by = 'limit' AND o.limit_key = of_key
             LIMIT keep) w;
         -- As many of the oldest as there are runs that wait for their place, those that were asked before among them.
-        PERFORM rota.cancel_run(h.id, format('run %s takes its place (limit %s)', newest, l.name), 'rota')
+        PERFORM rota.cancel_run(h.id, format('replaced by run %s (limit %s)', newest, l.name), 'rota')
         FROM (SELECT o.id FROM rota.open_runs o WHERE o.slots IS NOT NULL AND o.slots @> ARRAY[of_key]
             AND o.id <> newest ORDER BY o.id LIMIT kept) h
         WHERE NOT EXISTS (SELECT FROM rota.cancel_requests c JOIN rota.open_runs o ON o.id = c.run_id
@@ -569,10 +569,10 @@ CREATE TABLE rota.limit_repairs (
     held    integer NOT NULL,
     PRIMARY KEY (tenant, key, at)
 );
-COMMENT ON TABLE rota.limit_repairs IS 'Counters of limits that differed from the runs, and were mended.';
+COMMENT ON TABLE rota.limit_repairs IS 'Counters of limits that differed from the runs, and were corrected.';
 
--- Where a counter and the runs differ, which is a mistake and not weather: it is mended, and told. All is of one
--- moment, as whatever gives a slot back says so in the same transaction.
+-- Counters that differ from the runs. That is always a mistake: it is corrected and reported. Everything is read at
+-- one moment, because whatever releases a slot records it in the same transaction.
 -- Called by: mend_limits.
 CREATE FUNCTION rota.limit_differences() RETURNS TABLE (tenant text, key text, in_use integer, held integer)
 LANGUAGE sql STABLE SET jit = off AS $$
@@ -587,7 +587,7 @@ LANGUAGE sql STABLE SET jit = off AS $$
 $$;
 
 -- Sets counters of limits that differ from the runs to what the runs say, and notes it in rota.limit_repairs;
--- answers how many. What somebody holds is left for the next time.
+-- returns how many. What somebody holds is left for the next time.
 -- Called by: sql/upkeep/mend_limits.sql.
 -- Locks: rows that nobody else has locked.
 CREATE FUNCTION rota.mend_limits() RETURNS integer LANGUAGE plpgsql VOLATILE SET lock_timeout = '5s'

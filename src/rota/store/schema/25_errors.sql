@@ -257,7 +257,7 @@ BEGIN
         RAISE EXCEPTION 'there is no error group %', handle_error.error_group USING ERRCODE = 'RO012';
     ELSIF seen.standing = 'handled' THEN
         RAISE EXCEPTION 'error group % has not happened since % handled it', seen.id, seen.handled_by
-            USING ERRCODE = 'RO005', HINT = 'Reopen it first to say something else about it.';
+            USING ERRCODE = 'RO005', HINT = 'To change the note, reopen it first.';
     END IF;
     INSERT INTO rota.handled_errors AS h (error_group, handled_at, handled_by, reason)
     VALUES (seen.id, rota.now(), who, handle_error.reason)
@@ -284,13 +284,13 @@ BEGIN
             RAISE EXCEPTION 'there is no run %', handle_run.run_id USING ERRCODE = 'RO004';
         END IF;
         RAISE EXCEPTION 'run % is %', handle_run.run_id, place.state
-            USING ERRCODE = 'RO005', HINT = 'Only a run that failed for good can be handled.';
+            USING ERRCODE = 'RO005', HINT = 'Only a run that failed permanently can be handled.';
     END IF;
     SELECT e.tenant, h.handled_by INTO old
     FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true
     WHERE e.id = handle_run.run_id AND e.keep_class = place.keep_class AND e.finished_at = place.finished_at;
     IF old.handled_by IS NOT NULL THEN
-        RAISE EXCEPTION 'run % was handled by %', handle_run.run_id, old.handled_by USING ERRCODE = 'RO005';
+        RAISE EXCEPTION 'run % was already handled by %', handle_run.run_id, old.handled_by USING ERRCODE = 'RO005';
     END IF;
     INSERT INTO rota.handled_runs AS h (run_id, handled_at, handled_by, reason)
     VALUES (handle_run.run_id, rota.now(), who, handle_run.reason)
@@ -347,7 +347,7 @@ BEGIN
     DELETE FROM rota.handled_runs h WHERE h.run_id = reopen_run.run_id RETURNING h.* INTO old;
     IF old.run_id IS NULL THEN
         RAISE EXCEPTION 'run % is not handled', reopen_run.run_id
-            USING ERRCODE = 'RO005', HINT = 'If its group of errors is, reopen that.';
+            USING ERRCODE = 'RO005', HINT = 'If its error group is handled, reopen the group.';
     END IF;
     PERFORM rota.write_audit(reopen_run.actor, 'run.reopened', 'run', old.run_id::text,
         jsonb_build_object('handled_by', old.handled_by, 'handled_at', old.handled_at, 'reason', old.reason), NULL,
@@ -367,7 +367,7 @@ SELECT g.id, g.error_type, g.error, g.file, g.line, g.function, g.is_system, g.f
 FROM rota.error_groups g CROSS JOIN (SELECT rota.now() AS now OFFSET 0) n LEFT JOIN rota.handled_errors h
     ON h.error_group = g.id;
 COMMENT ON VIEW rota.errors
-    IS 'Failures grouped by type, place and message: how often, since when, and who has seen to them.';
+    IS 'Failures grouped by type, place and message: how often, since when, and who handled them.';
 
 -- Every final failure, whatever its end_reason.
 CREATE VIEW rota.dead_letters AS
@@ -376,4 +376,4 @@ SELECT e.id, e.job, e.queue, e.tenant, e.priority, e.payload, e.attempts_used, e
        h.handled_at, h.handled_by, h.reason AS handled_reason
 FROM rota.ended_runs e LEFT JOIN LATERAL rota.handled(e.id, e.error_group, e.finished_at) h ON true
 WHERE e.state = 'failed';
-COMMENT ON VIEW rota.dead_letters IS 'Runs that failed for good, until they are retried or retention takes them.';
+COMMENT ON VIEW rota.dead_letters IS 'Runs that failed permanently, until they are retried or removed by retention.';

@@ -56,20 +56,20 @@ BEGIN
         NEW.retention := nullif(NEW.code -> 'retention', 'null');
     END IF;
     IF jsonb_typeof(NEW.retention) <> 'object' THEN
-        PERFORM rota.bad_job(NEW.name, format('retention %s is not an object', NEW.retention));
+        PERFORM rota.bad_job(NEW.name, format('retention must be a JSON object, not %s', NEW.retention));
     END IF;
     FOR part IN SELECT * FROM jsonb_each(NEW.retention) LOOP
         IF part.key NOT IN ('days', 'count', 'failed_days', 'failed_count', 'log_days', 'log_count', 'failed_log_days')
             THEN
             PERFORM rota.bad_job(NEW.name, format('retention has an unknown option "%s"', part.key),
-                'It has days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
+                'Choose from days, count, failed_days, failed_count, log_days, log_count, failed_log_days.');
         ELSIF part.value <> 'null' AND (jsonb_typeof(part.value) <> 'number' OR part.value::numeric < 1
             OR part.value::numeric % 1 <> 0) THEN
-            PERFORM rota.bad_job(NEW.name, format('retention says "%s": %s; it is a whole number from 1', part.key,
-                part.value));
+            PERFORM rota.bad_job(NEW.name, format('retention option "%s" must be a whole number of at least 1, not %s',
+                part.key, part.value));
         ELSIF part.value <> 'null' AND part.key LIKE '%days' AND part.value::numeric > longest THEN
-            PERFORM rota.bad_job(NEW.name, format('retention says "%s": %s, but nothing is kept for more than %s days',
-                part.key, part.value, longest), 'Raise long_days in [retention] of the configuration.');
+            PERFORM rota.bad_job(NEW.name, format('retention option "%s" must be at most %s days, not %s',
+                part.key, longest, part.value), 'Raise long_days in [retention] of the configuration.');
         END IF;
     END LOOP;
     RETURN NEW;
@@ -240,7 +240,7 @@ BEGIN
     RETURN removed;
 END $$;
 
--- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: answers where to go
+-- Removes attempts and lines of the runs in a partition that was detached, a portion at a time: returns where to go
 -- on (NULL: done). Only a run that was claimed more than once can have attempts beside its own.
 -- Called by: sql/retention/prune_traces.sql.
 CREATE FUNCTION rota.prune_traces(partition text, after_id bigint, with_logs boolean, max_runs integer,
@@ -251,12 +251,13 @@ DECLARE
     since timestamptz;
 BEGIN
     EXECUTE format('SELECT array_agg(p.id), max(p.id), min(p.created_at)
-                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1 AND ($3 OR attempt > 1) ORDER BY id LIMIT $2) p', partition)
+                    FROM (SELECT id, created_at FROM rota.%I WHERE id > $1 AND ($3 OR attempt > 1) ORDER BY id
+                        LIMIT $2) p', partition)
     INTO ids, last_id, since USING after_id, max_runs, with_logs;
     removed := CASE WHEN ids IS NULL THEN 0 ELSE rota.delete_traces(ids, since) END;
 END $$;
 
--- Removes lines of one job between two instants, about so many at a time: answers up to where it came (NULL: done).
+-- Removes lines of one job between two instants, about so many at a time: returns up to where it came (NULL: done).
 -- Those of failed runs may be spared.
 -- Called by: sql/retention/prune_lines.sql.
 CREATE FUNCTION rota.prune_lines(of_job text, after_at timestamptz, before_at timestamptz, spare_failed boolean,
@@ -272,7 +273,7 @@ BEGIN
     GET DIAGNOSTICS removed = ROW_COUNT;
 END $$;
 
--- Removes lines of all jobs but these, in one partition, some pages at a time: answers where to go on (NULL: done).
+-- Removes lines of all jobs but these, in one partition, some pages at a time: returns where to go on (NULL: done).
 -- Called by: sql/retention/prune_log_pages.sql.
 CREATE FUNCTION rota.prune_log_pages(partition text, kept_jobs text[], from_page bigint, pages integer,
     OUT next_page bigint, OUT removed bigint)

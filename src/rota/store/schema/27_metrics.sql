@@ -359,7 +359,7 @@ INSERT INTO rota.depth_marks DEFAULT VALUES;
 
 -- Counts open runs into rota.depths unless that was done less than so many seconds ago; a long count less often, so
 -- that it takes under 2 % of the time, but no count that took long and no clock that was set back puts the next one
--- off for more than five minutes. Answers whether it counted.
+-- off for more than five minutes. Returns whether it counted.
 -- Called by: read_depths, sql/upkeep/count_depths.sql.
 -- Locks: "depths" if it is free.
 CREATE FUNCTION rota.count_depths(max_age_seconds double precision) RETURNS boolean LANGUAGE plpgsql VOLATILE
@@ -435,7 +435,7 @@ CREATE TABLE rota.samples (
     PRIMARY KEY (queue, minute)
 );
 COMMENT ON TABLE rota.samples
-    IS 'What waited and ran in each minute of the last nine days, and how long claims took up to then.';
+    IS 'Waiting and running runs in each minute of the last nine days, and how long claimed runs waited up to then.';
 
 -- Writes how queues stand, once a minute, by whoever comes first. A queue that rests has no row; the two hundred
 -- busiest have.
@@ -520,4 +520,5 @@ LEFT JOIN LATERAL (
         FROM rota.rollup_minutes x WHERE x.worker <> 0 AND x.job = j.name
     ) o WHERE o.outcome IN ('succeeded', 'failed', 'timed_out', 'lost')
 ) r ON true;
-COMMENT ON VIEW rota.job_status IS 'How each job stands: its last runs, its next time, how long its attempts take.';
+COMMENT ON VIEW rota.job_status
+    IS 'The status of each job: its last runs, its next time, the durations of its attempts.';

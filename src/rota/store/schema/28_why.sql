@@ -1,217 +1,222 @@
--- Why something does not happen: `why` about a run, a schedule, a job or a queue. Each `why_…` function returns
--- findings (a code and facts); `reasons` holds the words and the order in which they are said. Why:
--- docs/decisions/0026-why.md.
+-- `why` explains why a run, a schedule, a job or a queue is not running. Each `why_…` function returns findings (a
+-- code and facts); `reasons` holds the texts and their order. Why: docs/decisions/0026-why.md.
 
--- The words of why, by code: kept here, so that every face says the same.
+-- The texts of why, by code: kept here, so that every face says the same.
 CREATE TABLE rota.reasons (
     code      text COLLATE "C" PRIMARY KEY,
-    place     smallint NOT NULL,               -- the lowest is said first
+    place     smallint NOT NULL,               -- the lowest comes first
     sentence  text NOT NULL,
-    next_step text NOT NULL,                   -- what happens then, or what somebody should do
-    is_past   boolean NOT NULL DEFAULT false,  -- it happened at a time, and does not go on since then
-    command   text                             -- what would change it
+    next_step text NOT NULL,                   -- what happens next, or what somebody should do
+    is_past   boolean NOT NULL DEFAULT false,  -- an event at one time, not a condition that lasts
+    command   text                             -- a command that would change it
 );
-COMMENT ON TABLE rota.reasons IS 'The words of rota.why, by code.';
+COMMENT ON TABLE rota.reasons IS 'The texts of rota.why, by code.';
 
 INSERT INTO rota.reasons (place, code, sentence, next_step, command, is_past) VALUES
-(1, 'attempts_used_up', 'It failed{error} {used}', 'It stays failed, a dead letter, until somebody retries it.',
+(1, 'attempts_used_up', 'It failed{error} {used}', 'It is a dead letter: it stays failed until somebody retries it.',
     'rota runs retry {run}', true),
 (1, 'gave_up', 'It failed with {error_type}, which its job does not retry{error}',
-    'It stays failed, a dead letter, until somebody retries it.', 'rota runs retry {run}', true),
-(1, 'job_never_known', 'It failed because no live worker knew job {job} for too long.',
+    'It is a dead letter: it stays failed until somebody retries it.', 'rota runs retry {run}', true),
+(1, 'job_never_known', 'It failed because no live worker knew job {job} for too long (worker.unknown_job_seconds).',
     'Start a worker that declares the job, then retry the run.', 'rota runs retry {run}', true),
 (1, 'run_cancelled', 'It was {end}.', 'It stays cancelled until somebody retries it.', 'rota runs retry {run}', true),
-(1, 'run_dropped', 'Queue {queue} was full, and it was among the least important that waited: it was dropped.',
-    'It stays cancelled until somebody retries it, when there is room.', 'rota runs retry {run}', true),
+(1, 'run_dropped',
+    'It was dropped: queue {queue} was full, and it was among the waiting runs with the lowest priority.',
+    'It stays cancelled until somebody retries it; retry it when the queue has room.', 'rota runs retry {run}', true),
 (1, 'run_expired', 'It expired: it had not started by its deadline.',
-    'It stays cancelled until somebody retries it; then it has no deadline any more.', 'rota runs retry {run}', true),
+    'It stays cancelled until somebody retries it; a retried run has no deadline.', 'rota runs retry {run}', true),
 (1, 'run_failed', 'It failed: {end}{error}', 'It stays failed until somebody retries it.', 'rota runs retry {run}',
     true),
-(1, 'run_succeeded', 'It succeeded on attempt {attempt}{took}.', 'Nothing more happens to it.', NULL, true),
-(5, 'cancel_requested', 'It was asked to stop{by}{because}.',
-    'Its worker has been told; the run ends when its handler lets go.', 'rota runs show {run}', true),
-(6, 'worker_silent', 'It runs on worker {worker} ({worker_name}), which has not been heard from.',
-    'Another worker takes the run back once the lease has run out.', 'rota workers show {worker}', false),
-(7, 'claimed_ahead', 'Worker {worker} ({worker_name}) has claimed it ahead and starts it next.',
-    'It starts as soon as the runs that were claimed with it have ended.', 'rota workers show {worker}', false),
+(1, 'run_succeeded', 'It succeeded on attempt {attempt}{took}.', 'No action is needed.', NULL, true),
+(5, 'cancel_requested', 'Cancellation was requested{by}{because}.',
+    'Its worker passes the request on; the run ends when its handler stops.', 'rota runs show {run}', true),
+(6, 'worker_silent', 'It was running on worker {worker} ({worker_name}), which no longer sends heartbeats.',
+    'Another live worker rescues the run when the lease has expired.', 'rota workers show {worker}', false),
+(7, 'claimed_ahead', 'Worker {worker} ({worker_name}) has claimed it in advance and starts it next.',
+    'It starts after the runs that the worker claimed before it.', 'rota workers show {worker}', false),
 (8, 'running_isolated',
-    'Worker {worker} ({worker_name}) runs it isolated, {where}, because a worker was lost with it before.', '{then}',
-    'rota runs cancel {run}', false),
-(9, 'running', 'Worker {worker} ({worker_name}) runs attempt {attempt}.', '{then}', 'rota runs cancel {run}', false),
-(10, 'debounced', 'It waits for a quiet time: it has the last of {events}, and each that comes puts it off.',
-    'It takes its place in queue {queue} when none has come for a while, and at the latest after the longest wait of its job.',
-    'rota events list --job {job}', false),
-(10, 'snoozed', 'Its handler put it off.',
-    'It takes its place in queue {queue} when the wait is over; no attempt was spent.', 'rota runs cancel {run}',
+    'Worker {worker} ({worker_name}) is running it isolated, {where}, because a worker was lost while running it.',
+    '{then}', 'rota runs cancel {run}', false),
+(9, 'running', 'Worker {worker} ({worker_name}) is running attempt {attempt}.', '{then}', 'rota runs cancel {run}',
     false),
-(10, 'spread', 'It is for later: {crowd} schedules were due at one instant, and {schedule} is number {number} of them.',
-    'It takes its place in queue {queue} when its time has come; --burst-allowed true starts a schedule at its instant, however many there are.',
-    'rota schedules update {schedule} --burst-allowed true', false),
-(10, 'waits_for_backoff',
-    'Attempt {attempt} {ended}{error} It waits before the next one, with {spent} of {allowed} used.',
-    'It takes its place in queue {queue} when the wait is over.', 'rota runs cancel {run}', false),
-(10, 'waits_for_time', 'It is for later.', 'It takes its place in queue {queue} when its time has come.',
+(10, 'debounced', 'It waits for a quiet period: it has the latest of {events}, and each new event postpones it.',
+    'It enters queue {queue} when no event has come for the debounce period of its job, and at the latest after the '
+    'maximum wait.',
+    'rota events list --job {job}', false),
+(10, 'snoozed', 'Its handler snoozed it.',
+    'It enters queue {queue} when the snooze ends; snoozing uses no attempt.',
     'rota runs cancel {run}', false),
-(11, 'not_promoted', 'Its time has come, and no worker has put it in line yet.',
-    'Any live worker does that within seconds.', 'rota workers list', false),
+(10, 'spread', 'It is delayed: {crowd} schedules were due at the same time, and {schedule} is number {number} of them.',
+    'It enters queue {queue} after the delay; --burst-allowed true exempts a schedule from such delays.',
+    'rota schedules update {of_tenant}{schedule} --burst-allowed true', false),
+(10, 'waits_for_backoff',
+    'Attempt {attempt} {ended}{error} It is waiting to be retried, with {spent} of {allowed} used.',
+    'It enters queue {queue} when the backoff is over.', 'rota runs cancel {run}', false),
+(10, 'waits_for_time', 'It is scheduled for later.', 'It enters queue {queue} when its time comes.',
+    'rota runs cancel {run}', false),
+(11, 'not_promoted', 'Its time has come, but no worker has promoted it yet.',
+    'Any live worker promotes it within seconds.', 'rota workers list', false),
 (12, 'schedule_disabled', 'Schedule {schedule} is disabled{by}.',
     'Its times are skipped and recorded until it is enabled.', 'rota schedules enable {of_tenant}{schedule}', false),
-(13, 'schedule_finished', 'It is finished: {why}.', 'It has no time left; any edit that gives it one revives it.',
+(13, 'schedule_finished', 'It is finished: {why}.', 'It does not run again unless an edit gives it another time.',
     'rota schedules show {of_tenant}{schedule}', true),
-(14, 'schedule_parked', 'It is parked, because it cannot be followed: {error}',
-    'It is tried again at that time; an edit tries at once.', 'rota schedules show {of_tenant}{schedule}', false),
+(14, 'schedule_parked', 'It is parked because it cannot be processed: {error}',
+    'It is retried automatically, and at once if it is edited.', 'rota schedules show {of_tenant}{schedule}', false),
 (15, 'schedule_paused', 'Schedule {schedule} is paused{by}{because}.', '{then}',
     'rota schedules resume {of_tenant}{schedule}', false),
-(20, 'job_deleted', 'No code declares job {job} any more.', 'Deploy code that declares it, or cancel what waits.',
+(20, 'job_deleted', 'No code declares job {job} any more.', 'Deploy code that declares it, or cancel its waiting runs.',
     'rota runs cancel --job {job}', false),
 (21, 'job_disabled', 'Job {job} is disabled{by}{because}.',
     'Its runs wait, and its schedules skip their times, until it is enabled.', 'rota jobs enable {job}', false),
 (22, 'queue_paused', 'Queue {queue} is paused{by}{because}.', '{then}', 'rota queues resume {queue}', false),
 (22, 'tenant_paused', 'Tenant {tenant} is paused{by}{because}.', '{then}', 'rota tenants resume {tenant}', false),
-(25, 'no_tick', 'It is due, and no worker has decided about it: {workers}.',
-    'A worker that schedules does so within seconds: start one without --no-scheduler, or resume one that drains.',
+(25, 'no_tick', 'It is due, but no worker has processed it: {workers}.',
+    'Start a worker without --no-scheduler, or resume one that is draining; it processes the schedule within seconds.',
     'rota worker', false),
 (26, 'schedule_pending', 'Its next time has not been computed yet.',
-    'The next tick of any worker does that within seconds.', 'rota schedules show {of_tenant}{schedule}', false),
-(30, 'no_worker', 'No worker is running{last}.', 'Start one: until then nothing starts and nothing is scheduled.',
-    'rota worker', false),
-(30, 'workers_asleep', 'Whoever could take it is asleep, with no connection to the database: {workers}.',
-    'It is found when one of them wakes; SIGUSR1 to process {pid} on {host} wakes one at once.',
+    'The next tick of any worker computes it within seconds.', 'rota schedules show {of_tenant}{schedule}', false),
+(30, 'no_worker', 'No worker is running{last}.',
+    'Start a worker: until then, no run starts and no schedule is processed.', 'rota worker', false),
+(30, 'workers_asleep', 'All suitable workers are asleep, without a connection to the database: {workers}.',
+    'They find waiting runs when they wake; to wake one now, send SIGUSR1 to process {pid} on {host}.',
     'rota workers list --state asleep', false),
 (31, 'queue_unserved', 'No live worker serves queue {queue}: the {workers} serve{s} {queues}.',
-    'Start a worker for it, or add it to the queues of one.', 'rota worker --queues {queue}', false),
-(32, 'job_unknown', 'No live worker knows job {job}: {workers}, with other code.',
-    'Start a worker whose application declares it; a run that waits for one fails after a day, unless worker.unknown_job_seconds says otherwise.',
+    'Start a worker for it, or add it to the queues of a worker.', 'rota worker --queues {queue}', false),
+(32, 'job_unknown', 'No live worker knows job {job}: the {workers} other code.',
+    'Start a worker whose application declares it. A run that waits longer than worker.unknown_job_seconds (default: '
+    'a day) fails.',
     'rota workers list', false),
-(33, 'worker_mismatch', 'Workers that know job {job} do not serve queue {queue}.', 'Let one of them serve the queue.',
-    'rota worker --queues {queue}', false),
+(33, 'worker_mismatch', 'No worker that knows job {job} serves queue {queue}.',
+    'Add the queue to a worker that knows the job.', 'rota worker --queues {queue}', false),
 (34, 'workers_failing', '{some} alive but failing: {troubles}.',
-    'A worker that fails takes nothing new until it gets its work done; its own log says more.',
-    'rota workers show {worker}', false),
-(35, 'workers_draining', '{some} draining{by}{because}.',
-    'A draining worker finishes what it runs and takes nothing new until it is resumed.',
-    'rota workers resume {worker}', false),
-(38, 'shadow', 'It is a shadow: it decides, and enqueues nothing.',
-    'Its times are recorded as skipped until it is no shadow any more.',
-    'rota schedules update --shadow false {of_tenant}{schedule}', false),
-(40, 'suspect', 'A worker was lost with it, so it waits to be run isolated, in a process of its own.', '{then}',
-    'rota runs show {run}', false),
-(41, 'overlap', 'It waits for run {other} of its schedule {schedule}, which has not ended.',
-    'It starts when that one has ended.', 'rota runs cancel {other}', false),
-(42, 'blocked', 'It waits for other runs to end.', 'It takes its place in queue {queue} when they have ended.',
-    'rota runs show {run}', false),
-(43, 'held', 'It is held back: {held_by}.', 'It takes its place in queue {queue} when that is over.',
-    'rota runs show {run}', false),
-(44, 'limit_blocked', 'Limit {limit} stands still{key}: run {other} failed, and the next one needs its success.',
-    'Retry that run, or go on without it: rota limits unblock.', 'rota runs retry {other}', false),
-(44, 'limit_full', 'Limit {limit} is full{key}: {in_use} of {cap} at once{holders}.', '{then}',
-    'rota limits show {of_tenant}{limit}', false),
-(44, 'limit_rate', 'Limit {limit} is used up{key}: {cap} in {period}.', '{then}', 'rota limits show {of_tenant}{limit}',
+    'A failing worker may claim nothing until it recovers; its log has the details.', 'rota workers show {worker}',
     false),
-(44, 'limit_room', 'It waits to be let through by limit {limit}{key}, which has room.',
-    'Any live worker does that within a second.', 'rota workers list', false),
+(35, 'workers_draining', '{some} draining{by}{because}.',
+    'A draining worker finishes its running attempts and claims nothing until it is resumed.',
+    'rota workers resume {worker}', false),
+(38, 'shadow', 'It is a shadow schedule: it records its decisions and enqueues nothing.',
+    'Its times are recorded as skipped until shadow mode is turned off.',
+    'rota schedules update --shadow false {of_tenant}{schedule}', false),
+(40, 'suspect', 'A worker was lost while running it, so it waits to be run isolated, in a separate process.', '{then}',
+    'rota runs show {run}', false),
+(41, 'overlap', 'It waits for run {other} of schedule {schedule}, which has not ended.',
+    'It starts when that run has ended.', 'rota runs cancel {other}', false),
+(42, 'blocked', 'It waits for other runs to end.', 'It enters queue {queue} when they have ended.',
+    'rota runs show {run}', false),
+(43, 'held', 'It is held: {held_by}.', 'It enters queue {queue} when the hold ends.', 'rota runs show {run}', false),
+(44, 'limit_blocked', 'Limit {limit} is blocked{key}: run {other} failed, and the next run requires its success.',
+    'Retry that run, or continue without it: rota limits unblock.', 'rota runs retry {other}', false),
+(44, 'limit_full', 'Limit {limit} is full{key}: {in_use} of {cap} slots in use{holders}.', '{then}',
+    'rota limits show {of_tenant}{limit}', false),
+(44, 'limit_rate', 'Rate limit {limit} is used up{key}: {cap} per {period}.', '{then}',
+    'rota limits show {of_tenant}{limit}', false),
+(44, 'limit_room', 'It waits to be admitted by limit {limit}{key}, which has capacity.',
+    'Any live worker admits it within a second.', 'rota workers list', false),
 (44, 'limit_turn', 'It waits for its turn in limit {limit}{key}: {before}.', '{then}',
     'rota limits show {of_tenant}{limit}', false),
-(45, 'missed_cap', '{which} was missed{times}: more had been missed than are caught up.',
-    'It goes on with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
-(45, 'missed_none', '{which} was missed{times}: no worker was there in time, and nothing is caught up.',
-    'It goes on with its next time; --catch-up says what else may happen.',
+(45, 'missed_cap', '{which} was missed{times}: more times were missed than the catch-up limit allows.',
+    'It continues with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
+(45, 'missed_none', '{which} was missed{times}: no worker processed it in time, and missed times are not caught up.',
+    'It continues with its next time; --catch-up sets another policy.',
     'rota schedules update --catch-up latest {of_tenant}{schedule}', true),
-(45, 'missed_window', '{which} was missed{times}: by the time a worker was there, it was older than what is caught up.',
-    'It goes on with its next time.', 'rota schedules update --catch-up-window none {of_tenant}{schedule}', true),
+(45, 'missed_window', '{which} was missed{times}: when a worker processed it, it was older than the catch-up window.',
+    'It continues with its next time.', 'rota schedules update --catch-up-window none {of_tenant}{schedule}', true),
 (45, 'skipped_calendar', '{which} was skipped{times}: calendar {calendar} was closed.',
-    'It runs at its next time that is open.', 'rota calendars show {calendar}', true),
+    'It runs at its next time at which the calendar is open.', 'rota calendars show {calendar}', true),
 (45, 'skipped_coalesced', '{which} was skipped{times}: a later missed time ran instead.',
-    'It goes on with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
-(45, 'skipped_disabled', '{which} was skipped{times}: it was disabled.', 'Times that were skipped can be made up for.',
+    'It continues with its next time.', 'rota schedules history {of_tenant}{schedule}', true),
+(45, 'skipped_disabled', '{which} was skipped{times}: the schedule was disabled.', 'Skipped times can be backfilled.',
     'rota schedules backfill --help', true),
 (45, 'skipped_dst_gap', '{which} was skipped{times}: the clocks went forward, and it did not exist on that day.',
     'It runs at its next time; --gap run_after runs such a time after the gap.',
     'rota schedules update --gap run_after {of_tenant}{schedule}', true),
 (45, 'skipped_job_deleted', '{which} was skipped{times}: no code declared job {job}.',
-    'Times that were skipped can be made up for.', 'rota schedules backfill --help', true),
+    'Skipped times can be backfilled.', 'rota schedules backfill --help', true),
 (45, 'skipped_job_disabled', '{which} was skipped{times}: job {job} was disabled.',
-    'Times that were skipped can be made up for.', 'rota schedules backfill --help', true),
+    'Skipped times can be backfilled.', 'rota schedules backfill --help', true),
 (45, 'skipped_limit', '{which} was skipped{times}: a limit was full.',
-    'The next time runs if there is room by then; a limit that is to wait says so: --on-full wait.', 'rota limits list',
-    false),
-(45, 'skipped_max_runs', '{which} was skipped{times}: it had run as often as it may.',
-    'It is finished, unless it may run more often.', 'rota schedules update --max-runs none {of_tenant}{schedule}',
+    'The next time runs if the limit has capacity by then; --on-full wait makes the limit hold runs instead.',
+    'rota limits list', false),
+(45, 'skipped_max_runs', '{which} was skipped{times}: the schedule had reached its maximum number of runs.',
+    'It is finished unless the maximum is raised.', 'rota schedules update --max-runs none {of_tenant}{schedule}',
     true),
-(45, 'skipped_overlap', '{which} was skipped{times}: the run before it had not ended.',
-    'The next time runs if that run has ended by then; --overlap says what else may happen.',
+(45, 'skipped_overlap', '{which} was skipped{times}: the previous run had not ended.',
+    'The next time runs if that run has ended by then; --overlap sets another policy.',
     'rota schedules update --overlap queue_one {of_tenant}{schedule}', true),
-(45, 'skipped_paused', '{which} was skipped{times}: it was paused.', 'Times that were skipped can be made up for.',
+(45, 'skipped_paused', '{which} was skipped{times}: the schedule was paused.', 'Skipped times can be backfilled.',
     'rota schedules backfill --help', true),
 (45, 'skipped_queue_full', '{which} was skipped{times}: its queue was full.',
-    'The next time runs if there is room by then.', 'rota queues list', false),
-(45, 'skipped_requirement', '{which} was skipped{times}: it requires {unmet}, which had not succeeded.',
+    'The next time runs if the queue has room by then.', 'rota queues list', false),
+(45, 'skipped_requirement', '{which} was skipped{times}: the schedule requires {unmet}, which had not succeeded.',
     'It runs at its next time if that has succeeded by then.', 'rota why {unmet_first}', true),
-(45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow.', 'A shadow decides, and enqueues nothing.',
+(45, 'skipped_shadow', '{which} was skipped{times}: it is a shadow schedule.',
+    'A shadow schedule records its decisions and enqueues nothing.',
     'rota schedules update --shadow false {of_tenant}{schedule}', true),
-(45, 'superseded_edited', '{which} was superseded{times}: the schedule was edited.',
-    'It goes on with the times that it has now.', 'rota schedules history {of_tenant}{schedule}', true),
-(45, 'superseded_rescheduled', '{which} was superseded{times}: its next time was moved.',
-    'It runs at the time that it was moved to.', 'rota schedules history {of_tenant}{schedule}', true),
-(46, 'not_run', '{which} was {decision}{times}: {reason}.', 'It goes on with its next time.',
+(45, 'superseded_edited', '{which} was superseded{times}: the schedule was edited.', 'It continues with its new times.',
     'rota schedules history {of_tenant}{schedule}', true),
-(47, 'run_open', 'Its run {run} has not ended: it is {state}.', 'Ask about that run to read what it waits for.',
+(45, 'superseded_rescheduled', '{which} was superseded{times}: the schedule was rescheduled.',
+    'The time that was set applies instead.', 'rota schedules history {of_tenant}{schedule}', true),
+(46, 'not_run', '{which} was {decision}{times}: {reason}.', 'It continues with its next time.',
+    'rota schedules history {of_tenant}{schedule}', true),
+(47, 'run_open', 'Its run {run} has not ended: it is {state}.', 'Ask about that run to see what it waits for.',
     'rota why {run}', false),
-(50, 'slots_busy',
-    'All {slots} of {able} are busy with {jobs}; run {longest} of {longest_job} for the longest, {duration}.',
-    'The next in line starts when a slot is free; more workers or slots would help.', 'rota workers list', false),
-(51, 'in_line', '{ahead} before it in queue {queue}.', '{then}', 'rota queues show {queue}', false),
-(52, 'next_in_line', 'It is next in queue {queue}.', 'The next worker with a free slot takes it.',
+(50, 'slots_busy', '{slots} busy with {jobs}; run {longest} of {longest_job} has taken the longest, {duration} so far.',
+    'The next run starts when a slot becomes free; more workers or slots would help.', 'rota workers list', false),
+(51, 'in_line', '{ahead} ahead of it in queue {queue}.', '{then}', 'rota queues show {queue}', false),
+(52, 'next_in_line', 'It is next in queue {queue}.', 'The next worker with a free slot claims it.',
     'rota queues show {queue}', false),
-(52, 'queue_full', 'Queue {queue} is full: {waiting} in it, and {max} may.', '{then}', 'rota queues show {queue}',
+(52, 'queue_full', 'Queue {queue} is full: {waiting}, and its cap is {max}.', '{then}', 'rota queues show {queue}',
     false),
-(53, 'next_of_tenant', 'It is the next of its tenant in queue {queue}, shared with {others}.',
-    'Tenants take turns by weight: a worker with a free slot takes it within a few runs.', 'rota queues show {queue}',
+(53, 'next_of_tenant', 'It is the next run of its tenant in queue {queue}, which {others}.',
+    'Tenants take turns by weight: a worker with a free slot claims it within a few runs.', 'rota queues show {queue}',
     false),
-(55, 'runs_wait', '{waiting}, the oldest for {duration}.', '{then}', 'rota runs list --state queued {of}', false),
+(55, 'runs_wait', '{waiting}{oldest}.', '{then}', 'rota runs list --state queued {of}', false),
 (56, 'runs_held',
-    '{held} of them {are} held back: for a worker that knows their job, for isolation, or for the run before.',
-    'Ask about one of them to read what holds it.', 'rota runs list --state queued {of}', false),
+    '{held} of them {are} held: by a limit, a paused tenant, an earlier run of the schedule, for isolation, or because '
+    'no worker knows the job.',
+    'Ask about one of these runs to see what holds it.', 'rota runs list --state queued {of}', false),
 (57, 'jobs_disabled', '{waiting} {belong} to disabled jobs: {jobs}.',
-    'They wait until their job is enabled, and hold up nobody.', 'rota jobs enable {job}', false),
+    'They wait until their job is enabled, and delay no other run.', 'rota jobs enable {job}', false),
 (58, 'jobs_unknown', '{waiting} {belong} to jobs that no live worker knows: {jobs}.',
     'Start a worker whose application declares them.', 'rota why --kind job {job}', false),
-(60, 'worker_lost', 'A worker was lost during attempt {attempt}: {worker} ({worker_name}).',
-    'The run was taken back; {spent} of {allowed} used.', 'rota workers show {worker}', true),
-(61, 'attempt_failed', 'Attempt {attempt} {ended}{error}', 'It is tried again: {spent} of {allowed} used so far.',
+(60, 'worker_lost', 'Worker {worker} ({worker_name}) was lost during attempt {attempt}.',
+    'The run was rescued, with {spent} of {allowed} used.', 'rota workers show {worker}', true),
+(61, 'attempt_failed', 'Attempt {attempt} {ended}{error}', 'It is retried, with {spent} of {allowed} used so far.',
     'rota runs show {run}', true),
 (62, 'job_failing', '{failures} of {attempts} failed in the last five minutes{error}',
-    'What failed is tried again as long as it has attempts left.', 'rota runs list --state failed --job {job}', false),
+    'Failed runs are retried while they have attempts left.', 'rota runs list --state failed --job {job}', false),
 (62, 'schedule_failing', 'Its last {failures} failed{error}', '{then}',
-    'rota runs list --schedule {schedule} --state failed', true),
-(63, 'schedule_ran', 'Its last time ran: run {run} {ended}.', 'It goes on with its next time.', 'rota runs show {run}',
-    true),
-(63, 'started_late', 'It started {late} late{because}.', 'What held it up is over.', NULL, true),
-(70, 'holds_key', 'It holds key {key}: whoever enqueues job {job} with it gets this run, and no second one.', '{then}',
-    NULL, false),
+    'rota runs list {of_tenant}--schedule {schedule} --state failed', true),
+(63, 'schedule_ran', 'Its latest time ran: run {run} {ended}.', 'It continues with its next time.',
+    'rota runs show {run}', true),
+(63, 'started_late', 'It started {late} late{because}.', 'The cause of the delay is over.', NULL, true),
+(70, 'holds_key', 'It holds key {key}: enqueueing job {job} with this key returns this run and creates no other.',
+    '{then}', NULL, false),
 (70, 'key_held', 'Its key {key} is held by run {other}, so it cannot be retried.',
-    'What was enqueued with the key since is a duplicate of that run.', 'rota why {other}', false),
-(79, 'rescheduled', 'Its next time was moved.', 'It runs then, and goes on as before after that.',
+    'Enqueueing with this key returns that run.', 'rota why {other}', false),
+(79, 'rescheduled', 'Its next time was set by hand.',
+    'It runs at the time that was set, then follows its timing again.',
     'rota schedules reschedule {of_tenant}{schedule}', false),
-(80, 'waits_for_next', 'Its next time has not come.', 'It runs then.', 'rota schedules trigger {of_tenant}{schedule}',
-    false),
-(80, 'waits_for_start', 'It runs at starts of the application{which}.', 'The next one that counts starts a run.',
+(80, 'waits_for_next', 'Its next time has not come yet.', 'It runs at its next time.',
     'rota schedules trigger {of_tenant}{schedule}', false),
-(90, 'event_filtered', 'Event {event}, the last that it is bound to, did not fit its filter.',
-    'Look at the event and at the filter; a replay delivers what fits a changed one.', 'rota events show {event}',
-    true),
-(90, 'event_throttled', 'Event {event}, the last that it is bound to, was throttled: run {run} is that of its period.',
+(80, 'waits_for_start', 'It runs when the application starts{which}.', 'The next such start enqueues a run.',
+    'rota schedules trigger {of_tenant}{schedule}', false),
+(90, 'event_filtered', 'Event {event}, the latest that it is bound to, did not match its filter.',
+    'Compare the event with the filter; if you change the filter, a replay delivers the events that match.',
+    'rota events show {event}', true),
+(90, 'event_throttled', 'Event {event}, the latest that it is bound to, was throttled: run {run} covers its period.',
     'The first event of the next period starts a run.', 'rota events show {event}', true),
-(90, 'runs_for_later', 'Nothing of it waits for a worker; {later} for {its} time.',
-    'They take their place in line when it has come.', 'rota runs list --state scheduled {of}', false),
-(91, 'at_work', 'Nothing of it waits for a worker; {running} being run.', 'All is well.',
+(90, 'runs_for_later', 'No run waits for a worker; {later} for {its} time.',
+    'A scheduled run enters its queue when its time comes.', 'rota runs list --state scheduled {of}', false),
+(91, 'at_work', 'No run waits for a worker; {running} running.', 'No action is needed.',
     'rota runs list --state running {of}', false),
-(91, 'no_event', 'None of the last {looked} was one that it is bound to: {bound}.', 'It starts with the next one.',
+(91, 'no_event', 'None of the last {looked} matched its bindings: {bound}.', 'The next matching event starts it.',
     'rota events bindings --job {job}', false),
-(92, 'idle', 'Nothing of it waits or runs.', 'What is enqueued starts at once.', NULL, false),
-(93, 'schedules_off', '{some} disabled, paused or parked: {names}.', 'Ask about one of them to read why.',
+(92, 'idle', 'It has no waiting or running runs.', 'New runs start at once, unless another reason is given.', NULL,
+    false),
+(93, 'schedules_off', '{some} disabled, paused or parked: {names}.', 'Ask about one of them to see why.',
     'rota why --kind schedule {schedule}', false),
-(95, 'last_end', 'Its last run, {run}, {ended}.', 'Ask about that run to read why.', 'rota why {run}', true);
+(95, 'last_end', 'Its last run, {run}, {ended}.', 'Ask about that run for details.', 'rota why {run}', true);
 
 -- What was found, before it is put into words. by_whom and the texts of facts are whatever people wrote.
 CREATE TYPE rota.finding AS (code text, since timestamptz, until timestamptz, by_whom text, facts jsonb);
@@ -234,11 +239,11 @@ CREATE FUNCTION rota.duration_words(seconds double precision) RETURNS text LANGU
     SELECT CASE
         WHEN s < 1 THEN round((s * 1000)::numeric) || ' ms'
         WHEN s < 10 THEN trim_scale(round(s::numeric, 1)) || ' s'
-        WHEN s < 60 THEN w || ' s'
-        WHEN s < 3600 THEN w / 60 || ' min' || CASE WHEN w % 60 > 0 THEN ' ' || w % 60 || ' s' ELSE '' END
-        WHEN s < 86400 THEN w / 3600 || ' h' || CASE WHEN w % 3600 >= 60 THEN ' ' || w % 3600 / 60 || ' min' ELSE '' END
+        WHEN w < 60 THEN w || ' s'
+        WHEN w < 3600 THEN w / 60 || ' min' || CASE WHEN w % 60 > 0 THEN ' ' || w % 60 || ' s' ELSE '' END
+        WHEN w < 86400 THEN w / 3600 || ' h' || CASE WHEN w % 3600 >= 60 THEN ' ' || w % 3600 / 60 || ' min' ELSE '' END
         ELSE w / 86400 || ' d' || CASE WHEN w % 86400 >= 3600 THEN ' ' || w % 86400 / 3600 || ' h' ELSE '' END END
-    FROM (SELECT greatest(seconds, 0) AS s, floor(least(greatest(seconds, 0), 1e15))::bigint AS w) x
+    FROM (SELECT greatest(seconds, 0) AS s, round(least(greatest(seconds, 0), 1e15))::bigint AS w) x
 $$;
 
 -- The seconds between two instants; NULL where one of them is none.
@@ -248,7 +253,7 @@ LANGUAGE sql IMMUTABLE SET jit = off AS $$
     SELECT CASE WHEN isfinite(earlier) AND isfinite(later) THEN extract(epoch FROM later - earlier) END
 $$;
 
--- How many of them: The only worker is, All 3 workers are, 1 of 3 workers is.
+-- A share with its verb: The only worker is, All 3 workers are, 1 of 3 workers is.
 -- Called by: why_job, why_unfit.
 CREATE FUNCTION rota.share_words(amount bigint, of_all bigint, noun text) RETURNS text LANGUAGE sql IMMUTABLE
 SET jit = off AS $$
@@ -363,7 +368,9 @@ BEGIN
             'job', o.job, 'events', CASE WHEN jsonb_typeof(o.triggered_by -> 'debounced') = 'number'
                 THEN rota.plural_words((o.triggered_by ->> 'debounced')::numeric::bigint, 'event')
                 ELSE 'its events' END, 'crowd', rota.number_words((burst ->> 'of')::bigint), 'number',
-                rota.number_words((burst ->> 'place')::bigint)))::rota.finding;
+                rota.number_words((burst ->> 'place')::bigint), 'of_tenant', CASE WHEN burst IS NOT NULL
+                THEN (SELECT '--tenant ' || rota.shell_word(s.tenant) || ' ' FROM rota.schedules s
+                      WHERE s.id = o.schedule_id AND s.tenant <> '') END))::rota.finding;
         RETURN;
     ELSIF o.held_by IS NOT NULL OR o.state = 'blocked' THEN
         RETURN QUERY SELECT * FROM rota.why_held(o);
@@ -395,10 +402,12 @@ BEGIN
     SELECT * INTO ask FROM rota.last_audit('run', e.id::text, e.tenant, '{run.cancelled}') WHERE code = 'run_cancelled';
     RETURN NEXT ROW(code, e.finished_at, NULL, ask.actor,
         jsonb_build_object('run', e.id, 'queue', e.queue, 'job', e.job, 'attempt', e.attempt,
-        'took', coalesce(' after ' || rota.duration_words(e.duration_ms / 1000), ''),
+        'took', coalesce(' in ' || rota.duration_words(e.duration_ms / 1000), ''),
         'used', CASE e.attempts_used WHEN 1 THEN 'Its only attempt is used up.'
-            ELSE format('Its %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
-        'error_type', coalesce(e.error_type, 'an error'), 'end', rota.short_words(coalesce(e.end_reason, e.state)),
+            ELSE format('All %s are used up.', rota.plural_words(e.attempts_used, 'attempt')) END,
+        'error_type', coalesce(e.error_type, 'an error'),
+        'end', CASE WHEN code = 'run_cancelled' AND e.end_reason LIKE 'its %' THEN 'cancelled, because ' ELSE '' END
+            || rota.short_words(coalesce(e.end_reason, e.state)),
         'error', CASE WHEN e.error IS NULL THEN '.'
             ELSE rota.because_words(concat_ws(': ', e.error_type, e.error)) || '.' END))::rota.finding;
     RETURN QUERY SELECT * FROM rota.why_late(e.id, e.queue, e.job, e.attempt, e.run_at, e.started_at);
@@ -419,14 +428,12 @@ BEGIN
     facts := jsonb_build_object('run', o.id, 'job', o.job, 'worker', o.worker, 'worker_name',
         coalesce(rota.short_words(host.name), 'unknown'), 'attempt', o.attempt, 'spent', o.attempts_used + 1, 'allowed',
         rota.plural_words(o.max_attempts, 'attempt'), 'where', CASE WHEN host.is_isolating_inline
-            THEN 'alone in its own process' ELSE 'in a process of its own' END,
+            THEN 'alone in the worker''s process' ELSE 'in a separate process' END,
         'then', CASE WHEN o.attempts_used + 1 >= o.max_attempts
-            THEN 'It is the last attempt: if it fails, the run becomes a dead letter.'
-                     ELSE format('If it fails, it is tried again: it may use %s, and %s used before.',
-                         rota.plural_words(o.max_attempts, 'attempt'),
-                                 CASE o.attempts_used WHEN 0 THEN 'none was' WHEN 1 THEN '1 was'
-                                     ELSE o.attempts_used || ' were' END) END
-                || CASE WHEN o.timeout_seconds IS NULL THEN '' ELSE ' It may take until then.' END);
+            THEN 'This is the last attempt: if it fails, the run becomes a dead letter.'
+            ELSE format('If this attempt fails, the run is retried, with %s of %s left.',
+                o.max_attempts - o.attempts_used - 1, rota.plural_words(o.max_attempts, 'attempt')) END
+                || CASE WHEN o.timeout_seconds IS NULL THEN '' ELSE ' It times out at the time shown.' END);
     FOR ask IN SELECT c.* FROM rota.cancel_requests c WHERE c.run_id = o.id AND c.attempt = o.attempt LOOP
         RETURN NEXT ROW('cancel_requested', ask.requested_at, NULL, ask.requested_by,
             facts || jsonb_build_object('by', rota.by_words(ask.requested_by), 'because',
@@ -452,8 +459,8 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET jit = off AS $$
         jsonb_build_object(
                'run', o.id, 'queue', o.queue, 'attempt', p.attempt, 'worker', p.worker, 'worker_name',
                coalesce(rota.short_words(w.name), 'unknown'), 'spent', o.attempts_used, 'allowed',
-               rota.plural_words(o.max_attempts, 'attempt'), 'ended', CASE p.state WHEN 'timed_out' THEN 'took too long'
-                   WHEN 'lost' THEN 'was lost with its worker' WHEN 'cancelled' THEN 'was cut off' ELSE p.state END,
+               rota.plural_words(o.max_attempts, 'attempt'), 'ended', CASE p.state WHEN 'timed_out' THEN 'timed out'
+                   WHEN 'lost' THEN 'was lost with its worker' WHEN 'cancelled' THEN 'was interrupted' ELSE p.state END,
                'error', CASE WHEN p.error IS NULL THEN '.'
                    ELSE rota.because_words(concat_ws(': ', p.error_type, p.error)) || '.' END)
     FROM rota.past_attempts p LEFT JOIN rota.workers w ON w.id = p.worker
@@ -480,10 +487,10 @@ RETURNS SETOF rota.finding LANGUAGE sql STABLE SET enable_seqscan = off SET jit 
         jsonb_build_object('run', of_run, 'queue', of_queue, 'job', of_job,
                'late', rota.duration_words(rota.seconds_between(due, began)),
                'because', CASE WHEN w.id IS NULL THEN ''
-                   ELSE format('; %s %s for %s of that%s%s', CASE w.action WHEN 'queue.paused' THEN 'queue ' || of_queue
-                   ELSE 'job ' || of_job END,
-                   CASE w.action WHEN 'queue.paused' THEN 'was paused' ELSE 'was disabled' END,
-                   rota.duration_words(w.lasted), rota.by_words(w.actor), rota.because_words(w.reason)) END)
+                   ELSE format('; %s%s for %s of that time%s',
+                   CASE w.action WHEN 'queue.paused' THEN format('queue %s was paused', of_queue)
+                   ELSE format('job %s was disabled', of_job) END,
+                   rota.by_words(w.actor), rota.duration_words(w.lasted), rota.because_words(w.reason)) END)
     FROM (SELECT 1) one LEFT JOIN LATERAL (
         SELECT * FROM stops s WHERE s.action IN ('queue.paused', 'job.disabled') AND s.lasted > 1 ORDER BY s.lasted DESC
         LIMIT 1) w ON true
@@ -507,8 +514,8 @@ BEGIN
         WHERE w.state IN ('live', 'stopping') AND w.isolating_run IS NOT NULL AND rota.isolating_of(w) IS NOT NULL
         ORDER BY w.id LIMIT 1;
         RETURN NEXT ROW('suspect', o.enqueued_at, NULL, NULL, facts || jsonb_build_object('then',
-            CASE WHEN busy.id IS NULL THEN 'A live worker takes it within seconds, alone, beside its normal work.'
-                 ELSE format('Each worker isolates one run at a time; %s (%s) has run %s now.', busy.id,
+            CASE WHEN busy.id IS NULL THEN 'A live worker claims it within seconds and runs it beside its normal work.'
+                 ELSE format('Each worker isolates one run at a time; worker %s (%s) is isolating run %s.', busy.id,
                      rota.short_words(busy.name), busy.isolating_run) END))::rota.finding;
     ELSIF o.held_by = 'limit' THEN
         RETURN QUERY SELECT * FROM rota.why_limit(o);
@@ -539,9 +546,9 @@ RETURNS SETOF rota.finding LANGUAGE sql STABLE SET jit = off AS $$
            nullif(k.expires_at, 'infinity'), NULL,
            jsonb_build_object('run', of_run, 'job', of_job, 'key', rota.short_words(of_key), 'other', k.run_id,
                'then', CASE WHEN NOT is_ended
-                   THEN 'The key is free when the run has ended, or so long after that as was asked for.'
-                            WHEN k.expires_at = 'infinity' THEN 'The key is held for ever.'
-                                ELSE 'The key is free again then.' END)
+                   THEN 'The key becomes free when the run ends, or later if it was enqueued with a time to keep it.'
+                            WHEN k.expires_at = 'infinity' THEN 'The key is kept for ever.'
+                                ELSE 'The key becomes free at the time shown.' END)
     FROM rota.keys k
     WHERE k.tenant = of_tenant AND k.job = of_job AND k.key = of_key
       AND (k.expires_at IS NULL OR k.expires_at > rota.now())
@@ -558,12 +565,12 @@ DECLARE
     held   integer;
     facts  jsonb;
     ahead  bigint := rota.limit_line(o, l.kind = 'sequence');
-    line   text := CASE WHEN ahead >= 999 THEN 'About a thousand or more runs wait' WHEN ahead = 1 THEN '1 run waits'
-        ELSE rota.plural_words(ahead, 'run') || ' wait' END;
+    line   text := CASE WHEN ahead = 0 THEN 'No run waits' WHEN ahead = 1 THEN '1 run waits'
+        ELSE CASE WHEN ahead >= 999 THEN 'At least ' ELSE '' END || rota.plural_words(ahead, 'run') || ' wait' END;
     other  bigint[];
     value  text := substr(o.limit_key, strpos(o.limit_key, ':') + 1);
 BEGIN
-    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, 'that is gone'), 'key',
+    facts := jsonb_build_object('run', o.id, 'limit', coalesce(l.name, '(deleted)'), 'key',
         CASE WHEN value <> '' THEN ' for ' || rota.short_words(value) ELSE '' END,
         'cap', coalesce(l.cap, 0), 'of_tenant', CASE WHEN l.tenant <> ''
             THEN '--tenant ' || rota.shell_word(l.tenant) || ' ' ELSE '' END);
@@ -577,20 +584,21 @@ BEGIN
             facts || jsonb_build_object('other', s.blocked_by))::rota.finding;
     ELSIF l.kind = 'sequence' AND (held > 0 OR ahead > 0) THEN
         RETURN NEXT ROW('limit_turn', o.enqueued_at, NULL, NULL, facts || jsonb_build_object('other', other[1],
-            'before', CASE WHEN other[1] IS NULL THEN 'nobody has it' ELSE format('run %s has it', other[1]) END,
-            'then', line || ' before it, by age.'))::rota.finding;
+            'before', CASE WHEN other[1] IS NULL THEN 'no run has the turn now'
+                ELSE format('run %s has the turn now', other[1]) END,
+            'then', line || ' ahead of it; runs take turns by age.'))::rota.finding;
     ELSIF l.kind = 'rate' AND (s.wait_until > rota.now() OR l.cap = 0) THEN
         RETURN NEXT ROW('limit_rate', o.enqueued_at, CASE WHEN s.wait_until < 'infinity' THEN s.wait_until END, NULL,
             facts || jsonb_build_object(
             'period', rota.duration_words(l.period_seconds), 'then',
-            line || ' before it for the next room.'))::rota.finding;
+            line || ' ahead of it.'))::rota.finding;
     ELSIF l.kind = 'concurrency' AND held >= l.cap THEN
         RETURN NEXT ROW('limit_full', o.enqueued_at, NULL, NULL,
             facts || jsonb_build_object('in_use', held, 'holders', CASE
             WHEN other = '{}' THEN '' WHEN cardinality(other) = 1 THEN format(', by run %s', other[1])
             ELSE format(', by runs %s', array_to_string(other[1:3], ', ')) || CASE WHEN held > 3 THEN ' and others'
-            ELSE '' END END, 'then', CASE WHEN l.cap = 0 THEN 'Nothing starts under it until its cap is above 0.'
-                ELSE line || ' before it for the next place.' END))::rota.finding;
+            ELSE '' END END, 'then', CASE WHEN l.cap = 0 THEN 'No run starts under this limit until its cap is above 0.'
+                ELSE line || ' ahead of it for the next free slot.' END))::rota.finding;
     ELSE
         RETURN NEXT ROW('limit_room', o.enqueued_at, NULL, NULL, facts)::rota.finding;
     END IF;
@@ -624,8 +632,8 @@ CREATE FUNCTION rota.why_queue_paused(of_queue text) RETURNS SETOF rota.finding 
     SELECT 'queue_paused', q.paused_at, q.paused_until, q.paused_by,
            jsonb_build_object('queue', q.name, 'by', rota.by_words(q.paused_by), 'because',
                rota.because_words(q.pause_reason), 'then', CASE WHEN q.paused_until IS NULL
-                   THEN 'Nothing of the queue starts until somebody resumes it; what runs, runs on.'
-                            ELSE 'The queue goes on by itself then; what runs, runs on.' END)
+                   THEN 'No run of the queue starts until somebody resumes it; running attempts continue.'
+                            ELSE 'The queue resumes automatically when the pause ends; running attempts continue.' END)
     FROM rota.queues q WHERE q.name = of_queue AND rota.queue_is_paused(q)
 $$;
 
@@ -636,8 +644,8 @@ CREATE FUNCTION rota.why_queue_full(of_queue text) RETURNS SETOF rota.finding LA
         jsonb_build_object('queue', q.name, 'max', rota.number_words(q.max_waiting),
         'waiting', CASE c.waiting WHEN 1 THEN '1 run waits' ELSE rota.plural_words(c.waiting, 'run') || ' wait' END,
         'then', CASE q.when_full WHEN 'refuse'
-            THEN 'New runs are refused, and times of schedules skipped, until some have started.'
-                                 ELSE 'When more come, the least important ones are dropped.' END)
+            THEN 'New runs are refused, and times of schedules are skipped, until waiting runs start.'
+                                 ELSE 'When more runs arrive, waiting runs with the lowest priority are dropped.' END)
     FROM rota.queues q JOIN rota.queue_caps c ON c.queue = q.name WHERE q.name = of_queue AND q.max_waiting IS NOT NULL
         AND c.full_since IS NOT NULL
 $$;
@@ -649,8 +657,8 @@ SET jit = off AS $$
     SELECT 'tenant_paused', t.paused_at, t.paused_until, t.paused_by,
            jsonb_build_object('tenant', t.name, 'by', rota.by_words(t.paused_by), 'because',
                rota.because_words(t.pause_reason), 'then', CASE WHEN t.paused_until IS NULL
-                   THEN 'Its runs are held until somebody resumes it; what runs, runs on.'
-                            ELSE 'Its runs are held; it goes on by itself then.' END)
+                   THEN 'Its runs are held until somebody resumes it; running attempts continue.'
+                            ELSE 'Its runs are held; it resumes automatically when the pause ends.' END)
     FROM rota.tenants t WHERE t.name = of_tenant AND rota.tenant_is_paused(t)
 $$;
 
@@ -675,8 +683,10 @@ SET jit = off AS $$
             GROUP BY job) j
     )
     SELECT 'slots_busy', (SELECT max(h.started_at) FROM held h), NULL::timestamptz, NULL, jsonb_build_object(
-               'slots', CASE l.slots WHEN 1 THEN '1 slot' ELSE rota.plural_words(l.slots, 'slot') END, 'able',
-               rota.plural_words(l.workers, 'worker'), 'jobs', b.jobs, 'longest', o.id, 'longest_job', o.job,
+               'slots', CASE l.slots WHEN 1 THEN 'The only slot of 1 worker is'
+                   ELSE format('All %s of %s are', rota.plural_words(l.slots, 'slot'),
+                       rota.plural_words(l.workers, 'worker')) END,
+               'jobs', b.jobs, 'longest', o.id, 'longest_job', o.job,
                'duration', rota.duration_words(rota.seconds_between(o.started_at, rota.now())))
     FROM loads l CROSS JOIN by_job b CROSS JOIN (SELECT * FROM held ORDER BY started_at, id LIMIT 1) o
     WHERE l.free = 0
@@ -704,22 +714,25 @@ BEGIN
     INTO others FROM rota.lane_tenants(o.queue) AS t (tenant) WHERE t.tenant <> o.tenant;
     IF line.ahead = 0 AND NOT line.is_long THEN
         RETURN NEXT ROW(CASE WHEN others.tenants > 0 THEN 'next_of_tenant' ELSE 'next_in_line' END, o.enqueued_at, NULL,
-            NULL, jsonb_build_object('queue', o.queue, 'others',
-                rota.plural_words(others.tenants, 'other tenant')))::rota.finding;
+            NULL, jsonb_build_object('queue', o.queue, 'others', format('%s too',
+                CASE others.tenants WHEN 1 THEN '1 other tenant uses'
+                    ELSE rota.plural_words(others.tenants, 'other tenant') || ' use' END)))::rota.finding;
         RETURN;
     END IF;
     pace := CASE WHEN NOT line.is_long THEN rota.pace_of(o.queue) * others.share END;
     RETURN NEXT ROW('in_line', o.enqueued_at, rota.now() + make_interval(secs => line.ahead / pace), NULL,
         jsonb_build_object('queue', o.queue, 'ahead',
-            CASE WHEN line.is_long THEN 'More than ' || rota.plural_words(line.ahead, 'run') || ' wait'
+            CASE WHEN line.is_long THEN 'At least ' || rota.plural_words(line.ahead, 'run') || ' wait'
             WHEN line.ahead = 1 THEN '1 run waits'
                       ELSE rota.plural_words(line.ahead, 'run') || ' wait' END,
         'place', line.ahead + 1, 'is_exact', NOT line.is_long,
-        'then', CASE WHEN others.tenants > 0 THEN format('It takes turns with %s, by weight. ',
+        'then', CASE WHEN others.tenants > 0 THEN format('Its tenant takes turns with %s, by weight. ',
             rota.plural_words(others.tenants, 'other tenant')) ELSE '' END ||
-                CASE WHEN pace IS NULL
-                    THEN 'Strictly by priority, then by age; when it starts cannot be told, as nothing of the queue has ended lately.'
-                     ELSE format('At the pace of the last minutes, %s a minute, it starts about then.',
+                CASE WHEN line.is_long
+                         THEN 'Runs start by priority, then by age; the queue is too long for an estimate.'
+                     WHEN pace IS NULL THEN 'Runs start by priority, then by age; there is no estimate, because no '
+                         'attempt in the queue has ended in the last ten minutes.'
+                     ELSE format('At the recent rate of %s per minute, it starts at about the time shown.',
                          trim_scale(round((pace * 60)::numeric, CASE WHEN pace < 1 THEN 1 ELSE 0 END)))
                          END))::rota.finding;
 END $$;
@@ -733,8 +746,8 @@ CREATE FUNCTION rota.pace_of(of_queue text) RETURNS double precision LANGUAGE sq
       AND m.outcome <> 'snoozed'
 $$;
 
--- Why no worker takes a run of the job from the queue. is_later: its time has not come, so only what will still be
--- so then. Where nobody is awake that could, it is those who sleep; they wake for what is to come later.
+-- Why no worker claims a run of the job from the queue. is_later: its time has not come, so only reasons that will
+-- still apply then. If all suitable workers are asleep, that is the reason; they wake up for runs that are due later.
 -- Called by: why_job, why_open_run, why_queue, why_running, why_schedule.
 CREATE FUNCTION rota.why_workers(of_queue text, of_job text, is_later boolean DEFAULT false) RETURNS SETOF rota.finding
 LANGUAGE plpgsql STABLE SET jit = off AS $$
@@ -753,7 +766,7 @@ BEGIN
         RETURN QUERY
         SELECT 'no_worker', l.at, NULL::timestamptz, NULL,
             jsonb_build_object('last', CASE WHEN l.id IS NULL THEN ''
-            ELSE format(': the last one, %s (%s), %s', l.id, rota.short_words(l.name),
+            ELSE format(': the last one, worker %s (%s), %s', l.id, rota.short_words(l.name),
                    CASE l.state WHEN 'gone' THEN 'was stopped' WHEN 'stopping' THEN 'is stopping' ELSE 'was lost' END)
                        END)
         FROM (SELECT 1) one LEFT JOIN LATERAL (
@@ -763,14 +776,15 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT 'queue_unserved', NULL::timestamptz, NULL::timestamptz, NULL, jsonb_build_object('queue', of_queue,
-               'workers', CASE fleet.live WHEN 1 THEN 'one there is'
+               'workers', CASE fleet.live WHEN 1 THEN 'only live worker'
                    ELSE rota.plural_words(fleet.live, 'live worker') END, 's', CASE fleet.live WHEN 1 THEN 's'
                ELSE '' END, 'queues', (SELECT string_agg(DISTINCT q, ', ')
                    FROM rota.why_fleet(of_queue, of_job) f, unnest(f.queues) q WHERE q <> 'rota' || '.system'))
     WHERE fleet.serving = 0
     UNION ALL
     SELECT 'job_unknown', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'workers',
-        CASE fleet.live WHEN 1 THEN 'there is one' ELSE 'there are ' || rota.number_words(fleet.live) END)
+        CASE fleet.live WHEN 1 THEN 'only live worker runs'
+            ELSE rota.plural_words(fleet.live, 'live worker') || ' run' END)
     WHERE fleet.knowing = 0
     UNION ALL
     SELECT 'worker_mismatch', NULL, NULL, NULL, jsonb_build_object('job', of_job, 'queue', of_queue)
@@ -809,13 +823,14 @@ SET jit = off AS $$
     )
     SELECT 'workers_failing', NULL::timestamptz, NULL::timestamptz, NULL, jsonb_build_object(
                'worker', min(a.id), 'some', rota.share_words(count(*), max(a.of_all), 'worker'),
-               'troubles', string_agg(format('%s (%s): %s', a.id, rota.short_words(a.name),
+               'troubles', string_agg(format('worker %s (%s), %s', a.id, rota.short_words(a.name),
                    rota.short_words(a.trouble)), '; ' ORDER BY a.id) FILTER (WHERE a.n <= 3))
     FROM (SELECT *, row_number() OVER (ORDER BY id) AS n FROM able WHERE trouble IS NOT NULL) a HAVING count(*) > 0
     UNION ALL
     SELECT 'workers_draining', min(a.drained_at), NULL, min(a.drained_by), jsonb_build_object(
                'worker', min(a.id), 'some', rota.share_words(count(*), max(a.of_all), 'worker'),
-               'by', rota.by_words(min(a.drained_by)), 'because', rota.because_words(min(a.drain_reason)))
+               'by', coalesce(', as requested' || nullif(rota.by_words(min(a.drained_by)), ''), ''),
+               'because', rota.because_words(min(a.drain_reason)))
     FROM able a WHERE a.drained_at IS NOT NULL AND a.trouble IS NULL HAVING count(*) > 0
 $$;
 
@@ -827,7 +842,7 @@ CREATE FUNCTION rota.why_fleet(of_queue text, of_job text) RETURNS TABLE (
 ) LANGUAGE sql STABLE SET jit = off AS $$
     SELECT w.id, w.name, w.queues, w.concurrency, of_queue IS NULL OR w.queues = '{}' OR of_queue = ANY (w.queues),
         of_job IS NULL OR of_job = ANY (w.jobs),
-           CASE WHEN w.is_stuck THEN coalesce(w.trouble, 'its event loop stands still') ELSE w.trouble END,
+           CASE WHEN w.is_stuck THEN coalesce(w.trouble, 'its event loop is blocked') ELSE w.trouble END,
            w.drain_requested_at, w.drain_requested_by, w.drain_reason
     FROM rota.workers w WHERE w.state = 'live' AND w.lease_expires_at > clock_timestamp()
 $$;
@@ -867,8 +882,9 @@ BEGIN
         'names', off.names || CASE WHEN off.off > 3 THEN ' …' ELSE '' END) WHERE off.off > 0;
     RETURN QUERY
     SELECT 'last_end', e.finished_at, NULL::timestamptz, NULL, jsonb_build_object('run', e.id,
-               'ended', e.state || CASE WHEN e.state = 'failed'
-                   THEN rota.because_words(concat_ws(': ', e.error_type, e.error)) ELSE '' END)
+               'ended', CASE e.state WHEN 'cancelled' THEN 'was cancelled'
+                   WHEN 'failed' THEN 'failed' || rota.because_words(concat_ws(': ', e.error_type, e.error))
+                   ELSE e.state END)
     FROM (SELECT r.* FROM rota.ended_runs r WHERE r.job = j.name AND r.finished_at > rota.now() - interval '35 days'
         ORDER BY r.finished_at DESC LIMIT 1) e;
 END $$;
@@ -961,11 +977,13 @@ BEGIN
             THEN rota.now() + make_interval(secs => seen.queued / pace) END, NULL, facts || jsonb_build_object(
             'waiting', CASE seen.queued WHEN 1 THEN '1 run waits'
                 ELSE rota.plural_words(seen.queued, 'run') || ' wait' END, 'count', seen.queued,
-            'duration', coalesce(rota.duration_words(rota.seconds_between(seen.oldest_at, clock_timestamp())),
-            'held ones'), 'then', CASE WHEN pace IS NULL THEN 'Nothing of the queue has ended in the last ten minutes.'
-                         ELSE format('In the last ten minutes %s a minute have ended in queue %s%s.',
+            'oldest', coalesce(', the oldest for '
+                || rota.duration_words(rota.seconds_between(seen.oldest_at, clock_timestamp())), ''),
+            'then', CASE WHEN pace IS NULL THEN 'No attempt in the queue has ended in the last ten minutes.'
+                         ELSE format('In the last ten minutes, %s attempts per minute have ended in queue %s%s.',
                              trim_scale(round((pace * 60)::numeric, CASE WHEN pace < 1 THEN 1 ELSE 0 END)), lane,
-                                     CASE WHEN of_job IS NULL THEN '; at that pace what waits now is done then'
+                                     CASE WHEN of_job IS NULL
+                                         THEN '; at that rate, the waiting runs are done at about the time shown'
                                          ELSE '' END) END))::rota.finding;
         RETURN QUERY SELECT 'runs_held', NULL::timestamptz, NULL::timestamptz, NULL, facts || jsonb_build_object(
             'held', rota.number_words(seen.held), 'are', CASE seen.held WHEN 1 THEN 'is' ELSE 'are' END)
@@ -1006,10 +1024,11 @@ BEGIN
     END IF;
     IF s.finished_at IS NOT NULL THEN
         RETURN NEXT ROW('schedule_finished', s.finished_at, NULL, NULL, facts || jsonb_build_object('why', CASE
-            WHEN s.init IS NOT NULL THEN 'it has run once' WHEN s.run_at IS NOT NULL THEN 'its single time has passed'
-            WHEN s.run_count >= s.max_runs THEN format('it has run %s, as often as it may',
+            WHEN s.init IS NOT NULL THEN 'it has run once' WHEN s.run_at IS NOT NULL THEN 'its only time has passed'
+            WHEN s.run_count >= s.max_runs THEN format('it has run %s, its maximum',
                 rota.plural_words(s.run_count, 'time'))
-            WHEN s.end_at <= clock THEN 'its end has passed' ELSE 'no time of it is left' END))::rota.finding;
+            WHEN s.end_at <= clock THEN 'its end time has passed' ELSE 'its timing has no more times'
+            END))::rota.finding;
     END IF;
     IF s.parked_at IS NOT NULL THEN
         RETURN NEXT ROW('schedule_parked', s.parked_at, s.retry_at, NULL,
@@ -1021,7 +1040,8 @@ BEGIN
             'by', rota.by_words(s.paused_by), 'because', rota.because_words(s.pause_reason),
             'then', CASE WHEN s.paused_until IS NULL
                 THEN 'Its times are skipped and recorded until somebody resumes it.'
-                         ELSE 'Its times are skipped and recorded; it goes on by itself then.' END))::rota.finding;
+                         ELSE 'Its times are skipped and recorded; it resumes automatically when the pause ends.'
+                         END))::rota.finding;
     END IF;
     -- Apart from their order, else they are looked for among all by their ids.
     SELECT o.id, o.state, o.created_at INTO run
@@ -1045,8 +1065,9 @@ BEGIN
         RETURN NEXT ROW('schedule_failing', s.last_run_at, NULL, NULL, facts || jsonb_build_object('run', told.run_id,
             'failures', CASE s.failures_in_a_row WHEN 1 THEN 'run'
             ELSE rota.plural_words(s.failures_in_a_row, 'run') END, 'error', rota.because_words(told.error) || '.',
-            'then', CASE WHEN s.pause_after_failures IS NULL THEN 'It goes on with its next time.'
-                ELSE format('It is paused after %s in a row.', s.pause_after_failures) END))::rota.finding;
+            'then', CASE WHEN s.pause_after_failures IS NULL THEN 'It continues with its next time.'
+                ELSE format('It is paused after %s in a row.', rota.plural_words(s.pause_after_failures, 'failure'))
+                END))::rota.finding;
     END IF;
     IF NOT is_on THEN
         RETURN;
@@ -1056,23 +1077,24 @@ BEGIN
     IF s.init IS NOT NULL THEN
         RETURN NEXT ROW('waits_for_start', s.last_enqueued_at, NULL, NULL,
             facts || jsonb_build_object('which', CASE s.init
-            WHEN 'once' THEN ', until it has succeeded once' WHEN 'release' THEN ', once for each release'
-                ELSE ', once for each start of the fleet' END))::rota.finding;
+            WHEN 'once' THEN ', until it has succeeded once' WHEN 'release' THEN ', once per release'
+                ELSE ', once per start of the fleet' END))::rota.finding;
     ELSIF s.next_run_at IS NULL THEN
         RETURN NEXT ROW('schedule_pending', s.updated_at, NULL, NULL, facts)::rota.finding;
     ELSIF s.next_run_at <= clock - interval '30 seconds' THEN
         SELECT count(*) INTO live FROM rota.why_fleet(NULL, NULL);
         RETURN NEXT ROW('no_tick', s.next_run_at, NULL, NULL, facts || jsonb_build_object('workers',
             CASE live WHEN 0 THEN CASE WHEN EXISTS (SELECT FROM rota.why_asleep(NULL, NULL)) THEN 'all are asleep'
-                ELSE 'none is running' END WHEN 1 THEN 'one is live, and does not schedule'
-                ELSE rota.number_words(live) || ' are live, and none of them schedules' END))::rota.finding;
+                ELSE 'none is running' END WHEN 1 THEN 'the only live worker processes no schedules'
+                ELSE format('none of the %s live workers processes schedules', rota.number_words(live))
+                END))::rota.finding;
     ELSE
         RETURN NEXT ROW(CASE WHEN s.moved_to IS NULL THEN 'waits_for_next' ELSE 'rescheduled' END, NULL, s.next_run_at,
             NULL, facts)::rota.finding;
     END IF;
 END $$;
 
--- What was decided about its last time; and, if that ran, the last of the five before that did not.
+-- The decision for its latest time; and, if that ran, the latest of the five before it that did not run.
 -- Called by: why_schedule.
 CREATE FUNCTION rota.why_decision(s rota.schedules) RETURNS SETOF rota.finding LANGUAGE sql STABLE
 SET enable_seqscan = off SET jit = off AS $$
@@ -1080,15 +1102,16 @@ SET enable_seqscan = off SET jit = off AS $$
         SELECT r.*, r.decision IN ('ran', 'caught_up') AS has_run, row_number() OVER (ORDER BY r.nominal_at DESC) AS n
         FROM (SELECT * FROM rota.ledger l WHERE l.schedule_id = s.id ORDER BY l.nominal_at DESC LIMIT 6) r
     )
-    SELECT 'schedule_ran', l.nominal_at, NULL::timestamptz, NULL, jsonb_build_object('run', l.run_id, 'ended', l.state)
+    SELECT 'schedule_ran', l.nominal_at, NULL::timestamptz, NULL, jsonb_build_object('run', l.run_id, 'ended',
+        CASE l.state WHEN 'cancelled' THEN 'was cancelled' ELSE l.state END)
     FROM late l WHERE l.n = 1 AND l.has_run AND l.success IS NOT NULL AND (l.success OR s.failures_in_a_row = 0)
     UNION ALL
     (SELECT coalesce(r.code, 'not_run'), l.nominal_at, NULL, NULL, jsonb_build_object('schedule', s.name, 'job', s.job,
                 'calendar', coalesce(s.calendar, 'its calendar'), 'decision', l.decision, 'reason', l.reason,
-                'which', CASE l.n WHEN 1 THEN 'Its last time' ELSE 'An earlier time' END,
+                'which', CASE l.n WHEN 1 THEN 'Its latest time' ELSE 'An earlier time' END,
                 -- An earlier one weighs less than how the last one went.
                 'lighter', CASE l.n WHEN 1 THEN 0 ELSE 20 END,
-                'times', CASE WHEN l.count > 1 THEN format(', with %s more before it', rota.number_words(l.count - 1))
+                'times', CASE WHEN l.count > 1 THEN format(' (and %s before it)', rota.number_words(l.count - 1))
                 ELSE '' END, 'unmet', rota.short_words(coalesce(u.names, 'others')), 'unmet_first',
                 coalesce(l.details -> 'unmet' ->> 0, s.name))
      FROM late l
@@ -1154,16 +1177,17 @@ DECLARE
         '{run,job,queue,schedule,worker,other,longest,key,calendar,attempt,place,is_exact,count,state}';
 BEGIN
     IF chosen NOT IN ('run', 'schedule', 'job', 'queue') THEN
-        RAISE EXCEPTION 'there is no kind "%": run, schedule, job or queue', chosen USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'unknown kind "%": choose from run, schedule, job, queue', chosen USING ERRCODE = 'RO002';
     ELSIF chosen IS NULL THEN
         RAISE EXCEPTION 'no schedule, job or queue is named "%"', word USING ERRCODE = 'RO013',
-            HINT = 'A run is asked about by its number; a schedule of a tenant with the tenant.';
+            HINT = 'Pass the number of a run, or, for a schedule of a tenant, the tenant as well.';
     ELSIF chosen <> ALL (kinds) THEN
         CASE chosen
         WHEN 'run' THEN RAISE EXCEPTION 'there is no run %', word USING ERRCODE = 'RO004';
         WHEN 'schedule' THEN PERFORM rota.find_schedule(word, why.tenant);
         WHEN 'job' THEN PERFORM rota.unknown_job(word);
-        ELSE RAISE EXCEPTION 'there is no queue "%": no job, run or operator uses this name', word USING ERRCODE = 'RO013';
+        ELSE RAISE EXCEPTION 'there is no queue "%": no job, run or operator uses this name', word
+            USING ERRCODE = 'RO013';
         END CASE;
     END IF;
     RETURN QUERY

@@ -59,9 +59,16 @@ LANGUAGE sql STABLE SET jit = off AS $$
     ORDER BY a.attnum
 $$;
 
+-- A row in words: its kind, and its name if it has one.
+-- Called by: refuse_row, refuse_values.
+CREATE FUNCTION rota.row_words(relation text, name text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT replace(rtrim(relation, 's'), '_', ' ') || coalesce(format(' "%s"', name), '')
+$$;
+
 -- Trigger: names the column of a row that breaks a rule.
 CREATE FUNCTION rota.refuse_values() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
+    who   text := rota.row_words(TG_TABLE_NAME, to_jsonb(NEW) ->> 'name');
     one   record;
     is_ok boolean;
     found text;
@@ -70,14 +77,14 @@ BEGIN
         EXECUTE format('SELECT %s, left(($1).%I::text, 40)', format(one.rule, format('($1).%I', one.name)), one.name)
         INTO is_ok, found USING NEW;
         IF NOT is_ok THEN
-            RAISE EXCEPTION '% of % "%" cannot be %', one.name, rtrim(TG_TABLE_NAME, 's'), NEW.name, found
+            RAISE EXCEPTION '% of % cannot be %', one.name, who, found
                 USING ERRCODE = 'RO002', COLUMN = one.name, HINT = CASE one.kind
                     WHEN 'timestamptz'::regtype
-                        THEN 'An instant lies in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC); leave it out for none.'
+                        THEN 'A time must be in the years 1 to 9999 (0001-01-02 to 9999-12-30, UTC); omit it for none.'
                     WHEN 'jsonb'::regtype
-                        THEN 'JSON is nested at most 100 levels deep, its numbers go up to 1.7976931348623157e308.'
-                    WHEN 'text[]'::regtype THEN 'A list holds texts, and no lists or NULLs.'
-                    ELSE 'A number is finite; seconds are at most 3153600000 (100 years).' END;
+                        THEN 'JSON is nested at most 100 levels deep; its largest number is 1.7976931348623157e308.'
+                    WHEN 'text[]'::regtype THEN 'A list must contain strings only.'
+                    ELSE 'A number must be finite; seconds are at most 3153600000 (100 years).' END;
         END IF;
     END LOOP;
     RETURN NEW;
@@ -112,8 +119,8 @@ BEGIN
     END IF;
     part := regexp_match(expr, '^\((\w+) (>=|>) \(?([\d.]+)\)?(?:::double precision)?\)$');
     IF part IS NOT NULL THEN
-        RETURN ARRAY[format('%s must be %s %s, not %s', part[1], CASE part[2] WHEN '>' THEN 'more than' ELSE 'at least' END,
-            part[3], given ->> part[1])];
+        RETURN ARRAY[format('%s must be %s %s, not %s', part[1],
+            CASE part[2] WHEN '>' THEN 'more than' ELSE 'at least' END, part[3], given ->> part[1])];
     END IF;
     part := regexp_match(expr, '^\(+(\w+) <> ''''::text\)(?: AND \(length\(\w+\) <= (\d+)\)\))?$');
     IF part IS NOT NULL THEN
@@ -124,7 +131,7 @@ BEGIN
     IF part IS NOT NULL THEN
         RETURN ARRAY[format('%s must have at most %s characters, not %s', part[1], part[2], length(given ->> part[1]))];
     END IF;
-    RETURN ARRAY[format('it breaks the constraint %s: %s', short, expr)];
+    RETURN ARRAY[format('it violates the constraint %s: %s', short, expr)];
 END $$;
 
 -- The columns of a table that cannot be left empty, with their defaults as text.
@@ -163,7 +170,7 @@ END $$;
 -- itself would name only itself, and print the whole row.
 CREATE FUNCTION rota.refuse_row() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    who   text := rtrim(TG_TABLE_NAME, 's') || coalesce(format(' "%s"', NEW.name), '');
+    who   text := rota.row_words(TG_TABLE_NAME, to_jsonb(NEW) ->> 'name');
     one   record;
     is_ok boolean;
     words text[];
@@ -172,8 +179,8 @@ BEGIN
         EXECUTE format('SELECT ($1).%I IS NOT NULL', one.name) INTO is_ok USING NEW;
         IF NOT is_ok THEN
             RAISE EXCEPTION '%: % is missing', who, one.name USING ERRCODE = 'RO002', COLUMN = one.name,
-                HINT = coalesce(format('Leave the column out of the statement for its default, %s.', one.default_text),
-                    format('Give a value for %s.', one.name));
+                HINT = coalesce(format('Omit the column to use its default, %s.', one.default_text),
+                    format('Pass a value for %s.', one.name));
         END IF;
     END LOOP;
     FOR one IN SELECT * FROM rota.row_rules(TG_RELID) LOOP
@@ -181,7 +188,7 @@ BEGIN
         IF NOT is_ok THEN
             words := rota.constraint_words(one.id, to_jsonb(NEW));
             RAISE EXCEPTION '%: %', who, words[1] USING ERRCODE = 'RO002', CONSTRAINT = one.name,
-                HINT = coalesce(words[2], 'Correct the value, or leave the column out for its default.');
+                HINT = coalesce(words[2], 'Correct the value, or omit the column to use its default.');
         END IF;
     END LOOP;
     RETURN NEW;
@@ -199,24 +206,31 @@ EXCEPTION WHEN invalid_parameter_value THEN
     RETURN NULL;
 END $$;
 
--- Trigger: refuses the abbreviation of a zone (PST), and a zone in other letters (america/new_york). Postgres knows
--- both and Python does not: the schedule would be parked at its first tick.
+-- Whether a text looks like the name of a time zone. Postgres reads "EST+3" and any word with a digit as a zone of its
+-- own; the few real names of that shape are listed. Some names mean another zone on each machine, or none.
+-- Called by: check_zone.
+CREATE FUNCTION rota.is_zone_name(zone text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT zone ~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' AND zone !~ '^((posix|right)/.*|Factory|localtime|posixrules)$'
+        OR zone IN ('CST6CDT', 'EST5EDT', 'MST7MDT', 'PST8PDT', 'GMT+0', 'GMT-0', 'GMT0', 'GB-Eire', 'NZ-CHAT', 'W-SU')
+$$;
+
+-- Trigger: refuses a time zone that Python does not know, as the schedule would be parked at its first tick: also the
+-- abbreviation of a zone (PST) and a zone in other letters (america/new_york), which Postgres knows.
 CREATE FUNCTION rota.check_zone() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     given    jsonb := to_jsonb(NEW);
     zone     text := coalesce(given ->> 'timezone', given -> 'definition' ->> 'timezone');
     spelling text;
 BEGIN
-    -- What does not look like a zone at all, others refuse.
-    IF zone = 'UTC' OR zone !~ '^[A-Za-z_]+(/[A-Za-z0-9_+-]+)*$' OR (TG_OP = 'UPDATE'
+    IF zone = 'UTC' OR (TG_OP = 'UPDATE'
         AND zone = coalesce(to_jsonb(OLD) ->> 'timezone', to_jsonb(OLD) -> 'definition' ->> 'timezone')) THEN
         RETURN NEW;
     END IF;
-    spelling := rota.zone_spelling(zone);
+    spelling := CASE WHEN rota.is_zone_name(zone) THEN rota.zone_spelling(zone) END;
     IF spelling IS DISTINCT FROM zone THEN
         RAISE EXCEPTION '% "%": unknown time zone "%"', rtrim(TG_TABLE_NAME, 's'), NEW.name, zone
             USING ERRCODE = 'RO002', HINT = CASE WHEN spelling IS NOT NULL THEN format('Did you mean %s?', spelling)
-                WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris; abbreviations are none.'
+                WHEN zone ~ '^[A-Za-z]{2,5}$' THEN 'Use an IANA name such as Europe/Paris, not an abbreviation.'
                 ELSE 'Use an IANA name such as Europe/Paris.' END;
     END IF;
     RETURN NEW;
@@ -234,6 +248,7 @@ SET jit = off AS $$
 DECLARE
     short text := (SELECT c.relname FROM pg_class c WHERE c.oid = relation);
     one   record;
+    rules text;
 BEGIN
     FOR one IN SELECT * FROM rota.value_rules(relation) LOOP
         EXECUTE format('ALTER TABLE %1$s DROP CONSTRAINT IF EXISTS %2$I, ADD CONSTRAINT %2$I CHECK (%3$s)', relation,
@@ -242,40 +257,55 @@ BEGIN
     IF is_told THEN
         EXECUTE format('DROP TRIGGER IF EXISTS a_values ON %s', relation);
         -- Its name comes first: the other triggers calculate with these values.
-        EXECUTE format(
-            'CREATE TRIGGER a_values BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_values()',
-            relation, (SELECT string_agg(format(r.rule, format('NEW.%I', r.name)), ' AND ')
-                FROM rota.value_rules(relation) r));
+        rules := (SELECT string_agg(format(r.rule, format('NEW.%I', r.name)), ' AND ')
+            FROM rota.value_rules(relation) r);
+        IF rules IS NOT NULL THEN
+            EXECUTE format(
+                'CREATE TRIGGER a_values BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) '
+                'EXECUTE FUNCTION rota.refuse_values()', relation, rules);
+        END IF;
         EXECUTE format('DROP TRIGGER IF EXISTS a_missing ON %s', relation);
         EXECUTE format(
-            'CREATE TRIGGER a_missing BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION rota.refuse_row()',
-            relation, (SELECT string_agg(format('NEW.%I IS NULL', n.name), ' OR ') FROM rota.needed_columns(relation) n));
+            'CREATE TRIGGER a_missing BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (%s) '
+            'EXECUTE FUNCTION rota.refuse_row()', relation,
+            (SELECT string_agg(format('NEW.%I IS NULL', n.name), ' OR ') FROM rota.needed_columns(relation) n));
         EXECUTE format('DROP TRIGGER IF EXISTS z_rules ON %s', relation);
         EXECUTE format(
-            'CREATE TRIGGER z_rules BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) EXECUTE FUNCTION rota.refuse_row()',
+            'CREATE TRIGGER z_rules BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (NOT (%s)) '
+            'EXECUTE FUNCTION rota.refuse_row()',
             relation, (SELECT string_agg(format('%s', r.about_new), ' AND ') FROM rota.row_rules(relation) r));
     END IF;
 END $$;
+COMMENT ON CONSTRAINT bulk_actions_delay ON rota.bulk_actions IS
+    E'delay_seconds must be from 0 to 3153600000 (100 years), and only retry has one\nOmit delay_seconds.';
+COMMENT ON CONSTRAINT bulk_actions_filter ON rota.bulk_actions IS
+    E'the filter must be a JSON object with at least one condition besides system\nName a job, a state or a tenant.';
+COMMENT ON CONSTRAINT bulk_actions_payload ON rota.bulk_actions IS
+    E'the payload must be a JSON object, and only retry has one\nOmit the payload.';
 COMMENT ON CONSTRAINT jobs_function ON rota.jobs IS
-    E'only a job of kind sql has a function_name\nGive kind ''sql'' too, or leave function_name out.';
+    E'only a job of kind sql has a function_name\nSet kind ''sql'' too, or omit function_name.';
 COMMENT ON CONSTRAINT jobs_run_as ON rota.jobs IS
-    E'run_as and transaction_mode ''none'' exclude each other\nA function that runs as another role cannot commit: leave one of the two out.';
+    E'run_as and transaction_mode ''none'' cannot be combined\n'
+    'A function that runs as another role cannot commit: omit one of the two.';
 COMMENT ON CONSTRAINT jobs_sql_only ON rota.jobs IS
-    E'only a job of kind sql has a run_as or another transaction_mode than ''whole''\nGive kind ''sql'' and a function_name, or leave both out.';
+    E'only a job of kind sql has a run_as or another transaction_mode than ''whole''\n'
+    'Set kind ''sql'' and a function_name, or omit both.';
 COMMENT ON CONSTRAINT queues_check ON rota.queues IS
-    E'is_paused and paused_at are set together\nCall pause_queue() or resume_queue().';
+    E'is_paused and paused_at must be set together\nCall pause_queue() or resume_queue().';
 COMMENT ON CONSTRAINT schedules_bounds ON rota.schedules IS
-    E'end_at {end_at} is not after start_at {start_at}\nGive a later end_at, or none.';
+    E'end_at {end_at} is not after start_at {start_at}\nPass a later end_at, or none.';
 COMMENT ON CONSTRAINT schedules_every_from ON rota.schedules IS
-    E'every_from ''end'' needs interval_seconds\nOnly an interval can count from the end of the last run.';
+    E'every_from ''end'' requires interval_seconds\nOnly an interval can count from the end of the previous run.';
 COMMENT ON CONSTRAINT schedules_pause ON rota.schedules IS
-    E'paused_until and pause_reason need paused_at\nCall pause_schedule() or resume_schedule().';
+    E'paused_until and pause_reason require paused_at\nCall pause_schedule() or resume_schedule().';
 COMMENT ON CONSTRAINT schedules_timing ON rota.schedules IS
-    E'it needs exactly one of cron, interval_seconds, run_at and init\nSet one of them, and leave the other three NULL.';
+    E'it needs exactly one of cron, interval_seconds, run_at and init\n'
+    'Set one of them, and none of the other three.';
 COMMENT ON CONSTRAINT tenants_name ON rota.tenants IS
-    E'a name must have 1 to 200 characters, no control character, no slash, and no space at either end\nAn id or a short name of your customer will do: acme, customer-17.';
+    E'a name must have 1 to 200 characters, no control character, no slash, and no space at either end\n'
+    'Use an ID or a short name, such as acme or customer-17.';
 COMMENT ON CONSTRAINT tenants_pause ON rota.tenants IS
-    E'paused_at, paused_by, pause_reason and paused_until need is_paused\nCall pause_tenant() or resume_tenant().';
+    E'paused_at, paused_by, pause_reason and paused_until require is_paused\nCall pause_tenant() or resume_tenant().';
 SELECT rota.guard_values('rota.settings', false);
 SELECT rota.guard_values('rota.jobs', true);
 SELECT rota.guard_values('rota.queues', true);
@@ -286,3 +316,6 @@ SELECT rota.guard_values('rota.schedules', true);
 SELECT rota.guard_values('rota.backfills', false);
 SELECT rota.guard_values('rota.backfill_times', false);
 SELECT rota.guard_values('rota.tenants', true);
+SELECT rota.guard_values('rota.schedule_templates', true);
+SELECT rota.guard_values('rota.bulk_actions', true);
+SELECT rota.guard_values('rota.run_views', true);

@@ -16,7 +16,7 @@ BEGIN
         RAISE EXCEPTION 'there is no role "%"', role_name
             USING ERRCODE = 'RO002', HINT = format('CREATE ROLE %I LOGIN PASSWORD ''...'' first.', role_name);
     ELSIF NOT pg_has_role(owner, 'USAGE') THEN
-        RAISE EXCEPTION 'only "%", which owns the schema, may give others the rights of workers', pg_get_userbyid(owner)
+        RAISE EXCEPTION 'only "%", the owner of the schema, may grant the rights of workers', pg_get_userbyid(owner)
             USING ERRCODE = 'RO002', HINT = 'Connect as that role.';
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %I', place, role_name);

@@ -2,10 +2,11 @@
 
 -- Inserted once and yours to change: put your rules into the payload and enable the schedule.
 INSERT INTO rota.jobs (name, kind, function_name, description, default_payload, is_system)
-VALUES ('rota' || '.cleanup', 'sql', 'rota.cleanup', 'Removes expired rows from tables, by rules', '{"rules": []}', true);
+VALUES ('rota' || '.cleanup', 'sql', 'rota.cleanup', 'Removes expired rows from tables, by rules', '{"rules": []}',
+    true);
 
--- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python. Their queue
--- is one that every worker serves, whichever else it was told.
+-- Every worker knows these two: DETACH … CONCURRENTLY cannot be part of a transaction, so they are Python. Every
+-- worker serves their queue, whichever others it was given.
 INSERT INTO rota.jobs (name, queue, executor, description, max_attempts, is_system) VALUES
     ('rota' || '.prune_runs', 'rota' || '.system', 'async',
      'Removes runs, attempts, occurrences and counts that are past their retention', 1, true),

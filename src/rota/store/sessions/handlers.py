@@ -1,4 +1,4 @@
-"""What is said on a session in which users' code runs, before it and after it."""
+"""The statements sent before and after users' code in a session."""
 
 from __future__ import annotations
 

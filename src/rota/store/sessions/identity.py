@@ -13,7 +13,7 @@ from rota.store.statements import Statements
 _SECONDS = 10.0
 
 
-class Identity:
+class SessionIdentity:
     """Asked over a session that is kept, and remembered with them."""
 
     def __init__(self, sessions: KeptSessions, statements: Statements) -> None:

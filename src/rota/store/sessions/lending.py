@@ -1,7 +1,7 @@
-"""Connections that are lent: used by one at a time, kept for the next.
+"""Connections that are lent: used by one caller at a time, and kept for the next.
 
-Whoever needs one connects by himself where none rests, so an outage is told at once and as it is;
-one that ended while it rested is found out before it is lent.
+If none is free, the caller opens one itself, so that it gets the error of an outage at once. One
+that ended while it was idle is detected before it is lent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An outage is one thing, however many notice it: said once when it begins, once when it ends."""
+"""Logs an outage once when it begins and once when it ends, however many callers notice it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _ASK_SECONDS = 30.0
 class Database:
     """Pools for async and sync callers, and connections of one's own for the runtime.
 
-    `prepare` answers the URL; it may start a server and migrate it. `on_open` gets a connection
+    `prepare` returns the URL; it may start a server and migrate it. `on_open` gets a connection
     once, before anybody else does. Both are called once in the life of this object. `revive` is
     called when nobody answers: it may start the server again and answer its URL. `direct_url` is
     the same database past a pooler, for what needs a session of its own. `given_url`: the URL that

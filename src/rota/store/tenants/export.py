@@ -53,7 +53,7 @@ def write_archive(
     on_progress: OnProgress | None = None,
     on_open: OnOpen | None = None,
 ) -> dict[str, int]:
-    """Into anything that takes bytes one after the other; answers the rows of each table. Lines
+    """Into anything that takes bytes one after the other; returns the rows of each table. Lines
     wait in files at `place` meanwhile. Whoever may break it off gets the connection: `on_open`."""
     told = on_progress or (lambda count: None)
     rows: dict[str, int] = {}

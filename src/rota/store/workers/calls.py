@@ -1,4 +1,4 @@
-"""Who is called when something is enqueued: what workers say about that to each other."""
+"""Which workers want to be called when something is enqueued, and passing calls on."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def beat(
     memory_bytes: int | None,
     cpu_seconds: float | None,
 ) -> Query[bool]:
-    """Renews the lease; answers whether there was one to renew. For its row, if somebody holds it,
+    """Renews the lease; returns whether there was one to renew. For its row, if somebody holds it,
     it waits no longer than `wait_ms`."""
     params = {
         "worker": worker,
@@ -60,7 +60,7 @@ def mark_lost() -> Query[list[LostWorker]]:
 
 
 def declare_lost(worker: int) -> Query[bool]:
-    """This one, whose process has ended; answers whether it was live until now."""
+    """This one, whose process has ended; returns whether it was live until now."""
     return Query("workers/declare_lost", {"worker": worker}, has_any)
 
 

@@ -19,7 +19,7 @@ def register_worker(
     concurrency: int,
     lease_seconds: float,
 ) -> Query[int]:
-    """A new row of rota.workers; answers its number."""
+    """A new row of rota.workers; returns its number."""
     params = {
         "name": name,
         "host": host,
@@ -60,7 +60,7 @@ def quiet_seconds(worker: int, *, most: float, ticking: bool) -> Query[float]:
 
 
 def fall_asleep(worker: int, *, most: float, ticking: bool) -> Query[float]:
-    """Be gone until something is due; answers in how many seconds that is."""
+    """Be gone until something is due; returns in how many seconds that is."""
     params = {"worker": worker, "most": most, "ticking": ticking}
     return Query("workers/fall_asleep", params, _seconds)
 

@@ -53,13 +53,18 @@ def list_running(worker_id: int, limit: int) -> Plan[list[RunningRun]]:
 
 def drain_worker(
     worker_id: int, *, stop: bool, at_once: bool = False, reason: str | None, actor: str | None
-) -> Plan[None]:
-    """It claims and ticks no more, finishes what it runs, and then waits or stops."""
+) -> Plan[bool]:
+    """It claims and ticks no more, finishes what it runs, and then waits or stops. False if it was
+    told so already."""
     params = {
         "worker": worker_id, "stop": stop, "at_once": at_once, "reason": reason, "actor": actor,
     }  # fmt: skip
-    yield Ask("workers/drain", params)
+    (row,) = yield Ask("workers/drain", params)
+    return bool(row["is_changed"])
 
 
-def resume_worker(worker_id: int, *, reason: str | None, actor: str | None) -> Plan[None]:
-    yield Ask("workers/resume", {"worker": worker_id, "reason": reason, "actor": actor})
+def resume_worker(worker_id: int, *, reason: str | None, actor: str | None) -> Plan[bool]:
+    """False if it was not draining."""
+    params = {"worker": worker_id, "reason": reason, "actor": actor}
+    (row,) = yield Ask("workers/resume", params)
+    return bool(row["is_changed"])

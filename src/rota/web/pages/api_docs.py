@@ -1,4 +1,4 @@
-"""The reference of the API, as a page: nothing of it comes from outside."""
+"""The reference of the API as a page, without external files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk actions: how far each is, who started it, and what one can do about it."""
+"""Bulk actions: their progress and history; throttle, pause, resume, stop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rota.web.run_query import RunQuery
 Endpoint = Callable[[Request], Awaitable[Response]]
 PAGE_SIZE = 50
 _KIND = "bulk"
-_SAID = {"pause": "is paused", "resume": "goes on", "stop": "is stopped"}
+_SAID = {"pause": "is paused", "resume": "is resumed", "stop": "is stopped"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The calendar: what the coming days bring, where schedules pile up, and the day ahead."""
+"""The calendar: the coming load, pile-ups, and the next 24 hours."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def _read(request: Request) -> CalendarQuery:
 
 def _one_of(text: str, allowed: tuple[int, ...] | range, what: str) -> int:
     if not text.isdecimal() or int(text) not in allowed:
-        raise FilterError(f"{what} cannot be {text!r}")
+        raise FilterError(f"invalid {what} {text!r}")
     return int(text)
 
 
@@ -249,9 +249,9 @@ def _instant(text: str | None) -> datetime | None:
     try:
         at = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
-        raise FilterError(f"hour {text!r} is not a time") from None
+        raise FilterError(f"invalid hour {text!r}") from None
     if at.tzinfo is None or not 2000 <= at.year <= 2200:
-        raise FilterError(f"hour {text!r} is not within these days")
+        raise FilterError(f"hour {text!r} is out of range or has no time zone")
     return at
 
 

@@ -20,7 +20,7 @@ from rota.web.pages.schedules import path_of as schedule_path
 from rota.web.schedule_form import said
 from rota.web.zones import NAMES
 
-_REASON = "Say why: what is deleted does not come back."
+_REASON = "Enter a reason. Deleted rows cannot be restored."
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ async def _recipe(scope: PageScope) -> RecipeInfo:
     for one in await scope.cleanup.recipes():
         if one.name == name and prefix in (None, one.prefix):
             return one
-    raise TemplateNotFound(f'no recipe "{name}" fits the tables of this database')
+    raise TemplateNotFound(f'recipe "{name}" does not match the tables of this database')
 
 
 async def ask_run(request: Request) -> Response:

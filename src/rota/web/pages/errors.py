@@ -1,4 +1,4 @@
-"""What fails, by kind: the groups, one of them, and saying that one has seen to it."""
+"""Error groups: the list, one group, and marking it as handled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOOKS = {
     "handled": ("succeeded", "handled"),
     "quiet": ("skipped", "quiet"),
 }
-_DONE = {"handle": "is handled", "reopen": "is open again"}
+_DONE = {"handle": "is handled", "reopen": "is reopened"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ async def list_errors(request: Request) -> Response:
         tabs=[_tab(key, query, standings) for key in TABS],
         ranges=_ranges(query.span, lambda key: query.path(span=key)),
         orders=[
-            Choice("Last first", query.path(most=False), not query.most),
-            Choice("Most first", query.path(most=True), query.most),
+            Choice("Most recent", query.path(most=False), not query.most),
+            Choice("Most failures", query.path(most=True), query.most),
         ],
         failures=found.failures,
         older=None if found.cursor is None else query.path(cursor=found.cursor),

@@ -1,4 +1,4 @@
-"""What went wrong, in words, inside the dashboard as far as it stands."""
+"""Error pages, shown inside the dashboard if that can still be rendered."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rota.web.page_scope import PageScope
 
 _TITLES = {
     403: "Not allowed",
-    404: "Not here",
-    409: "Not possible now",
-    422: "Not understood",
-    503: "The database cannot be reached",
+    404: "Not found",
+    409: "Not possible in the current state",
+    422: "Invalid request",
+    503: "The database is unavailable",
     504: "The database took too long",
 }
 
@@ -39,7 +39,7 @@ class FailurePage(Page):
 
 
 async def show(request: Request, error: Exception) -> Response:
-    problem = of_any(error)
+    problem = of_any(error, "page")
     page = _page(request, error, problem.status_code, problem.detail, problem.hint)
     try:
         return await PageScope(request).show(page, status=problem.status_code)

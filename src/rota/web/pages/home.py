@@ -1,4 +1,4 @@
-"""The overview: what needs somebody, how it went, what fails, what comes."""
+"""The overview: what needs attention, trends, recent errors, coming runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job: how it does, how it is set, where that differs from its code, and what belongs to it."""
+"""One job: statistics, settings, differences from its code, errors and schedules."""
 
 from __future__ import annotations
 

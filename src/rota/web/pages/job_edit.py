@@ -1,4 +1,4 @@
-"""Edit what a job's code said: the same fields as `rota jobs update`."""
+"""Editing the settings of a job: the same fields as `rota jobs update`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.errors import InputError, JobError, VersionConflict
+from rota.errors import InputError, JobError, PayloadError, VersionConflict
 from rota.model.audit import AuditEntry
 from rota.model.job import JobInfo
 from rota.model.log import LEVELS
@@ -69,6 +69,8 @@ async def save(request: Request) -> Response:
         )
     except VersionConflict:
         return await _late(scope, form)
+    except PayloadError as error:
+        return await _again(scope, job, form, {"default_payload": str(error)})
     except (JobError, InputError) as error:
         return await _again(scope, job, form, {field_of(str(error)) or "all": str(error)})
     return scope.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")

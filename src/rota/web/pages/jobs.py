@@ -1,4 +1,4 @@
-"""The list of jobs: what each is, what of it waits and runs, and how the last hour went."""
+"""The list of jobs: settings, waiting and running runs, and the last hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits: what holds runs back, who has a place and who waits; set, remove, unblock."""
+"""Limits: their rules, the runs that hold a slot and those that wait; set, remove, unblock."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ KINDS = {
     "sequence": "one after another",
 }
 ON_FULL = {
-    "wait": "it waits",
-    "skip": "it is skipped",
-    "replace": "it replaces the waiting run",
-    "cancel_running": "the oldest running one is cancelled",
+    "wait": "the run waits",
+    "skip": "the run is skipped",
+    "replace": "the run replaces the waiting one",
+    "cancel_running": "the oldest running run is cancelled",
 }
 _REASON = "Enter a reason. It is kept in the audit."
 
@@ -211,7 +211,7 @@ async def remove(request: Request) -> Response:
     except WrongState as refused:
         return await _ask(scope, "remove", str(refused))
     if answer == "reset":
-        return scope.go(path_of(name) + query_of(tenant), f"Limit {name} follows the code again")
+        return scope.go(path_of(name) + query_of(tenant), f"Limit {name} is reset to the code")
     return scope.go("/limits", f"Limit {name} is removed")
 
 

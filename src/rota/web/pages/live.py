@@ -1,4 +1,4 @@
-"""What happens, for pages that are open: a script renews the parts that it touches."""
+"""The stream of changes that tells open pages which of their parts to renew."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.slots import EventStream
-from rota.api.stream import HEARTBEAT_SECONDS, RETRY_MS, Hub, Listener, Sent
+from rota.api.stream import HEARTBEAT_SECONDS, RETRY_MS, Hub, Sent, StreamClient
 from rota.model.attention import Attention
 from rota.telemetry.events import TOPICS
 from rota.web.context import Page
@@ -64,7 +64,7 @@ def pace_of(listening: int) -> float:
     return min(listening * _EACH_SECONDS, _MOST_SECONDS) if listening > _FEW else 0.0
 
 
-async def take(listener: Listener, patience: float, pace: float) -> list[Sent]:
+async def take(listener: StreamClient, patience: float, pace: float) -> list[Sent]:
     """At the same moments for all, because what several ask for at once is made once. What somebody
     has done is told at once."""
     taken = await listener.take(patience)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
@@ -107,10 +107,10 @@ async def stream(request: Request) -> Response:
 
 
 async def with_gap(
-    looks: AsyncIterator[list[LogLine]], logs: Logs, query: LogQuery, last: datetime, now: datetime
-) -> AsyncIterator[list[LogLine] | Gap]:
+    looks: AsyncGenerator[list[LogLine]], logs: Logs, query: LogQuery, last: datetime, now: datetime
+) -> AsyncGenerator[list[LogLine] | Gap]:
     """Before the first look, where it does not reach back to the last line of its reader."""
-    async with aclosing(looks):  # type: ignore[type-var]
+    async with aclosing(looks):
         first = await anext(looks)
         until = now - timedelta(seconds=_LONGEST_AWAY)
         if len(first) >= MOST_LINES:

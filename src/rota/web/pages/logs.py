@@ -1,4 +1,4 @@
-"""The log of everything: search it, see how much there is, take it home."""
+"""Logs: search, volume over time, download."""
 
 from __future__ import annotations
 

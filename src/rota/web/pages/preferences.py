@@ -1,4 +1,4 @@
-"""How a viewer likes it: zone and theme, kept by the browser."""
+"""Preferences of a viewer: time zone and theme, stored in the browser."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from rota.web.why import WhyPanel, why_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 WHEN_FULL = {
-    "refuse": "new ones are refused",
-    "drop_lowest": "waiting runs with the lowest priority are dropped",
+    "refuse": "new runs are refused",
+    "drop_lowest": "the runs with the lowest priority are dropped",
 }
 
 

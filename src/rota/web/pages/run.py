@@ -1,4 +1,4 @@
-"""One run: its life, its attempts, what it said, and what it left."""
+"""One run: timeline, attempts, log, payload and result."""
 
 from __future__ import annotations
 

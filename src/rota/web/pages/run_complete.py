@@ -1,4 +1,4 @@
-"""What the filter of the list of runs offers while somebody types."""
+"""Suggestions for the filter of the list of runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def complete(request: Request) -> Response:
         values = await _values(scope, key, start.strip('"'))
         offers = [Offer(key, value, query.plus(key, value), note) for value, note in values]
     elif word.isdecimal():
-        offers = [Offer("run", word, f"/runs/{word[:18]}", "open it")]
+        offers = [Offer("run", word, f"/runs/{word[:18]}", "open this run")]
     else:
         keys = [name for name in KEYS if name.startswith(word.lower())]
         offers = [Offer(name, "", None, _MEANT.get(name, "")) for name in keys]

@@ -1,4 +1,4 @@
-"""Saying that one has seen to a run that failed for good, and taking that back."""
+"""Marking a failed run as handled, and reopening it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.web.forms import read_form
 from rota.web.page_scope import PageScope
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-_SAID = {"handle": "is handled", "reopen": "is open again"}
+_SAID = {"handle": "is handled", "reopen": "is reopened"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One action on the runs that were picked, or on all that fit the filter, after a question."""
+"""An action on the selected runs, or on all that match the filter, after a confirmation."""
 
 from __future__ import annotations
 
@@ -44,10 +44,12 @@ class Picked:
         query = RunQuery.read(given, zone_of(request))
         if given.get("all") == "1":
             if not query.narrows:
-                raise FilterError("this would select every run", hint="narrow the list by a filter")
+                raise FilterError("this would select every run", hint="filter the list first")
             return cls(verb, (), query)
         if not ids or len(ids) > MOST_PICKED or not all(_is_id(it) for it in ids):
-            raise FilterError("no runs are selected", hint="select some, or all of the filter")
+            raise FilterError(
+                "no runs are selected", hint="select some, or all that match the filter"
+            )
         return cls(verb, tuple(map(int, ids)), query)
 
     @property

@@ -1,4 +1,4 @@
-"""Asking for a run: a form made from the job's own schema, checked by its own types."""
+"""Enqueuing a run: a form made from the schema of the job's payload."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def enqueue(request: Request) -> Response:
         )
         return await scope.show(page, status=422)
     run_id, is_duplicate = run
-    said = f"Run {run_id} holds this key already" if is_duplicate else f"Run {run_id} is enqueued"
+    said = f"Run {run_id} already holds this key" if is_duplicate else f"Run {run_id} is enqueued"
     return scope.go(f"/runs/{run_id}", said)
 
 

@@ -1,4 +1,4 @@
-"""Saving the filter of the list of runs under a name, and forgetting it."""
+"""Saving the filter of the list of runs as a view, and deleting a view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of runs: what there is, what it waits for, what went wrong."""
+"""The list of runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""One schedule: what comes, what was decided and why, how long it took, and who changed it."""
+"""One schedule: coming times, ledger, durations, manual runs and edits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, get_args
@@ -18,7 +19,7 @@ from rota.model.occurrence import OccurrenceInfo
 from rota.model.schedule_edit import ManualRun, ScheduleEdit
 from rota.model.schedule_info import ScheduleInfo
 from rota.model.strip import Strip, cell_of
-from rota.timing.preview import Row
+from rota.timing.preview import PreviewRow
 from rota.web import words
 from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_named, zone_of
@@ -73,12 +74,12 @@ class SchedulePage(Page):
     schedule: ScheduleInfo
     state: str
     paths: dict[str, str]
-    coming: list[Row]
+    coming: list[PreviewRow]
     problem: str | None
     ledger: Ledger
     strip: Strip
     durations: Durations | None
-    manual: list[ManualRun]
+    manual: Sequence[ManualRun]
     edits: list[EditRow]
     policies: list[tuple[str, str]]
     why: WhyPanel
@@ -95,6 +96,7 @@ async def show_schedule(request: Request) -> Response:
     coming, problem = await _coming(scope, schedule)
     past = await scope.schedules.history(name, tenant=tenant, limit=_STRIP)
     edits = await scope.schedules.edits(name, tenant=tenant, limit=_EDITS)
+    manual = await scope.schedules.manual(name, tenant=tenant, limit=_EDITS)
     return await scope.show(
         SchedulePage(
             schedule=schedule,
@@ -105,7 +107,7 @@ async def show_schedule(request: Request) -> Response:
             ledger=await _ledger(scope, schedule),
             strip=Strip(tuple(cell_of(it.decision, it.reason, it.state) for it in reversed(past))),
             durations=durations(past, schedule.timeout_seconds),
-            manual=await scope.schedules.manual(name, tenant=tenant, limit=_EDITS),
+            manual=manual.items,
             edits=[_edit(schedule, one) for one in edits.items],
             policies=policies(schedule),
             why=await why_of(scope, name, "schedule", tenant),
@@ -113,7 +115,7 @@ async def show_schedule(request: Request) -> Response:
     )
 
 
-async def _coming(scope: PageScope, schedule: ScheduleInfo) -> tuple[list[Row], str | None]:
+async def _coming(scope: PageScope, schedule: ScheduleInfo) -> tuple[list[PreviewRow], str | None]:
     """None for what has no times, or for a timing that cannot be followed."""
     if schedule.init is not None or not schedule.is_enabled or schedule.finished_at:
         return [], None
@@ -177,8 +179,8 @@ _VERBS = {
     "disabled": "disabled it",
     "paused": "paused it",
     "resumed": "resumed it",
-    "rescheduled": "moved the next time",
-    "deleted": "deleted one of this name",
+    "rescheduled": "rescheduled it",
+    "deleted": "deleted a schedule of this name",
 }
 
 
@@ -189,7 +191,7 @@ def _edit(schedule: ScheduleInfo, one: ScheduleEdit) -> EditRow:
     ]
     count = len(changes)
     verb = one.action.removeprefix("schedule.")
-    said = _VERBS.get(verb) or f"changed {count} thing{'' if count == 1 else 's'}"
+    said = _VERBS.get(verb) or f"changed {count} field{'' if count == 1 else 's'}"
     revert = path_of(schedule.name, schedule.tenant, f"revert/{one.id}")
     return EditRow(one, said, changes, revert if one.can_revert else None)
 

@@ -1,4 +1,4 @@
-"""What can be done with one schedule: questions, and what follows when they are answered."""
+"""Actions on a schedule, each after a confirmation."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def reschedule(scope: PageScope, name: str, tenant: str, form: Form) -> st
     if at is None:
         raise TimingError("Enter a time: 2h, or 2026-11-02 08:00.")
     await scope.schedules.reschedule(name, at, tenant=tenant, reason=form.text("reason"))
-    return f"The next time of {name} is moved"
+    return f"Schedule {name} is rescheduled"
 
 
 async def delete(scope: PageScope, name: str, tenant: str, form: Form) -> str:

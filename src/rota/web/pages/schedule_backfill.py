@@ -1,4 +1,4 @@
-"""A backfill: first a look at which times would run, then the runs."""
+"""Backfill: a preview of the times, then the runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of schedules: when each runs next, and what became of its last times."""
+"""The list of schedules: next times, and the results of the last ones."""
 
 from __future__ import annotations
 

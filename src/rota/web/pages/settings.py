@@ -1,4 +1,4 @@
-"""Settings: how long things are kept, what this server was told, and the viewer's own."""
+"""Settings: retention, the configuration of this server, and the viewer's preferences."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from rota.web.pages.jobs import path_of
 PRUNING = ("rota.prune_runs", "rota.prune_logs")
 # What the configuration keeps, and its words.
 _KEPT = {
-    "run_days": "Runs that have ended, with their attempts",
-    "failed_run_days": "Runs that failed",
+    "run_days": "Finished runs, with their attempts",
+    "failed_run_days": "Failed runs",
     "log_days": "Log lines",
-    "occurrence_days": "Decisions of schedules, finished schedules, backfills",
-    "rollup_days": "Counts for charts",
-    "audit_days": "The audit",
+    "occurrence_days": "Schedule decisions, finished schedules, backfills",
+    "event_days": "Events, with their deliveries",
+    "rollup_days": "Roll-ups (counts behind charts)",
+    "audit_days": "Audit",
 }
 
 
@@ -129,7 +130,7 @@ def days_of(kept: RetentionSettings, name: str) -> str:
     days: int | None = getattr(kept, name)
     if days is not None:
         return plural(days, "day")
-    return "as the others" if name == "failed_run_days" else "for ever"
+    return "as other runs" if name == "failed_run_days" else "forever"
 
 
 def sections_of(config: Config, *, is_all: bool) -> list[tuple[str, list[Shown]]]:

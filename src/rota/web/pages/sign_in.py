@@ -40,9 +40,11 @@ async def sign_in(request: Request) -> Response:
     try:
         cookie = _state(request).door.sign_in(request, given.get("token", ""))
     except ProblemError as error:
-        return _show(request, wanted, f"{error.detail}: wait a little.", error.status_code)
+        return _show(
+            request, wanted, f"{error.detail}. Wait a moment and try again.", error.status_code
+        )
     if cookie is None:
-        return _show(request, wanted, "This is not the token of this server.", 403)
+        return _show(request, wanted, "This token is not valid for this server.", 403)
     response = RedirectResponse(f"{_root(request)}{wanted}", 303)
     set_cookie(response, request, SESSION, cookie, seconds=SECONDS)
     return response

@@ -1,4 +1,4 @@
-"""What one does with a tenant: settings, pause and resume, deletion of all its data."""
+"""Actions on a tenant: settings, pause, resume, deletion of all its data."""
 
 from __future__ import annotations
 

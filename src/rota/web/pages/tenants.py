@@ -1,4 +1,4 @@
-"""Tenants: what each has and did."""
+"""Tenants: shares of work, counts, and one tenant with its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers: who is there, what each runs and costs; drain, stop, resume."""
+"""Workers: the list, one worker with its runs and resource use; drain, stop, resume."""
 
 from __future__ import annotations
 
@@ -134,13 +134,13 @@ def news_of(worker: WorkerInfo) -> str:
     if worker.status == "failing":
         return f"Live, but failing: {worker.trouble}"
     if worker.status == "asleep":
-        return f"Signed off, without connections; send SIGUSR1 to process {worker.pid} to wake it."
+        return f"It has closed its connections; send SIGUSR1 to process {worker.pid} to wake it."
     if worker.is_draining:
         return _draining(worker)
     if worker.isolating_run is not None:
-        return f"Runs {worker.isolating_run} in isolation, because a worker was lost with it."
+        return f"Isolates run {worker.isolating_run}, because a worker was lost while running it."
     if worker.is_polling:
-        return "Polls for work: behind a pooler, it cannot receive notifications."
+        return "Polls for work: it has no session that can receive notifications."
     return ""
 
 
@@ -189,8 +189,9 @@ def asking(verb: str) -> Endpoint:
 async def drain(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.drain")
-    await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
-    return scope.go(path_of(worker_id), f"Worker {worker_id} is draining")
+    is_changed = await scope.workers.drain(worker_id, (await read_form(request)).text("reason"))
+    said = f"Worker {worker_id} {'is' if is_changed else 'was already'} draining"
+    return scope.go(path_of(worker_id), said)
 
 
 async def stop(request: Request) -> Response:
@@ -198,16 +199,18 @@ async def stop(request: Request) -> Response:
     scope.check("workers.stop")
     form = await read_form(request)
     at_once = form.get("how") == "now"
-    await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
-    said = "stops" if at_once else "stops when its running attempts have ended"
+    is_changed = await scope.workers.stop(worker_id, form.text("reason"), at_once=at_once)
+    said = "is stopping" if at_once else "stops when its running attempts have ended"
+    said = said if is_changed else "was already stopping"
     return scope.go(path_of(worker_id), f"Worker {worker_id} {said}")
 
 
 async def resume(request: Request) -> Response:
     scope, worker_id = PageScope(request), request.path_params["id"]
     scope.check("workers.resume")
-    await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
-    return scope.go(path_of(worker_id), f"Worker {worker_id} is resumed")
+    is_changed = await scope.workers.resume(worker_id, (await read_form(request)).text("reason"))
+    said = f"Worker {worker_id} {'is resumed' if is_changed else 'was not draining'}"
+    return scope.go(path_of(worker_id), said)
 
 
 routes = [Route("/workers", list_workers), Route("/workers/{id:int}", show_worker)]

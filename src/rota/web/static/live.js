@@ -123,8 +123,8 @@ function bringBack(part, kept) {
   tellTimes();
 }
 
-document.addEventListener("htmx:responseError", (event) => tellLive(`Not renewed: the server answered ${event.detail.xhr.status}`));
-document.addEventListener("htmx:sendError", () => tellLive("Not live: the server does not answer"));
+document.addEventListener("htmx:responseError", (event) => tellLive(`Not updated: the server returned ${event.detail.xhr.status}`));
+document.addEventListener("htmx:sendError", () => tellLive("Not live: the server does not respond"));
 document.addEventListener("htmx:afterSwap", () => tellLive(""));
 
 /* The tab's title says how many things need somebody. */
@@ -150,7 +150,7 @@ function tellLive(trouble = live.trouble) {
     bar.hidden = false;
     bar.classList.toggle("held", held || trouble.startsWith("Not"));
     bar.setAttribute("aria-pressed", String(live.held));
-    bar.title = live.held ? "Go on (.)" : held ? "Goes on when nothing here is selected, open or typed" : "Hold still (.)";
+    bar.title = live.held ? "Resume live updates (.)" : held ? "Resumes when nothing here is selected, open or being edited" : "Pause live updates (.)";
     bar.querySelector("[data-live-text]").textContent = trouble || (held ? words : live.isReady ? "Live" : "Connecting");
   }
 }
@@ -204,7 +204,7 @@ function follow(tell) {
     stream.onmessage = (message) => { alive(); tell("news", message.data, message.lastEventId); };
     stream.addEventListener("beat", () => { alive(); tell("state", "", live.place); });
     stream.onerror = () => {
-      tell("state", "Not live: the server does not answer");
+      tell("state", "Not live: the server does not respond");
       if (stream.readyState === EventSource.CLOSED) end(5000);
     };
     document.addEventListener("visibilitychange", leave);

@@ -26,7 +26,7 @@ document.addEventListener("click", (event) => {
 });
 
 function copyText(text) {
-  navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser refuses"));
+  navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
 }
 
 /* Chosen once, kept for the next visit. */
@@ -213,13 +213,13 @@ class Tail {
     const text = this.box.querySelector("[data-tail-text]");
     const seconds = Math.max(1, Math.ceil(((this.againAt ?? 0) - performance.now()) / 1000));
     const said =
-      this.state === "over" ? (this.follows ? "It has ended: nothing more comes" : "Held where you read") :
+      this.state === "over" ? (this.follows ? "Ended: no more lines" : "Held while you read") :
       this.state === "lost" && this.reason ? `Not connected: ${this.reason}; next try in ${seconds} s` :
-      this.state === "lost" ? `Reconnecting, next try in ${seconds} s; nothing is missed` :
-      this.state === "resting" ? "Resting while the tab is hidden" :
+      this.state === "lost" ? `Reconnecting, next try in ${seconds} s; no lines are lost` :
+      this.state === "resting" ? "Paused while the tab is hidden" :
       this.state !== "connected" ? "Connecting" :
       this.follows ? "Connected, following" :
-      this.unread ? `Held, ${this.unread} new line${this.unread === 1 ? "" : "s"} below` : "Held where you read; connected";
+      this.unread ? `Held, ${this.unread} new line${this.unread === 1 ? "" : "s"} below` : "Held while you read; connected";
     bar.classList.toggle("over", this.state === "over");
     bar.classList.toggle("held", !["connected", "over"].includes(this.state) || !this.follows);
     if (text.textContent !== said) text.textContent = said;

@@ -31,7 +31,7 @@ async function look() {
     name();
     choose(0);
   } catch (error) {
-    if (error.name !== "AbortError") hits.textContent = "The server does not answer. Try again.";
+    if (error.name !== "AbortError") hits.textContent = "The server does not respond. Try again.";
   }
 }
 
@@ -40,7 +40,7 @@ function name() {
   const list = hits.firstElementChild;
   list.id = "palette-list";
   list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Found");
+  list.setAttribute("aria-label", "Results");
   for (const group of all("[data-group]", list)) {
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", group.querySelector("h2").textContent);

@@ -80,7 +80,7 @@ document.addEventListener("click", (event) => {
   }
   const copy = event.target.closest("[data-copy]");
   if (copy) {
-    navigator.clipboard.writeText(copy.dataset.copy).then(() => toast("Copied"), () => toast("Not copied: the browser refuses"));
+    navigator.clipboard.writeText(copy.dataset.copy).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
   }
 });
 

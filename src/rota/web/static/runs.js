@@ -77,7 +77,7 @@
     const offer = event.target.closest(".suggest [data-offer]");
     if (offer) take(offer.closest("form").querySelector("[data-complete]"), offer);
     if (event.target.closest("[data-copy-link]")) {
-      navigator.clipboard.writeText(location.href).then(() => toast("Copied"), () => toast("Not copied: the browser refuses"));
+      navigator.clipboard.writeText(location.href).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
     }
   });
   document.addEventListener("keydown", (event) => {
@@ -97,6 +97,8 @@
   });
 
   /* ------------------------------------------------------------ selection */
+
+  const PAST = { retry: "retried", cancel: "cancelled", delete: "deleted" };
 
   function selection() { return document.querySelector("form[data-selection]"); }
 
@@ -122,7 +124,7 @@
     for (const button of bar.querySelectorAll("button[name=verb]")) {
       const fits = picked.filter((box) => box.closest("tr").dataset.verbs.split(" ").includes(button.value)).length;
       button.disabled = !isAll && !fits;
-      button.title = button.disabled ? `None of them can be: ${button.value} does not fit their states` : "";
+      button.title = button.disabled ? `No selected run is in a state in which it can be ${PAST[button.value]}` : "";
       button.querySelector("span").textContent = isAll ? `${button.dataset.word} all…` : fits ? `${button.dataset.word} ${fits}…` : button.dataset.word;
     }
   }
@@ -185,7 +187,7 @@
     const copy = event.target.closest("[data-copy-of]");
     if (!copy) return;
     const text = document.getElementById(copy.dataset.copyOf).textContent;
-    navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser refuses"));
+    navigator.clipboard.writeText(text).then(() => toast("Copied"), () => toast("Not copied: the browser does not allow it"));
   });
 
   /* A renewed part keeps open what was opened, and shut what was shut. */

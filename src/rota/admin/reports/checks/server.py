@@ -10,7 +10,7 @@ from rota.model.words import duration, number, percent, size
 from rota.store.plans import Plan
 from rota.store.reports.doctor import ServerState, server_state
 
-OLDEST = 150_000
+OLDEST = 140_000
 
 
 def check() -> Plan[list[Finding]]:
@@ -32,9 +32,9 @@ def _release(row: ServerState) -> Finding:
     return Finding(
         "server",
         "bad" if is_old else "ok",
-        "PostgreSQL is older than 15" if is_old else f"PostgreSQL {row.version}",
+        "PostgreSQL is older than 14" if is_old else f"PostgreSQL {row.version}",
         figure=f"up {duration(row.up_seconds)}, {size(row.bytes)}",
-        detail="Rota is tested with 15 and newer." if is_old else None,
+        detail="Rota requires PostgreSQL 14 or newer." if is_old else None,
         advice="upgrade the server." if is_old else None,
     )
 

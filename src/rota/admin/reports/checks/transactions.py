@@ -78,7 +78,7 @@ def _hidden(row: KeepingRows) -> Iterator[Finding]:
             "hidden_sessions", "warn", "Sessions of other roles cannot be checked",
             figure=number(row.bytes),
             detail="The age of their transactions is visible only with pg_read_all_stats.",
-            advice="grant it to the role of the server.",
+            advice="grant it to the role that Rota connects as.",
             commands=["GRANT pg_read_all_stats TO CURRENT_USER;"],
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rota.model.finding import Finding, judge
 from rota.model.metrics import FleetHealth
-from rota.model.words import duration, number
+from rota.model.words import duration, number, plural
 from rota.store.plans import Plan
 from rota.store.reports.doctor import CounterAge, UpkeepState, counter_ages, upkeep_state
 from rota.store.reports.metrics import read_health
@@ -35,7 +35,7 @@ def _ticks(counts: list[CounterAge], stand: FleetHealth) -> Finding:
     if age is None:
         return Finding(
             "tick", "bad", "No worker has processed schedules yet", figure="never",
-            detail=f"{number(stand.schedules_active)} schedules wait.",
+            detail=f"{plural(stand.schedules_active, 'schedule waits', 'schedules wait')}.",
             advice="start a worker with the scheduler enabled.", commands=["rota worker"],
         )  # fmt: skip
     verdict = judge(age, warn=120, bad=600)
@@ -57,14 +57,15 @@ def _overdue(stand: FleetHealth) -> Iterator[Finding]:
         yield Finding(
             "overdue", verdict, "A schedule is overdue", figure=duration(overdue),
             limit="1 min", detail="Its runs start late.",
-            advice="see which one, and whether an open transaction has locked its row.",
+            advice="find out which one, and whether an open transaction has locked its row.",
             commands=["rota attention"],
         )  # fmt: skip
     if stand.schedules_parked:
         yield Finding(
             "parked", "warn", "Schedules are parked",
             figure=number(stand.schedules_parked),
-            detail="Their timing, zone or calendar is invalid; each is retried within an hour.",
+            detail="Their timing, time zone or calendar is invalid, or their runs are refused; "
+            "each is retried within an hour.",
             advice="fix or delete them.", commands=["rota schedules list --state parked"],
         )  # fmt: skip
 
@@ -125,7 +126,7 @@ def _retention(row: UpkeepState) -> Iterator[Finding]:
         return
     yield Finding(
         "retention", "warn", "Retention is overdue", figure=f"{duration(ago)} ago",
-        limit="2 d", detail=f"Its last pass has {row.pruned}.",
-        advice="see its run, then run a pass.",
+        limit="2 d", detail=f"State of its last pass: {row.pruned}.",
+        advice="look at its last run, then start a pass.",
         commands=["rota runs list --job rota.prune_runs", "rota retention run"],
     )  # fmt: skip

@@ -29,7 +29,7 @@ def _live(row: LeaseState, stand: FleetHealth) -> Finding:
         return Finding(
             "workers", "bad", "No worker is live", figure="0",
             detail="No runs are executed, no schedules are processed, nothing is cleaned up.",
-            advice="start one.", commands=["rota worker"],
+            advice="start a worker.", commands=["rota worker"],
         )  # fmt: skip
     slots = f"{plural(row.slots, 'slot')}"
     return Finding("workers", "ok", "Live workers", figure=f"{number(stand.live)}, {slots}")
@@ -42,7 +42,7 @@ def _lease(row: LeaseState) -> Iterator[Finding]:
         return
     if left <= 0:
         yield Finding(
-            "lease", "bad", f"The lease of {row.oldest_name} has run out",
+            "lease", "bad", f"The lease of {row.oldest_name} has expired",
             figure=f"{duration(-left)} ago",
             limit=duration(seconds),
             detail="Its runs wait until another worker declares it lost.",
@@ -72,7 +72,7 @@ def _troubles(stand: FleetHealth) -> Iterator[Finding]:
         "worker_troubles", "warn", "Workers have problems", figure=said,
         detail="A stuck one has a handler that blocks its event loop; a failing one cannot do part "
         "of its work; lost ones of the last hour were killed, or cut off from the database.",
-        advice="see which ones, and why.", commands=["rota workers list", "rota attention"],
+        advice="find out which ones, and why.", commands=["rota workers list", "rota attention"],
     )  # fmt: skip
 
 

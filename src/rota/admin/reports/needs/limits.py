@@ -19,7 +19,7 @@ def _need(row: LimitTrouble) -> Need:
     if row.what == "blocked":
         waiting = plural(row.keys, "sequence waits", "sequences wait")
         says = f"is blocked: {waiting} for the success of a run"
-        reason = f"run {row.run} failed, and the next one requires its success"
+        reason = f"run {row.run} failed, and the next run requires its success"
         told = command("limits", "unblock", name, tenant=tenant)
     else:
         says = f"counted {row.counted} in use instead of {row.held}, and was corrected"

@@ -10,7 +10,7 @@ from rota.store.reports.attention import MissedSchedule, missed_schedules
 
 _WHY = {
     "policy none": "no worker was running, and its policy is not to catch up",
-    "window": "no worker was running, and the time is older than its catch-up limit",
+    "window": "no worker was running, and the time is older than its catch-up window",
     "cap": "more times were missed than its catch-up limit allows",
 }
 

@@ -19,7 +19,7 @@ def find(limit: int) -> Plan[Found]:
             subject="schedule",
             name=row.name,
             noun="Schedule",
-            says="is parked: its timing cannot be computed",
+            says="is parked: it cannot be processed",
             reason=row.error,
             since=row.since,
             tenant=row.tenant,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.admin.reports.needs.kind import Found, Kind, command, nothing
 from rota.model.attention import Need
-from rota.model.words import number, plural
+from rota.model.words import plural
 from rota.store.plans import Plan
 from rota.store.reports.attention import UnservedWork, unserved_work
 
@@ -40,7 +40,7 @@ def _need(row: UnservedWork) -> Need:
     """Either nobody knows the job, or those who do serve other queues."""
     queue = row.queue
     wait = plural(row.queued, "run waits", "runs wait")
-    known = f"{number(row.workers)} live, none of them serves queue {queue} for this job"
+    known = f"{plural(row.workers, 'worker')} live, none serves queue {queue} for this job"
     unknown = f"{plural(row.workers, 'worker')} live, none knows this job"
     return Need(
         kind=KIND.name,

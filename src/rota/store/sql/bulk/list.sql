@@ -6,7 +6,7 @@ SELECT id, verb, filter, payload, delay_seconds, most AS limit, rate, actor, rea
        jsonb_build_array(id) AS place
 FROM rota.bulk_actions
 WHERE (%(id)s::bigint IS NULL OR id = %(id)s::bigint)
-  AND (%(state)s::text IS NULL OR state = %(state)s::text)
+  AND (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
   AND (%(open)s::boolean IS NULL OR %(open)s::boolean = (state IN ('running', 'paused')))
   AND (%(after)s::jsonb IS NULL OR id < (%(after)s::jsonb ->> 0)::bigint)
 ORDER BY id DESC LIMIT %(limit)s::integer

@@ -53,8 +53,11 @@ WITH wanted AS MATERIALIZED (
     CROSS JOIN LATERAL jsonb_each(d.code) c
     WHERE to_jsonb(s) -> c.key IS DISTINCT FROM c.value
     UNION ALL
-    SELECT 'schedule', concat_ws('/', nullif(s.tenant, ''), s.name), s.job, NULL, 'left', NULL, NULL, NULL, NULL
-    FROM rota.schedules s
+    -- What it does meanwhile: its state, or why its times start nothing.
+    SELECT 'schedule', concat_ws('/', nullif(s.tenant, ''), s.name), s.job, NULL, 'left', NULL, to_jsonb(CASE
+           WHEN v.state NOT IN ('active', 'pending') THEN v.state WHEN s.is_shadow THEN 'shadow'
+           ELSE coalesce(rota.job_refusal(s.job), v.state) END), NULL, NULL
+    FROM rota.schedules s JOIN rota.schedule_status v ON v.schedule_id = s.id
     WHERE s.origin = 'code' AND s.application = %(application)s::text
       AND NOT EXISTS (SELECT FROM declared d WHERE d.tenant = s.tenant AND d.name = s.name)
 )

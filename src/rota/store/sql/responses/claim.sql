@@ -1,5 +1,5 @@
 -- Takes the key if nobody has it, if its time is over, or if whoever had it has not come back.
-INSERT INTO rota.answers AS a (key_hash, request_hash, claim, expires_at)
+INSERT INTO rota.api_responses AS a (key_hash, request_hash, claim, expires_at)
 VALUES (%(key_hash)s, %(request_hash)s, %(claim)s::uuid, rota.now() + make_interval(secs => %(keep_seconds)s))
 ON CONFLICT (key_hash) DO UPDATE
 SET request_hash = excluded.request_hash, claim = excluded.claim, claimed_at = rota.now(),

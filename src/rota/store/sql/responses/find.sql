@@ -1,1 +1,1 @@
-SELECT request_hash, status, headers, body FROM rota.answers WHERE key_hash = %(key_hash)s
+SELECT request_hash, status, headers, body FROM rota.api_responses WHERE key_hash = %(key_hash)s

@@ -6,7 +6,7 @@ WHERE (%(ids)s::bigint[] IS NULL OR s.id = ANY (%(ids)s::bigint[]))
   AND (%(tag)s::text IS NULL OR s.tags @> ARRAY[%(tag)s::text])
   AND (%(text)s::text IS NULL OR strpos(lower(concat_ws(' ', s.name, s.job, s.description, s.timezone)), lower(%(text)s::text)) > 0)
   AND (%(calendar)s::text IS NULL OR s.calendar = %(calendar)s::text)
-  AND (%(state)s::text IS NULL OR v.state = %(state)s::text)
+  AND (%(states)s::text[] IS NULL OR v.state = ANY (%(states)s::text[]))
   AND (%(system)s::boolean OR NOT s.is_system)
   AND (%(metadata)s::jsonb IS NULL
        OR NOT EXISTS (SELECT FROM jsonb_each_text(%(metadata)s::jsonb) m WHERE s.metadata ->> m.key IS DISTINCT FROM m.value))

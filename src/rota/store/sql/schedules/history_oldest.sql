@@ -2,7 +2,7 @@
 -- begins after it. Each ledger is read in the order of its index: one that ticks every second has millions of rows.
 SELECT o.schedule, o.nominal_at, o.through_at, o.count, o.decision, o.reason, o.claimed_at, o.decided_at, o.decided_by, o.enqueued_at, o.run_id,
        o.backfill_run_id, o.state, o.success, o.duration_ms, o.lateness_ms, o.error, o.is_moved, o.details, o.backfill_state,
-       jsonb_build_array(o.nominal_at, o.schedule_id) AS place
+       o.backfill_count, o.backfill_states, jsonb_build_array(o.nominal_at, o.schedule_id) AS place
 FROM unnest(%(ids)s::bigint[]) AS i (id) CROSS JOIN LATERAL (
     SELECT * FROM rota.occurrences o
     WHERE o.schedule_id = i.id

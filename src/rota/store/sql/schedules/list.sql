@@ -5,7 +5,7 @@ SELECT s.id, s.tenant, s.name, s.job, v.state, s.description, s.tags, s.metadata
        s.on_closed, s.catch_up, s.catch_up_seconds, s.catch_up_limit, s.grace_seconds, s.overlap, s.max_concurrent_runs,
        s.pause_after_failures, s.requires, s.is_shadow, s.delete_when_finished, s.payload, s.queue, s.priority, s.max_attempts,
        s.timeout_seconds, s.run_tags, s.run_metadata, s.is_enabled, s.paused_at, s.paused_by, s.pause_reason, s.paused_until,
-       s.is_system, s.created_at, s.updated_at, s.updated_by, s.edit_version AS version, s.anchor_at, v.next_run_at, s.moved_to, s.finished_at,
+       s.is_system, s.created_at, s.updated_at, s.updated_by, s.version, s.anchor_at, v.next_run_at, s.moved_to, s.finished_at,
        s.parked_at, s.error, s.run_count, s.failures_in_a_row, s.last_enqueued_at, s.last_run_at, s.last_run_success,
        s.last_success_at, v.total_runs, v.success_rate_percent, v.avg_duration_ms, v.max_duration_ms, v.max_duration_ms_7d,
        jsonb_build_array(s.tenant, s.name) AS place

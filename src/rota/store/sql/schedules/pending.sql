@@ -1,5 +1,5 @@
 -- Schedules whose next time is not computed yet, as a tick reads them: of one name, or all.
-SELECT s.id, s.version, to_jsonb(s)::text AS schedule,
+SELECT s.id, s.tick_version, to_jsonb(s)::text AS schedule,
        EXISTS (SELECT FROM rota.open_runs o WHERE o.schedule_id = s.id AND o.scheduled_for IS NOT NULL) AS is_unfinished
 FROM rota.schedules s
 WHERE s.is_ticking AND s.init IS NULL AND s.next_run_at IS NULL

@@ -1,4 +1,4 @@
--- Changes the columns that are given, and writes nothing when they say so already. Answers the id of what was written.
+-- Changes the columns that are given, and writes nothing when they say so already. Returns the id of what was written.
 UPDATE rota.schedules s SET
     job = w.job, description = w.description, tags = w.tags, metadata = w.metadata, cron = w.cron, interval_seconds = w.interval_seconds,
     run_at = w.run_at, init = w.init, has_seconds = w.has_seconds, timezone = w.timezone, gap = w.gap, fold = w.fold, every_from = w.every_from,

@@ -1,5 +1,5 @@
 -- After users' code on their own connection, in its transaction and gone with it: nothing that it set reaches the statements that end the run.
--- Answers which transaction this is.
+-- Returns which transaction this is.
 SELECT pg_catalog.set_config('role', 'none', true),
        pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
        pg_catalog.set_config('jit', 'off', true),

@@ -1,4 +1,4 @@
--- After users' code, in its transaction: nothing that it set reaches the statements that end the run. It answers which transaction this is.
+-- After users' code, in its transaction: nothing that it set reaches the statements that end the run. It returns which transaction this is.
 RESET SESSION AUTHORIZATION;
 RESET ROLE;
 RESET ALL;

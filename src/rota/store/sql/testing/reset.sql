@@ -11,12 +11,14 @@ BEGIN
       AND c.relkind IN ('r', 'p') AND NOT c.relispartition
       AND c.relname NOT IN ('migrations', 'settings', 'reasons', 'schedule_templates', 'locks', 'partitioned', 'depth_marks',
                             'tenant_marks', 'jobs', 'schedules');
+    PERFORM rota.unwatch_table(watch => w.id) FROM rota.table_watches w;  -- with its triggers on tables of others
+    TRUNCATE rota.open_runs;  -- a job with open runs is not deleted
     DELETE FROM rota.schedules WHERE NOT is_system;
     DELETE FROM rota.jobs WHERE NOT is_system;
     EXECUTE 'TRUNCATE ' || data;
     -- Counted by a clock that was moved, perhaps.
     UPDATE rota.depth_marks SET counted_at = '-infinity';
     UPDATE rota.tenant_marks SET counted_at = '2000-01-01 00:00Z';
-    UPDATE rota.settings SET has_limits = false;
+    UPDATE rota.settings SET has_limits = false, capped_queues = '{}';
 END
 $reset$

@@ -1,2 +1,2 @@
--- Compares the counters of limits with the runs; answers how many differed.
+-- Compares the counters of limits with the runs; returns how many differed.
 SELECT rota.mend_limits()

@@ -17,9 +17,9 @@ T = TypeVar("T")
 _ALL = 1_000_000
 
 
-async def drain(app: App, timeout: float = 30.0) -> None:
-    """Run everything that is due now, what those runs enqueue too, until nothing is left; then
-    stop. What waits for a later time stays: `Clock.advance`, then drain again."""
+async def run_due(app: App, timeout: float = 30.0) -> None:
+    """Execute all due runs, and the runs that they enqueue, until none are left. Runs that are
+    scheduled for later remain: call `Clock.advance`, then `run_due` again."""
 
     async def nothing_left() -> None:
         left = await app.database.run(left_to_run(app.registry.names()))
@@ -29,14 +29,14 @@ async def drain(app: App, timeout: float = 30.0) -> None:
         await eventually(nothing_left, timeout)
 
 
-def drain_sync(app: App, timeout: float = 30.0) -> None:
+def run_due_sync(app: App, timeout: float = 30.0) -> None:
     """The same for tests without an event loop."""
-    _in_loop(app, lambda: drain(app, timeout))
+    _in_loop(app, lambda: run_due(app, timeout))
 
 
 async def tick(app: App) -> list[RunInfo]:
-    """Decide every nominal time of schedules that has come, as a worker would; answers the runs
-    that it started, which wait to be run."""
+    """Process all due schedules, as a worker would; return the runs that were enqueued. They are
+    not executed."""
     from rota.runtime.duties.scheduler import Scheduler
 
     newest = await _newest(app)
@@ -51,11 +51,11 @@ def tick_sync(app: App) -> list[RunInfo]:
 
 
 async def run_all(app: App, timeout: float = 30.0) -> list[RunInfo]:
-    """Tick, then drain; answers the runs that ended, oldest first, whatever became of them."""
+    """Tick, then run what is due; return the runs that ended, in any state, oldest first."""
     newest = await _newest(app)
     waiting = await app.runs.list(states=OPEN_STATES, limit=_ALL)
     await tick(app)
-    await drain(app, timeout)
+    await run_due(app, timeout)
     known = [await _now(app, run) for run in reversed(waiting)]
     found = [*known, *await _after(app, newest)]
     return [run for run in found if run is not None and run.state in END_STATES]

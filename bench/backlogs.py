@@ -21,7 +21,7 @@ _LIMIT_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class Measured:
     """From the moment in which workers can begin, or are started, to the last end committed;
     `first`: seconds to the start of the first body."""
 
@@ -41,11 +41,11 @@ class Sustained:
     """Runs that came while others were worked on; `behind`: seconds from the last enqueue until
     all of them had ended."""
 
-    drain: Drain
+    measured: Measured
     behind: float
 
 
-class DrainingWorkers:
+class BusyWorkers:
     """Workers of one system, and what N runs take them."""
 
     def __init__(
@@ -56,7 +56,7 @@ class DrainingWorkers:
         self._workers = workers
         self._options = {key: value for key, value in options.items() if key != "BENCH_STAMPS"}
 
-    def drain(self, runs: int) -> Drain:
+    def work_off(self, runs: int) -> Measured:
         """The workers stand still while the runs are enqueued, so that nobody who enqueues takes
         their core, and long enough that whoever polls is due to look when they go on."""
         system, workers = self.system, self._workers
@@ -71,7 +71,7 @@ class DrainingWorkers:
             workers.release()
             return self._until_empty(conn, place, runs, use)
 
-    def receive(self, runs: int) -> Drain:
+    def receive(self, runs: int) -> Measured:
         """The runs come while the workers rest. What the workers and the server have used until
         the commit is not counted: it is the enqueuer's."""
         with self._looking() as conn:
@@ -80,7 +80,7 @@ class DrainingWorkers:
             with self.system.enqueuing(runs, **self._options):
                 return self._until_empty(conn, place, runs, self._use())
 
-    def start(self, runs: int, stack: ExitStack) -> Drain:
+    def start(self, runs: int, stack: ExitStack) -> Measured:
         """The runs are there already: the clock runs from the start of the processes."""
         conn = stack.enter_context(self._looking())
         use = self._use()
@@ -98,7 +98,7 @@ class DrainingWorkers:
             self._wait_empty(conn, place)
             behind = time.perf_counter() - ended
         worker_cpu, server_cpu = self._used_since(use)
-        return Sustained(Drain(told["runs"], told["seconds"], worker_cpu, server_cpu), behind)
+        return Sustained(Measured(told["runs"], told["seconds"], worker_cpu, server_cpu), behind)
 
     def memory_bytes(self) -> int:
         return self._workers.memory_bytes()
@@ -118,14 +118,14 @@ class DrainingWorkers:
             server -= use.server_cpu
         return self._workers.cpu_seconds() - use.worker_cpu, server
 
-    def _until_empty(self, conn: Conn, place: int, runs: int, use: _Use) -> Drain:
+    def _until_empty(self, conn: Conn, place: int, runs: int, use: _Use) -> Measured:
         """The tables are looked at only when the last body has started."""
         self._wait_for_last()
         self._wait_empty(conn, place)
         seconds = time.perf_counter() - use.at
         first = self.pipe.starts.get(0)
         since = (first - use.at_ns) / 1e9 if first is not None else None
-        return Drain(runs, seconds, *self._used_since(use), since)
+        return Measured(runs, seconds, *self._used_since(use), since)
 
     def _wait_for_last(self) -> None:
         limit = time.monotonic() + _LIMIT_SECONDS

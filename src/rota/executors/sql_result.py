@@ -16,7 +16,7 @@ _T = TypeVar("_T", bool, str)
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionAnswer:
+class FunctionResult:
     """`details` and `text` are JSON; `text` is the whole answer."""
 
     success: bool
@@ -32,39 +32,43 @@ class SqlFailure(RemoteError):
         return self.message
 
 
-class BadAnswer(SqlFailure):
+class InvalidResult(SqlFailure):
     """The function ended, but did not say how."""
 
     @classmethod
-    def of(cls, what: str, text: str | None) -> BadAnswer:
+    def of(cls, what: str, text: str | None) -> InvalidResult:
         came = "NULL" if text is None else text
         quoted = came if len(came) <= _QUOTED else f"{came[:_QUOTED]}…"
         message = f"{what}; it returned {quoted}"
-        return cls("BadAnswer", message, message)
+        return cls("InvalidResult", message, message)
 
 
-def read_answer(text: str | None) -> FunctionAnswer:
-    """Check what came; BadAnswer quotes it."""
+def read_result(text: str | None) -> FunctionResult:
+    """Check what came; InvalidResult quotes it."""
     if text is None:
-        raise BadAnswer.of("the function must return {success, message, details?}", None)
+        raise InvalidResult.of("the function must return {success, message, details?}", None)
     try:
         check_bounds(text.encode())
     except ValueError as error:
-        raise BadAnswer.of(f"the answer cannot be stored as JSON: {error}", text) from None
+        raise InvalidResult.of(
+            f"the function's result cannot be stored as JSON: {error}", text
+        ) from None
     if not text.startswith("{"):
-        raise BadAnswer.of("the function must return an object {success, message, details?}", text)
+        raise InvalidResult.of(
+            "the function must return an object {success, message, details?}", text
+        )
     # The parts as they were written: a decimal has its digits still.
     parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     success = _read(parts, "success", bool, "a boolean", text)
     message = _read(parts, "message", str, "a text", text)
     details = bytes(parts.get("details", b"null")).decode().strip()
-    return FunctionAnswer(success, message, None if details == "null" else details, text)
+    return FunctionResult(success, message, None if details == "null" else details, text)
 
 
 def _read(parts: Mapping[str, msgspec.Raw], key: str, kind: type[_T], name: str, text: str) -> _T:
     if key not in parts:
-        raise BadAnswer.of(f'the answer has no "{key}"', text)
+        raise InvalidResult.of(f'the function\'s result has no "{key}"', text)
     found: Any = msgspec.json.decode(parts[key])
     if not isinstance(found, kind):
-        raise BadAnswer.of(f'"{key}" must be {name}', text)
+        raise InvalidResult.of(f'"{key}" must be {name}', text)
     return found

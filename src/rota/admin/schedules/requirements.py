@@ -1,0 +1,68 @@
+"""Whether schedules can wait for what they require."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rota.errors import TimingError
+from rota.store.jobs import list_jobs
+from rota.store.plans import Plan
+from rota.store.schedules import schedules
+
+# By the name of a schedule: its job, and the names that it requires.
+Graph = Mapping[str, tuple[str, list[str]]]
+
+
+def check_requires(wanted: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Plan[None]:
+    """Of schedules that are stored together, by tenant, name and columns: what is required exists
+    or is one of them, and none waits for itself."""
+    by_tenant: dict[str, dict[str, tuple[str, list[str]]]] = {}
+    for tenant, name, given in wanted:
+        required = [one["name"] for one in given["requires"]]
+        by_tenant.setdefault(tenant, {})[name] = (given["job"], required)
+    by_tenant = {it: said for it, said in by_tenant.items() if any(r for _, r in said.values())}
+    if not by_tenant:
+        return
+    jobs = {one.name for one in (yield from list_jobs())}
+    for tenant, said in by_tenant.items():
+        rows = yield from schedules.read_requirements(tenant)
+        graph = {row["name"]: (row["job"], row["requires"]) for row in rows} | said
+        for name, (_, required) in said.items():
+            _check_one(name, required, graph, jobs)
+
+
+def _check_one(name: str, required: list[str], graph: Graph, jobs: set[str]) -> None:
+    for one in required:
+        if one not in graph and one not in jobs:
+            raise TimingError(
+                f'schedule "{name}" requires "{one}": no schedule or job has that name'
+            )
+    way = _way_back(name, graph) if required else None
+    if way:
+        raise TimingError(f"the requirements of schedules form a cycle: {' → '.join(way)}")
+
+
+def _way_back(start: str, graph: Graph) -> list[str] | None:
+    """From a schedule along what it requires to itself; a job stands for all of its schedules."""
+    seen: set[str] = set()
+    ways = [[start]]
+    while ways:
+        way = ways.pop()
+        for following in _next(way[-1], graph):
+            if following == start:
+                return [*way, start]
+            if following not in seen:
+                seen.add(following)
+                ways.append([*way, following])
+    return None
+
+
+def _next(name: str, graph: Graph) -> list[str]:
+    found: list[str] = []
+    for wanted in graph[name][1]:
+        if wanted in graph:
+            found.append(wanted)
+        else:
+            found += [other for other, (job, _) in graph.items() if job == wanted]
+    return found

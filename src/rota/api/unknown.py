@@ -1,0 +1,80 @@
+"""What may have been meant by a field or a parameter that a request does not have: most are the
+names that Python, SQL or the command line use for the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from rota.model.wording import FIELDS
+
+# Other names, beside those that Python has; the first that the request knows is meant.
+_OTHERS: dict[str, tuple[str, ...]] = {
+    "arguments": ("payload", "default_payload"),
+    "args": ("payload", "default_payload"),
+    "default_payload": ("payload",),
+    "payload": ("default_payload", "definition"),
+    "interval": ("interval_seconds",),
+    "name": ("event", "job"),
+    "per": ("period_seconds",),
+    "period": ("period_seconds",),
+    "from": ("from_at", "since"),
+    "to": ("until_at", "until"),
+    "after": ("cursor",),
+    "group": ("error_group",),
+}
+_AFFIXES = ("{}_seconds", "{}_at", "is_{}", "has_{}", "{}s")
+
+
+def guess(name: str, known: Collection[str]) -> str | None:
+    """The name that was meant, if one of those is likely."""
+    plain = name.lower().replace("-", "_").lstrip("_")
+    return next((one for one in _candidates(plain, known) if one in known), None)
+
+
+def _candidates(name: str, known: Collection[str]) -> Iterator[str]:
+    yield name
+    if name in FIELDS:
+        yield FIELDS[name]
+    yield from _OTHERS.get(name, ())
+    yield from (short for short, field in FIELDS.items() if field == name)
+    yield from (one.format(name) for one in _AFFIXES)
+    yield from (name.removesuffix(end) for end in ("_seconds", "_at", "s"))
+    yield from (name.removeprefix(start) for start in ("is_", "has_"))
+    yield from get_close_matches(name, sorted(known), n=1, cutoff=0.65)
+
+
+def unknown(kind: str, name: str, known: Collection[str]) -> str:
+    """In a sentence: `unknown field "every"; did you mean interval_seconds?` The name may be the
+    path of a field."""
+    meant = guess(name.rpartition(".")[2], known)
+    there = f"choose from {', '.join(sorted(known))}" if known else "there are none"
+    return f'unknown {kind} "{name}"; ' + (f"did you mean {meant}?" if meant else there)
+
+
+def fields_at(annotation: Any, path: Sequence[str | int]) -> set[str]:
+    """The fields of the object at this place of a body. A part that is no field is the name of a
+    kind, where a value may be of several kinds."""
+    models = list(_models(annotation))
+    if not path:
+        return {name for model in models for name in _fields(model)}
+    inner = [_fields(model)[path[0]] for model in models if path[0] in _fields(model)]
+    if not inner:
+        named = [one for one in models if one.__name__ == path[0]] or models
+        return {name for model in named for name in fields_at(model, path[1:])}
+    return {name for one in inner for name in fields_at(one, path[1:])}
+
+
+def _fields(model: type[BaseModel]) -> dict[Any, Any]:
+    return {one.alias or name: one.annotation for name, one in model.model_fields.items()}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Also those inside lists, maps and unions."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

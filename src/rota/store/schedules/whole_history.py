@@ -1,0 +1,116 @@
+"""The ledger of a schedule together with what people ran beside it, in the order of time.
+
+Two lists become one: each is read from the place where the page before ended, and of what comes
+first in both, a page is taken. At the same instant, what people asked for is the later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rota.model.list_filters import TimeOrder
+from rota.model.occurrence import OccurrenceInfo
+from rota.model.page import Page
+from rota.model.schedule_edit import ManualRun
+from rota.model.states import END_STATES
+from rota.store.pages import Place, check_order, read_rows
+from rota.store.plans import Plan
+from rota.store.schedules.edits import KINDS, Asked, read_manual
+
+_LEDGER, _MANUAL = 0, 1
+_LAST_ID = 2**63 - 1
+
+
+class Stretch(NamedTuple):
+    """Which entries: of the ledgers of a name, of one decision or all, of a stretch of time."""
+
+    ids: Sequence[int]
+    name: str
+    tenant: str
+    decision: str | None
+    since: datetime | None
+    before: datetime | None
+
+
+class _Entry(NamedTuple):
+    """The time of a place is read, as texts of one instant differ."""
+
+    at: datetime
+    source: int
+    id: int
+    place: Place
+    shown: OccurrenceInfo
+
+
+def page_whole(
+    wanted: Stretch, *, order: str, cursor: Sequence[Any] | None, limit: int
+) -> Plan[Page[OccurrenceInfo]]:
+    """Its cursor is the instant, which of the two lists, and the place there."""
+    order = check_order(order, TimeOrder)
+    found = yield from _ledger(wanted, order, cursor, limit)
+    found += yield from _manual(wanted, order, cursor, limit)
+    found.sort(key=lambda one: one[:3], reverse=order == "newest")
+    last = found[limit - 1] if len(found) > limit else None
+    next_cursor = None if last is None else (last.place[0], last.source, last.id)
+    return Page([one.shown for one in found[:limit]], next_cursor)
+
+
+def _ledger(
+    wanted: Stretch, order: str, cursor: Sequence[Any] | None, limit: int
+) -> Plan[list[_Entry]]:
+    if wanted.decision in KINDS:
+        return []
+    statement = "schedules/history_oldest" if order == "oldest" else "schedules/history"
+    params = {
+        "ids": list(wanted.ids), "decision": wanted.decision, "since": wanted.since,
+        "before": wanted.before,
+    }  # fmt: skip
+    rows = yield from read_rows(
+        statement, params, OccurrenceInfo, order=order, cursor=_after(cursor, _LEDGER), limit=limit
+    )
+    return [_Entry(one.nominal_at, _LEDGER, place[1], place, one) for place, one in rows]
+
+
+def _manual(
+    wanted: Stretch, order: str, cursor: Sequence[Any] | None, limit: int
+) -> Plan[list[_Entry]]:
+    if wanted.decision is not None and wanted.decision not in KINDS:
+        return []
+    asked: Asked = {
+        "name": wanted.name, "tenant": wanted.tenant, "since": wanted.since,
+        "kinds": KINDS if wanted.decision is None else (wanted.decision,), "before": wanted.before,
+    }  # fmt: skip
+    rows = yield from read_manual(asked, order=order, cursor=_after(cursor, _MANUAL), limit=limit)
+    return [
+        _Entry(one.at, _MANUAL, place[1], place, _shown(wanted.name, one, run))
+        for place, one, run in rows
+    ]
+
+
+def _after(cursor: Sequence[Any] | None, source: int) -> tuple[Any, int] | None:
+    """Where one of the lists goes on: at its own place, or, if the page ended in the other list,
+    before or after all that it has of that instant."""
+    if cursor is None:
+        return None
+    at, ended_in, number = cursor
+    if ended_in == source:
+        return at, number
+    # The manual ones are the later of an instant, whichever way one reads.
+    return (at, _LAST_ID) if source == _LEDGER else (at, 0)
+
+
+def _shown(schedule: str, one: ManualRun, run: dict[str, Any]) -> OccurrenceInfo:
+    state = one.state
+    span = {"from_at": one.from_at, "until_at": one.until_at}
+    details = {name: at.isoformat() for name, at in span.items() if at is not None}
+    return OccurrenceInfo(
+        schedule=schedule, nominal_at=one.at, through_at=one.at, count=one.runs,
+        decision="triggered" if one.kind == "triggered" else "backfilled", reason=one.reason,
+        claimed_at=one.at, decided_at=one.at, decided_by=None,
+        enqueued_at=run.get("enqueued_at"), run_id=one.run_id, backfill_run_id=None, state=state,
+        success=state == "succeeded" if state in END_STATES else None,
+        duration_ms=run.get("duration_ms"), lateness_ms=None, error=run.get("last_error"),
+        is_moved=False, details={"actor": one.actor, **details}, backfill_state=None,
+    )  # fmt: skip
