@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,9 +13,11 @@ import pytest
 import rota
 from rota.embedded.accounts import server_account
 from rota.errors import DatabaseError
+from rota.store.migrate import migrate
 from rota.testing import eventually
+from tests.chaos.server import make_server
 from tests.conftest import load_config
-from tests.database import PLACE, TEMPLATE, Server
+from tests.database import tcp_url
 from tests.engine import Engine
 
 RUNS = 20
@@ -25,26 +25,29 @@ _FILL = "INSERT INTO public.filler SELECT repeat('x', 8000) FROM generate_series
 
 
 @pytest.fixture
-def small_disk(server: Server) -> Iterator[str]:
-    """A tablespace on a file system of its own, and a database on it."""
-    place = Path(os.environ[PLACE]) / f"small-{os.getpid()}"
-    place.mkdir()
-    account = server_account(place.parent / "none")
-    options = f"size=96m,mode=700,uid={account.uid},gid={account.gid}"
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("no right to mount a small file system: a full disk was not tested")
-    name = f"small_{os.getpid()}"
-    try:
-        server.admin.execute(f"CREATE TABLESPACE {name} LOCATION '{place}'")
-        server.admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} TABLESPACE {name}")
-        yield server.url(name)
-        server.admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        server.admin.execute(f"DROP TABLESPACE {name}")
-    finally:
-        subprocess.run(["umount", "-l", place], check=False)
+def small_disk() -> Iterator[str]:
+    """A database on a small file system, on a server of its own: one that cannot write a page of
+    one database refuses the others its checkpoints, and what needs room in its buffers."""
+    with make_server() as server:
+        place = server.home.parent / "small"
+        place.mkdir()
+        account = server_account(place / "none")
+        options = f"size=96m,mode=700,uid={account.uid},gid={account.gid}"
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True, check=False
+        )
+        if mounted.returncode != 0:
+            pytest.skip("no right to mount a small file system: a full disk was not tested")
+        base, _, _ = tcp_url(server).rpartition("/")
+        try:
+            with psycopg.connect(f"{base}/postgres", autocommit=True) as admin:
+                admin.execute(f"CREATE TABLESPACE small LOCATION '{place}'")
+                admin.execute("CREATE DATABASE small TABLESPACE small")
+            migrate(f"{base}/small", "rota")
+            yield f"{base}/small"
+        finally:
+            server.stop(wait_seconds=20)
+            subprocess.run(["umount", "-l", place], check=False)
 
 
 def fill(conn: psycopg.Connection[tuple[object, ...]]) -> None:
