@@ -18,7 +18,7 @@ async def test_one_is_made_changed_and_removed(web: Browser, shop: rota.App, con
     assert "Enter a reason" in web.text
     assert 'value="send"' in web.page, "what was typed stays"
     await web.post("/limits/new", 422, **fields | {"cap": "many"}, reason="they asked")
-    assert "cap must be a number" in web.text
+    assert "Cap must be a number" in web.text
     await web.post("/limits/new", reason="they asked", **fields)
     assert "Limit few is active" in web.text
     assert "1 at once; applies to job send" in web.text

@@ -15,12 +15,19 @@ from starlette.datastructures import QueryParams
 import rota
 from rota.web.log_lines import mark
 from rota.web.log_query import LogQuery
+from rota.web.pages import logs
 from rota.web.pages.log_tail import event_of, with_gap
 from tests.loglines import make_partitions, write
 from tests.web.conftest import Browser
 
 Conn = psycopg.Connection[Any]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\nsecond line\u202e"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a search would end before it has seen everything."""
+    monkeypatch.setattr(logs, "_BUDGET", 60.0)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ async def test_a_pause_with_an_end(web: Browser, shop: rota.App) -> None:
     assert "'soon' is not a time: write 2h" in web.text
     assert 'value="provider is down"' in web.page, "what was typed stays"
     await web.post("/queues/mail/pause", 422, reason="x", until="2020-01-01 08:00")
-    assert "the end of a pause must be in the future" in web.text
+    assert "The end of a pause must be in the future" in web.text
     await web.post("/queues/mail/pause", reason="provider is down", until="90min")
     assert "Queue mail is paused by web:admin: “provider is down”." in web.text
     assert "until" in web.text
@@ -100,7 +100,7 @@ async def test_a_cap_is_set_with_a_reason(web: Browser, shop: rota.App, conn: An
     await web.post("/queues/mail/cap", 422, max_waiting="1", when_full="refuse", reason=" ")
     assert "Enter a reason" in web.text
     await web.post("/queues/mail/cap", 422, max_waiting="<b>", when_full="refuse", reason="x")
-    assert "the cap must be a whole number, not '<b>'" in web.text
+    assert "The cap must be a whole number, not '<b>'" in web.text
     await web.post("/queues/mail/cap", 422, max_waiting="-1", when_full="refuse", reason="x")
     assert "must be a whole number from 0" in web.text
     await web.post("/queues/mail/cap", max_waiting="1", when_full="refuse", reason="slow")

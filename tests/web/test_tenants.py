@@ -66,12 +66,12 @@ async def test_settings(web: Browser, shop: rota.App) -> None:
     await web.get("/tenants/acme/edit")
     assert 'value="10"' in web.page
     await web.post("/tenants/acme/edit", 422, weight="heavy", reason="x")
-    assert "weight must be a number" in web.text
+    assert "Weight must be a number" in web.text
     assert 'value="heavy"' in web.page
     await web.post("/tenants/acme/edit", 422, weight="5000")
     assert "weight must be from 0.01 to 1000" in web.text
     await web.post("/tenants/acme/edit", 422, weight="1", metadata="[")
-    assert "metadata must be a JSON object" in web.text
+    assert "Metadata must be a JSON object" in web.text
     await web.post(
         "/tenants/acme/edit", weight="3", max_waiting="", retention_days="7", metadata='{"a": 1}'
     )

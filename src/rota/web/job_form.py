@@ -10,6 +10,7 @@ from rota.errors import InputError
 from rota.model.job import JobInfo
 from rota.model.words import plain
 from rota.web.forms import read_payload, read_span
+from rota.web.refusals import refusal
 
 # What `app.jobs.update` calls them, by the name of the field in the form.
 FIELDS = (
@@ -54,7 +55,7 @@ def read_changes(
         try:
             changes[name] = _READERS[name](text)
         except (ValueError, InputError) as error:
-            wrong[name] = str(error)
+            wrong[name] = refusal(error)
     return changes, wrong
 
 

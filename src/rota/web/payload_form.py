@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
+from rota.web.refusals import refusal
+
 PREFIX = "p."
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _ARGUMENT = re.compile(r"argument ([A-Za-z_][A-Za-z_0-9]*)")
@@ -117,7 +119,7 @@ def read_fields(
         try:
             payload[one.name] = _read(one.kind, text, zone)
         except ValueError as error:
-            wrong[one.name] = str(error)
+            wrong[one.name] = refusal(error)
     return payload, wrong
 
 

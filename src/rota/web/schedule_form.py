@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
-from rota.errors import InputError, RotaError, TimingError
+from rota.errors import InputError, TimingError
 from rota.jobs.schedule_options import ScheduleArguments, columns
-from rota.model import wording
 from rota.model.documents import ScheduleDocuments
 from rota.model.schedule_info import ScheduleInfo
 from rota.web.forms import Form, read_payload
 from rota.web.page_scope import zone_named
+from rota.web.refusals import refusal
 
 # Field: the column that it shows, and how it is written.
 FIELDS: Final[dict[str, tuple[str, str]]] = {
@@ -160,7 +160,7 @@ def arguments(draft: Draft, names: list[str]) -> tuple[ScheduleArguments, dict[s
             columns({name: value})  # type: ignore[misc]
             found[name] = value
         except (TimingError, InputError) as error:
-            errors[name] = said(error)
+            errors[name] = refusal(error)
     if "cron" in found:
         found["with_seconds"] = len(str(found["cron"] or "").split()) == 6
     return found, errors  # type: ignore[return-value]
@@ -197,17 +197,6 @@ _WANTED = {
     "at": "a date and a time",
     "init": "which starts of workers trigger it",
 }
-
-
-def said(error: RotaError) -> str:
-    """As a sentence, without what the label beside it says already."""
-    text = re.sub(r"^cron '[^']*':? ", "", wording.said(str(error), "page"))
-    match = re.fullmatch(r"'(.*)' is not an? ([\w-]+); it takes (.*)", text, re.S)
-    if match:
-        text = f"{match[2].replace('-', ' ')} takes {match[3]}, not {match[1]}"
-    hint = wording.said(error.hint or "", "page")
-    text = f"{text[:1].upper()}{text[1:]}".rstrip(".")
-    return f"{text}: {hint}." if hint and not match else f"{text}."
 
 
 def read_seconds(text: str) -> float:

@@ -12,7 +12,8 @@ from rota.timing.preview import PreviewRow
 from rota.timing.timing import Timing
 from rota.timing.zones import zone
 from rota.web.page_scope import PageScope, zone_of
-from rota.web.schedule_form import Draft, arguments, said
+from rota.web.refusals import refusal
+from rota.web.schedule_form import Draft, arguments
 
 _COUNT = 10
 _FIELDS = ("timezone", "gap", "fold", "start_at", "end_at", "calendar", "on_closed")
@@ -41,7 +42,7 @@ async def coming(scope: PageScope, draft: Draft, stored: ScheduleInfo | None) ->
     try:
         local = (await scope.now()).astimezone(zone(draft.texts["timezone"] or "UTC"))
     except TimingError as error:
-        return Coming("", [], said(error), "timezone")
+        return Coming("", [], refusal(error), "timezone")
     if errors:
         field, problem = next(iter(errors.items()))
         return Coming("", [], problem, field, f"{local:%H:%M}")
@@ -58,15 +59,18 @@ async def _rows(
             **given, anchor=anchor, count=_COUNT, viewer_zone=str(zone_of(scope.request))
         )
     except CalendarNotFound as error:
-        return Coming("", [], said(error), "calendar", clock)
+        return Coming("", [], refusal(error), "calendar", clock)
     except TimingError as error:
-        text = str(error)
-        field = next((one for one in ("end_at", "run_at") if text.startswith(one)), draft.when)
-        return Coming("", [], said(error), {"run_at": "at"}.get(field, field), clock)
+        return Coming("", [], refusal(error), _field_of(str(error)) or draft.when, clock)
     if given.get("every") is not None and draft.texts["every_from"] == "end":
         words = f"{words}, counted from the end of the last run"
         rows = []
     return Coming(f"{words[:1].upper()}{words[1:]}", rows, now_there=clock)
+
+
+def _field_of(message: str) -> str | None:
+    fields = {"end_at": "end_at", "run_at": "at"}
+    return next((field for name, field in fields.items() if message.startswith(name)), None)
 
 
 def _timing(given: dict[str, Any]) -> Timing:

@@ -17,6 +17,7 @@ from rota.model.bulk_action import BulkAction
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope
+from rota.web.refusals import refusal
 from rota.web.run_query import RunQuery
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -132,7 +133,7 @@ async def throttle(request: Request) -> Response:
     except ValueError:
         return await _show(scope, action_id, "Enter a number of runs per second, such as 50.")
     except FilterError as error:
-        return await _show(scope, action_id, str(error))
+        return await _show(scope, action_id, refusal(error))
     words = "has no rate limit" if text is None else f"is limited to {text} runs per second"
     return scope.go(f"/bulk/{action_id}", f"Bulk action {action_id} {words}")
 

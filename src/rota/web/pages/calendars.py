@@ -18,7 +18,7 @@ from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of as schedule_path
-from rota.web.schedule_form import said
+from rota.web.refusals import refusal
 from rota.web.zones import NAMES
 
 _SHOWN = 50
@@ -97,7 +97,7 @@ async def create(request: Request) -> Response:
             name, definition_of(draft), draft.description, reason=form.text("reason")
         )
     except (TimingError, WrongState) as error:
-        return await _show(scope, None, name, draft, error=said(error), status=422)
+        return await _show(scope, None, name, draft, error=refusal(error), status=422)
     return scope.go(path_of(name), f"Calendar {name} created")
 
 
@@ -118,7 +118,7 @@ async def save(request: Request) -> Response:
     except VersionConflict:
         return await _show(scope, found, found.name, draft, is_conflict=True, status=409)
     except TimingError as error:
-        return await _show(scope, found, found.name, draft, error=said(error), status=422)
+        return await _show(scope, found, found.name, draft, error=refusal(error), status=422)
     return scope.go(path_of(found.name), f"Calendar {found.name} is saved")
 
 
@@ -180,7 +180,7 @@ async def delete(request: Request) -> Response:
     try:
         await scope.calendars.delete(scope.name(), reason=form.text("reason"))
     except WrongState as error:
-        return await _ask(scope, said(error))
+        return await _ask(scope, refusal(error))
     return scope.go("/calendar", f"Calendar {scope.name()} is deleted")
 
 

@@ -17,7 +17,7 @@ from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedules import path_of as schedule_path
-from rota.web.schedule_form import said
+from rota.web.refusals import refusal
 from rota.web.zones import NAMES
 
 _REASON = "Enter a reason. Deleted rows cannot be restored."
@@ -122,7 +122,7 @@ async def show_cleanup(request: Request) -> Response:
         try:
             counts = await scope.cleanup.plan(found.name)
         except InputError as refused:
-            error = str(refused)
+            error = refusal(refused)
     page = CleanupPage(found, path_of(found.name), schedule_path(found.name, ""), counts, error)
     return await scope.show(page)
 
@@ -148,7 +148,7 @@ async def create(request: Request) -> Response:
             name=draft.name or None, cron=draft.cron, timezone=draft.timezone, reason=draft.reason,
         )  # fmt: skip
     except (InputError, TimingError, WrongState) as refused:
-        return await _edit(scope, draft, said(refused))
+        return await _edit(scope, draft, refusal(refused))
     return scope.go(path_of(made.name), f"Cleanup {made.name} is added")
 
 
@@ -167,7 +167,7 @@ async def use_recipe(request: Request) -> Response:
             made = await scope.cleanup.add_recipe(recipe.name, prefix=recipe.prefix, reason=reason)
             return scope.go(path_of(made.name), f"Cleanup {made.name} is added")
         except WrongState as refused:
-            error = said(refused)
+            error = refusal(refused)
     return await scope.show(RecipeQuestion(recipe, error), status=422)
 
 
@@ -209,7 +209,7 @@ async def remove(request: Request) -> Response:
     try:
         await scope.cleanup.remove(name, reason=reason)
     except WrongState as refused:
-        return await _ask(scope, "remove", said(refused))
+        return await _ask(scope, "remove", refusal(refused))
     return scope.go("/cleanup", f"Cleanup {name} is removed")
 
 

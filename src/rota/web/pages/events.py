@@ -20,6 +20,7 @@ from rota.web.context import Page
 from rota.web.event_query import EventQuery
 from rota.web.forms import read_form, read_time
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.refusals import refusal
 
 PAGE_SIZE = 50
 _KIND = "events newest"
@@ -206,7 +207,7 @@ async def replay(request: Request) -> Response:
     try:
         done = await _replay(scope, given, dry_run=False)
     except (UnknownJob, TimingError, InputError) as error:
-        return await _ask(scope, given, str(error))
+        return await _ask(scope, given, refusal(error))
     named = f"/events?{urlencode({'name': given['name']})}"
     back = f"/events/{given['id']}" if given["id"] else named
     return scope.go(back, f"{plural(done.started, 'run')} of {given['job']} started")

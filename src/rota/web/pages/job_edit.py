@@ -19,6 +19,7 @@ from rota.web.forms import Form, read_form
 from rota.web.job_form import field_of, read_changes, texts_of
 from rota.web.page_scope import PageScope
 from rota.web.pages.jobs import path_of
+from rota.web.refusals import refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,9 @@ async def save(request: Request) -> Response:
     except VersionConflict:
         return await _late(scope, form)
     except PayloadError as error:
-        return await _again(scope, job, form, {"default_payload": str(error)})
+        return await _again(scope, job, form, {"default_payload": refusal(error)})
     except (JobError, InputError) as error:
-        return await _again(scope, job, form, {field_of(str(error)) or "all": str(error)})
+        return await _again(scope, job, form, {field_of(str(error)) or "all": refusal(error)})
     return scope.go(path_of(job.name), f"{plural(len(changes), 'setting')} of {job.name} saved")
 
 

@@ -16,6 +16,7 @@ from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.limit_form import LimitDraft, changes_of, draft_of, read_draft
 from rota.web.page_scope import PageScope
+from rota.web.refusals import refusal
 
 KINDS = {
     "concurrency": "concurrent runs",
@@ -164,7 +165,7 @@ async def create(request: Request) -> Response:
             await scope.limits.set(name, tenant=tenant, reason=reason, **changes_of(draft))
             return scope.go(path_of(name) + query_of(tenant), f"Limit {name} is active")
         except LimitError as refused:
-            error = str(refused)
+            error = refusal(refused)
     again = LimitEditor(None, draft, "/limits/new", "/limits", name, tenant, reason or "", error)
     return await scope.show(again, status=422)
 
@@ -180,7 +181,7 @@ async def change(request: Request) -> Response:
     try:
         await scope.limits.set(limit.name, tenant=tenant, reason=reason, **changes_of(draft))
     except LimitError as refused:
-        again = _editor(limit, draft, error=str(refused), reason=reason)
+        again = _editor(limit, draft, error=refusal(refused), reason=reason)
         return await scope.show(again, status=422)
     return scope.go(path_of(limit.name) + query_of(tenant), f"Limit {limit.name} is changed")
 
@@ -209,7 +210,7 @@ async def remove(request: Request) -> Response:
     try:
         answer = await scope.limits.remove(name, tenant=tenant, reason=reason)
     except WrongState as refused:
-        return await _ask(scope, "remove", str(refused))
+        return await _ask(scope, "remove", refusal(refused))
     if answer == "reset":
         return scope.go(path_of(name) + query_of(tenant), f"Limit {name} is reset to the code")
     return scope.go("/limits", f"Limit {name} is removed")
@@ -224,7 +225,7 @@ async def unblock(request: Request) -> Response:
     try:
         await scope.limits.unblock(name, tenant=tenant, reason=reason)
     except WrongState as refused:
-        return await _ask(scope, "unblock", str(refused))
+        return await _ask(scope, "unblock", refusal(refused))
     return scope.go(path_of(name) + query_of(tenant), f"Limit {name} is unblocked")
 
 

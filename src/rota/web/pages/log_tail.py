@@ -24,6 +24,7 @@ from rota.web.log_lines import LogRow
 from rota.web.log_query import LogQuery, Stretch
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.logs import Choice, levels_of
+from rota.web.refusals import refusal
 from rota.web.render import render_gap, render_lines
 
 FIRST_LINES = 200
@@ -64,7 +65,7 @@ async def tail(request: Request) -> Response:
     try:
         found = await scope.logs.search(query.text, limit=FIRST_LINES, **query.filters)
     except SearchError as error:
-        page = TailPage(query, [], levels_of(query, None), None, str(error))
+        page = TailPage(query, [], levels_of(query, None), None, refusal(error))
         return await scope.show(page, status=422)
     rows = await _rows(scope, query, found.lines)
     earlier = query.path("/logs/earlier") if found.cursor else None

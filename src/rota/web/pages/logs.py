@@ -18,6 +18,7 @@ from rota.web.context import Page
 from rota.web.log_lines import GLYPHS, LogRow, as_json, as_text
 from rota.web.log_query import RANGES, LogQuery
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.refusals import refusal
 
 PAGE_SIZE = 100
 MOST_DOWNLOADED = 10_000
@@ -77,7 +78,7 @@ async def search(request: Request) -> Response:
     try:
         page = await _found(scope, query)
     except SearchError as error:
-        return await scope.show(_nothing(query, str(error)), status=422)
+        return await scope.show(_nothing(query, refusal(error)), status=422)
     return await scope.show(page)
 
 

@@ -20,6 +20,7 @@ from rota.web.context import Page
 from rota.web.forms import read_form, read_time
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.plots import Plot
+from rota.web.refusals import refusal
 from rota.web.trend_plots import SPANS, plots_of
 from rota.web.why import WhyPanel, why_of
 
@@ -194,7 +195,7 @@ async def pause(request: Request) -> Response:
     try:
         is_changed = await scope.queues.pause(name, reason, read_time(until, zone_of(request)))
     except TimingError as error:
-        return await _ask_again(scope, reason=reason, until=until or "", time_error=str(error))
+        return await _ask_again(scope, reason=reason, until=until or "", time_error=refusal(error))
     return scope.go(path_of(name), f"Queue {name} {'is' if is_changed else 'was already'} paused")
 
 
@@ -241,7 +242,7 @@ async def set_cap(request: Request) -> Response:
             told = "Any number of runs" if most is None else words.plural(most, "run")
             return scope.go(path_of(name), f"{told} may wait in queue {name}")
         except InputError as refused:
-            error = str(refused)
+            error = refusal(refused)
     details = await scope.queues.get(name)
     again = CapQuestion(
         details, path_of(name), text, when_full, reason or "", error, missing

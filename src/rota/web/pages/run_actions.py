@@ -15,6 +15,7 @@ from rota.model.run import RunInfo
 from rota.web.context import Page
 from rota.web.forms import read_form, read_payload
 from rota.web.page_scope import PageScope
+from rota.web.refusals import refusal
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -77,7 +78,7 @@ async def retry(request: Request) -> Response:
         edited = await _edited(scope, run, given)
         await scope.runs.retry(run_id, form.text("reason"), payload=edited)
     except InputError as error:
-        question = RunQuestion(run, f"/runs/{run_id}", "retry", given, str(error))
+        question = RunQuestion(run, f"/runs/{run_id}", "retry", given, refusal(error))
         return await scope.show(question, status=422)
     said = f"Run {run_id} was requeued"
     return scope.go(f"/runs/{run_id}", said if edited is None else f"{said} with a new payload")

@@ -16,6 +16,7 @@ from rota.model.run_counts import RunCounts
 from rota.web.context import Page
 from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.refusals import refusal
 from rota.web.run_query import RunQuery
 from rota.web.words import plural
 
@@ -121,7 +122,7 @@ async def act(request: Request) -> Response:
     except ValueError:
         return await _ask(scope, picked, form, "Enter a number of runs per second, such as 50.")
     except FilterError as error:
-        return await _ask(scope, picked, form, str(error))
+        return await _ask(scope, picked, form, refusal(error))
     return scope.go(f"/bulk/{action.id}", f"Bulk action {action.id} is started")
 
 

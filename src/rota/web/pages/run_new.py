@@ -25,6 +25,7 @@ from rota.web.payload_form import (
     fields_of,
     read_fields,
 )
+from rota.web.refusals import refusal
 
 OPTIONS = (
     "queue", "priority", "run_at", "expires_in", "key", "tenant", "tags", "max_attempts", "timeout",
@@ -131,7 +132,7 @@ async def enqueue(request: Request) -> Response:
     try:
         job = await scope.jobs.get(form.get("job", ""))
     except UnknownJob as error:
-        page = await _page(scope, None, is_json=False, options=form, error=str(error))
+        page = await _page(scope, None, is_json=False, options=form, error=refusal(error))
         return await scope.show(page, status=422)
     errors, rest, run = await _try(scope, request, job, form)
     if run is None:
@@ -163,7 +164,7 @@ async def _try(
         else:
             payload, errors = read_fields(fields, form, zone)
     except PayloadError as error:
-        errors["payload"] = str(error)
+        errors["payload"] = refusal(error)
     options = _read_options(form, zone, errors)
     if errors:
         return errors, [], None
@@ -206,7 +207,7 @@ def _read_more(form: Form, errors: dict[str, str]) -> dict[str, Any]:
         try:
             found["metadata"] = read_payload(text)
         except PayloadError as error:
-            errors["metadata"] = str(error)
+            errors["metadata"] = refusal(error)
     return found
 
 

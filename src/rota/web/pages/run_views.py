@@ -14,6 +14,7 @@ from rota.errors import FilterError
 from rota.web.context import Page
 from rota.web.forms import read_form
 from rota.web.page_scope import PageScope, zone_of
+from rota.web.refusals import refusal
 from rota.web.run_query import RunQuery
 
 
@@ -49,7 +50,7 @@ async def save(request: Request) -> Response:
         _ = query.filters
         await scope.views.save(name, query.path().partition("?")[2], form.text("reason"))
     except FilterError as error:
-        question = ViewQuestion(query, name, False, "/runs/views", str(error))
+        question = ViewQuestion(query, name, False, "/runs/views", refusal(error))
         return await scope.show(question, status=422)
     return scope.go(query.path(), f"View {name} is saved")
 

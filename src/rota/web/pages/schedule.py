@@ -25,6 +25,7 @@ from rota.web.context import Page
 from rota.web.page_scope import PageScope, zone_named, zone_of
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of, paths_of, state_of
+from rota.web.refusals import refusal
 from rota.web.schedule_chart import Durations, durations
 from rota.web.schedule_values import label_of, value_of
 from rota.web.schedule_words import policies, reason_of
@@ -125,7 +126,7 @@ async def _coming(scope: PageScope, schedule: ScheduleInfo) -> tuple[list[Previe
             schedule.name, tenant=schedule.tenant, count=_COMING, viewer_zone=viewer
         )
     except TimingError as error:
-        return [], str(error)
+        return [], refusal(error)
     return rows, None
 
 

@@ -24,6 +24,7 @@ from rota.web.context import Page
 from rota.web.forms import Form, read_form, read_payload, read_time
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.schedules import path_of
+from rota.web.refusals import refusal
 from rota.web.schedule_values import label_of, value_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -91,7 +92,7 @@ def acting(verb: str, act: Callable[[PageScope, str, str, Form], Awaitable[str]]
         try:
             said = await act(scope, name, tenant, form)
         except (InputError, TimingError) as error:
-            return await _question(scope, verb, form.get("payload", ""), str(error))
+            return await _question(scope, verb, form.get("payload", ""), refusal(error))
         return scope.go("/schedules" if verb == "delete" else path_of(name, tenant), said)
 
     return handle
@@ -211,7 +212,7 @@ async def revert(request: Request) -> Response:
         )
         return await _ask_revert(scope, text, 409)
     except (InputError, TimingError, WrongState) as error:
-        return await _ask_revert(scope, str(error), 422)
+        return await _ask_revert(scope, refusal(error), 422)
     return scope.go(path_of(name, tenant), f"The edit of {name} is reverted")
 
 

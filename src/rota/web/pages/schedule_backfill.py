@@ -18,6 +18,7 @@ from rota.web.forms import read_form
 from rota.web.page_scope import PageScope, zone_named
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
+from rota.web.refusals import refusal
 
 _SHOWN = 100
 
@@ -91,7 +92,7 @@ async def fill(request: Request) -> Response:
     try:
         made = await _backfill(scope, schedule, form, is_dry=False, reason=given.text("reason"))
     except TimingError as error:
-        return await _show(scope, schedule, form, None, str(error))
+        return await _show(scope, schedule, form, None, refusal(error))
     said = f"{words.plural(len(made.run_ids), 'run')} of {schedule.name} enqueued"
     return scope.go(path_of(schedule.name, schedule.tenant), said)
 
@@ -100,7 +101,7 @@ async def _look(scope: PageScope, schedule: ScheduleInfo, form: BackfillForm) ->
     try:
         found = await _backfill(scope, schedule, form, is_dry=True)
     except TimingError as error:
-        return await _show(scope, schedule, form, None, str(error))
+        return await _show(scope, schedule, form, None, refusal(error))
     zone = zone_named(schedule.timezone)
     preview = Preview(
         [words.absolute(at, zone) for at in found.times[:_SHOWN]],

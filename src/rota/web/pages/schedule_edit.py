@@ -26,6 +26,7 @@ from rota.web.forms import Form, read_form
 from rota.web.page_scope import PageScope
 from rota.web.pages.schedule_actions import tenant_of
 from rota.web.pages.schedules import path_of
+from rota.web.refusals import refusal
 from rota.web.schedule_form import (
     FIELDS,
     Draft,
@@ -36,7 +37,6 @@ from rota.web.schedule_form import (
     new_draft,
     read_draft,
     read_names,
-    said,
 )
 from rota.web.schedule_preview import Coming, coming
 from rota.web.schedule_values import label_of
@@ -237,7 +237,7 @@ def _with_error(editing: Editing, error: Exception) -> Editing:
     where = "name" if isinstance(error, WrongState) else ""
     where = "job" if isinstance(error, UnknownJob) else where
     where = "payload" if isinstance(error, PayloadError) else where
-    text = said(error)  # type: ignore[arg-type]
+    text = refusal(error)
     return _replaced(editing, errors=editing.errors | {where: text})
 
 

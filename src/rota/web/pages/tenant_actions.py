@@ -18,6 +18,7 @@ from rota.web.context import Page
 from rota.web.forms import Form, read_form, read_time
 from rota.web.page_scope import PageScope, zone_of
 from rota.web.pages.tenants import path_of
+from rota.web.refusals import refusal
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 # Of one request for a deletion; what is left then is asked about again.
@@ -75,7 +76,7 @@ async def pause(request: Request) -> Response:
         until = read_time(form.text("until"), zone_of(request))
         held = await scope.tenants.pause(scope.name(), reason, until)
     except TimingError as error:
-        return await _ask(scope, "pause", status=422, given=dict(form), time_error=str(error))
+        return await _ask(scope, "pause", status=422, given=dict(form), time_error=refusal(error))
     said = f"Tenant {scope.name()} {'was already' if held is None else 'is'} paused"
     return scope.go(path_of(scope.name()), said)
 
@@ -96,7 +97,7 @@ async def edit(request: Request) -> Response:
         settings: Any = _settings(form)
         await scope.tenants.set(scope.name(), form.text("reason"), **settings)
     except InputError as error:
-        return await _ask(scope, "edit", status=422, given=dict(form), error=str(error))
+        return await _ask(scope, "edit", status=422, given=dict(form), error=refusal(error))
     return scope.go(path_of(scope.name()), f"Tenant {scope.name()} is changed")
 
 
@@ -135,7 +136,7 @@ async def delete(request: Request) -> Response:
             name, reason, cancel_running="cancel_running" in form, seconds=DELETE_SECONDS
         )
     except WrongState as error:
-        return await _ask(scope, "delete", status=409, given=dict(form), error=str(error))
+        return await _ask(scope, "delete", status=409, given=dict(form), error=refusal(error))
     if not done.is_done:
         return scope.go(
             f"{path_of(name)}/delete", f"{plural(done.rows, 'row')} deleted; there are more"
