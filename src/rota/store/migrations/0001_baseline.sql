@@ -229,8 +229,8 @@ $$;
 -- 03_audit.sql
 
 -- Who did what, to what, and why: `audit`, one row for each change, written in the transaction of the change by
--- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `api_responses`
--- keeps what the API answered to a request with an idempotency key.
+-- `write_audit`. `act_as` names the person for the rest of a transaction, `say_why` the person and the reason until
+-- `unsay`. `api_responses` keeps what the API answered to a request with an idempotency key.
 
 -- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
 -- otherwise.
@@ -257,28 +257,34 @@ CREATE INDEX audit_name ON rota.audit (object_id, id);
 
 -- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
 -- it. NULL changes nothing.
--- Called by: many.
+-- Called by: prune_rows, say_why, settle_schedule_ends, sql/audit/act_as.sql, sql/jobs/act_as.sql, write_ticks.
 CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
 $$;
 
 -- Who acts in this transaction: the name that was given by act_as, else the role of the session.
--- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, set_limit.
+-- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, pause_schedule, set_limit.
 CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
--- Says who acts and why, for the audit of one statement; returns the reason that held before, so that the caller can
--- put it back.
+-- Says who acts and why, for the audit of what one function does: NULL leaves what was said. Returns the actor and the
+-- reason that held before, for `unsay`: what the caller's transaction does next is its own again.
 -- Called by: many.
-CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text[] LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text := coalesce(current_setting('rota' || '.reason', true), '');
+    was text[] := ARRAY[coalesce(current_setting('rota' || '.actor', true), ''),
+                        coalesce(current_setting('rota' || '.reason', true), '')];
 BEGIN
-    PERFORM rota.act_as(actor);
-    PERFORM set_config('rota' || '.reason', coalesce(reason, was), true);
+    PERFORM rota.act_as(actor), set_config('rota' || '.reason', coalesce(reason, was[2]), true);
     RETURN was;
 END $$;
+
+-- Puts back the actor and the reason that `say_why` returned.
+-- Called by: many.
+CREATE FUNCTION rota.unsay(was text[]) RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT set_config('rota' || '.actor', was[1], true), set_config('rota' || '.reason', was[2], true)
+$$;
 
 -- Writes one entry of the audit, in the transaction of what it tells about. Actor and reason are those given, else
 -- what the transaction has said (act_as, say_why), else the role of the session.
@@ -648,16 +654,15 @@ CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (O
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
+    was    text[] := rota.say_why(set_job_enabled.actor, set_job_enabled.reason);
     is_new boolean;
 BEGIN
-    PERFORM rota.act_as(set_job_enabled.actor);
-    PERFORM set_config('rota' || '.reason', coalesce(set_job_enabled.reason, ''), true);
     UPDATE rota.jobs j SET is_enabled = enabled WHERE j.name = set_job_enabled.job AND j.is_enabled <> enabled;
     is_new := FOUND;
     IF NOT is_new AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
         PERFORM rota.unknown_job(set_job_enabled.job);
     END IF;
-    PERFORM set_config('rota' || '.reason', '', true);
+    PERFORM rota.unsay(was);
     RETURN is_new;
 END $$;
 
@@ -670,6 +675,7 @@ CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found     rota.jobs;
+    was       text[];
     cancelled integer := 0;
     stopped   integer := 0;
 BEGIN
@@ -677,7 +683,7 @@ BEGIN
     IF found.name IS NULL THEN
         PERFORM rota.unknown_job(delete_job.name);
     END IF;
-    PERFORM rota.act_as(delete_job.actor), set_config('rota' || '.reason', coalesce(delete_job.reason, ''), true);
+    was := rota.say_why(delete_job.actor, delete_job.reason);
     PERFORM rota.delete_schedule(s.name, tenant => s.tenant) FROM rota.schedules s
     WHERE s.job = found.name AND delete_job.cascade;
     IF delete_job.cancel_open AND NOT found.is_system THEN
@@ -689,7 +695,7 @@ BEGIN
         PERFORM set_config('rota' || '.deleting_job', found.name, true);
     END IF;
     DELETE FROM rota.jobs j WHERE j.name = found.name;
-    PERFORM set_config('rota' || '.deleting_job', '', true), set_config('rota' || '.reason', '', true);
+    PERFORM set_config('rota' || '.deleting_job', '', true), rota.unsay(was);
     RETURN cancelled + stopped;
 END $$;
 
@@ -756,7 +762,7 @@ CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor tex
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     clock timestamptz := rota.now();
-    was   text;
+    was   text[];
     is_changed boolean;
 BEGIN
     IF pause_queue.until <= clock THEN
@@ -774,7 +780,7 @@ BEGIN
     WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until
        OR q.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, q.pause_reason);
     is_changed := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN is_changed;
 END $$;
 
@@ -814,14 +820,14 @@ CREATE TRIGGER queues_pause AFTER INSERT OR DELETE OR UPDATE OF is_paused, pause
 CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was        text := rota.say_why(resume_queue.actor, resume_queue.reason);
+    was        text[] := rota.say_why(resume_queue.actor, resume_queue.reason);
     is_changed boolean;
 BEGIN
     UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE q.name = resume_queue.queue AND rota.queue_is_paused(q);
     is_changed := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN is_changed;
 END $$;
 
@@ -833,14 +839,14 @@ SET jit = off AS $$
 DECLARE
     over text[] := ARRAY(SELECT q.name FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock
                          ORDER BY q.name FOR UPDATE SKIP LOCKED);
-    was  text;
+    was  text[];
 BEGIN
     IF over <> '{}' THEN
         was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL
         WHERE q.name = ANY (over);
-        PERFORM set_config('rota' || '.reason', was, true);
+        PERFORM rota.unsay(was);
     END IF;
     RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
         WHERE q.is_paused AND q.paused_until > clock);
@@ -933,7 +939,7 @@ RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     known constant text[] := '{max_waiting,when_full}';
     odd   text;
-    was   text;
+    was   text[];
 BEGIN
     IF set_queue.queue IS NULL OR length(set_queue.queue) NOT BETWEEN 1 AND 100 THEN
         RAISE EXCEPTION 'the name of a queue must have 1 to 100 characters' USING ERRCODE = 'RO002';
@@ -962,7 +968,7 @@ BEGIN
         set_queue.settings ? 'max_waiting' AND q.max_waiting
             IS DISTINCT FROM (set_queue.settings ->> 'max_waiting')::bigint
         OR set_queue.settings ? 'when_full' AND q.when_full <> coalesce(set_queue.settings ->> 'when_full', 'refuse'));
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Sets what code declares about a queue; what an operator has changed stays.
@@ -971,14 +977,14 @@ CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DE
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 #variable_conflict use_column
 DECLARE
-    is_new boolean;
+    was    text[];
 BEGIN
     IF EXISTS (SELECT FROM rota.queues q WHERE q.name = put_queue.queue
                AND (q.declared_max_waiting, q.declared_when_full) IS NOT DISTINCT FROM (put_queue.max_waiting,
                    put_queue.when_full)) THEN
         RETURN false;
     END IF;
-    PERFORM rota.act_as(put_queue.actor);
+    was := rota.say_why(put_queue.actor, NULL);
     PERFORM set_config('rota' || '.syncing', 'on', true);
     INSERT INTO rota.queues (name) VALUES (put_queue.queue) ON CONFLICT (name) DO NOTHING;
     -- A cap that somebody has set before any code spoke of it is theirs too.
@@ -992,7 +998,7 @@ BEGIN
         when_full = CASE WHEN q.is_edited OR (q.declared_when_full IS NULL AND q.max_waiting IS NOT NULL)
             THEN q.when_full ELSE put_queue.when_full END
     WHERE q.name = put_queue.queue;
-    PERFORM set_config('rota' || '.syncing', '', true);
+    PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     RETURN true;
 END $$;
 
@@ -1001,12 +1007,12 @@ END $$;
 CREATE FUNCTION rota.reset_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text := rota.say_why(reset_queue.actor, reset_queue.reason);
+    was text[] := rota.say_why(reset_queue.actor, reset_queue.reason);
 BEGIN
     UPDATE rota.queues q SET max_waiting = q.declared_max_waiting, when_full = coalesce(q.declared_when_full, 'refuse')
     WHERE q.name = reset_queue.queue AND (q.max_waiting, q.when_full) IS DISTINCT FROM (q.declared_max_waiting,
         coalesce(q.declared_when_full, 'refuse'));
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Counts the waiting runs of a capped queue up to a maximum: beyond it the queue is full anyway.
@@ -5772,9 +5778,9 @@ RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     wanted rota.schedules := jsonb_populate_record(NULL::rota.schedules, declared);
     said   jsonb := rota.pick(to_jsonb(wanted), declared - 'job');
+    was    text[] := rota.say_why(put_schedule.actor, NULL);
     stored rota.schedules;
 BEGIN
-    PERFORM rota.act_as(put_schedule.actor);
     LOOP
         SELECT s.* INTO stored FROM rota.schedules s
         WHERE s.tenant = put_schedule.tenant AND s.name = put_schedule.name FOR UPDATE;
@@ -5796,6 +5802,7 @@ BEGIN
             wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
+            PERFORM rota.unsay(was);
             RETURN true;
         END IF;
     END LOOP;
@@ -5803,6 +5810,7 @@ BEGIN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', stored.name, stored.job
             USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
     ELSIF stored.code IS NOT DISTINCT FROM said AND stored.job = wanted.job THEN
+        PERFORM rota.unsay(was);
         RETURN false;
     END IF;
     -- Said by code: no edit of an operator.
@@ -5823,7 +5831,7 @@ BEGIN
             r.run_tags, r.run_metadata
         FROM jsonb_populate_record(s, said - rota.kept_fields(s.edited)) r)
     WHERE s.id = stored.id;
-    PERFORM set_config('rota' || '.syncing', '', true);
+    PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     RETURN true;
 END $$;
 
@@ -5844,8 +5852,8 @@ DECLARE
     taken    record;
     made     integer;
     changed  integer;
+    was      text[] := rota.say_why(put_schedules.actor, NULL);
 BEGIN
-    PERFORM rota.act_as(put_schedules.actor);
     -- By tenant and name, so that two starting processes cannot deadlock.
     INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
@@ -5895,7 +5903,7 @@ BEGIN
     WHERE s.tenant = w.tenant AND s.name = w.name
       AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
     GET DIAGNOSTICS changed = ROW_COUNT;
-    PERFORM set_config('rota' || '.syncing', '', true);
+    PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     -- By itself: no trigger of edits looks at this column. A row that somebody holds is noted at the next start.
     UPDATE rota.schedules s SET application = put_schedules.application WHERE s.id = ANY (ARRAY(
         SELECT o.id FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
@@ -5907,16 +5915,19 @@ END $$;
 
 -- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
 -- Called by: sql/schedules/reschedule.sql, users.
-CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(reschedule.name, reschedule.tenant);
+    was   text[];
 BEGIN
     IF reschedule.at IS NULL THEN
         PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
     END IF;
-    PERFORM rota.act_as(reschedule.actor);
+    was := rota.say_why(reschedule.actor, reschedule.reason);
     UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Moves the next time of a schedule to this instant, for reschedule and plain UPDATEs: regular times before it are
@@ -5948,30 +5959,36 @@ END $$;
 -- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Returns whether it wrote: false
 -- if it was so already.
 -- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
-CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
+CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(set_schedule_enabled.name, set_schedule_enabled.tenant);
+    was   text[] := rota.say_why(set_schedule_enabled.actor, set_schedule_enabled.reason);
     wrote bigint;
 BEGIN
-    PERFORM rota.act_as(set_schedule_enabled.actor);
     UPDATE rota.schedules s SET is_enabled = enabled WHERE s.id = found.id AND s.is_enabled <> enabled;
     GET DIAGNOSTICS wrote = ROW_COUNT;
+    PERFORM rota.unsay(was);
     RETURN wrote > 0;
 END $$;
 
 -- It goes on with its next time. False: it was enabled already.
 -- Called by: users.
-CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.actor)
+CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.reason,
+        enable_schedule.actor)
 $$;
 
 -- Its times are skipped and recorded until it is enabled. False: it was disabled already.
 -- Called by: users.
-CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
+CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.reason,
+        disable_schedule.actor)
 $$;
 
 -- Its times are skipped and recorded until it is resumed, or until that time. If it is paused already, a new end or
@@ -5982,20 +5999,22 @@ CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until t
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(pause_schedule.name, pause_schedule.tenant);
+    was   text[];
     wrote bigint;
 BEGIN
     IF pause_schedule.until <= rota.now() THEN
         PERFORM rota.bad_schedule(found.name, 'the end of a pause must be in the future');
     END IF;
-    PERFORM rota.act_as(pause_schedule.actor);
+    was := rota.say_why(pause_schedule.actor, pause_schedule.reason);
     UPDATE rota.schedules s
     SET paused_at = coalesce(s.paused_at, rota.now()), paused_until = pause_schedule.until,
         pause_reason = coalesce(pause_schedule.reason, CASE WHEN s.paused_until <= rota.now() THEN NULL
             ELSE s.pause_reason END),
-        paused_by = coalesce(pause_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user)
+        paused_by = rota.who()
     WHERE s.id = found.id AND (s.paused_at IS NULL OR s.paused_until IS DISTINCT FROM pause_schedule.until
         OR s.pause_reason IS DISTINCT FROM coalesce(pause_schedule.reason, s.pause_reason));
     GET DIAGNOSTICS wrote = ROW_COUNT;
+    PERFORM rota.unsay(was);
     RETURN wrote > 0;
 END $$;
 
@@ -6003,15 +6022,16 @@ END $$;
 -- decides. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
-    actor text DEFAULT NULL)
+    reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(resume_schedule.name, resume_schedule.tenant);
+    was   text[];
 BEGIN
     IF found.paused_at IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM rota.act_as(resume_schedule.actor);
+    was := rota.say_why(resume_schedule.actor, resume_schedule.reason);
     UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL,
         failures_in_a_row = 0
     WHERE s.id = found.id;
@@ -6020,6 +6040,7 @@ BEGIN
         UPDATE rota.schedules s SET segments = s.segments - -1
         WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
     END IF;
+    PERFORM rota.unsay(was);
     RETURN true;
 END $$;
 
@@ -6028,7 +6049,8 @@ END $$;
 -- payload.
 -- Called by: sql/schedules/trigger.sql, users.
 CREATE FUNCTION rota.trigger_schedule(
-    name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL, metadata jsonb DEFAULT NULL
+    name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', reason text DEFAULT NULL, actor text DEFAULT NULL,
+    metadata jsonb DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
@@ -6052,7 +6074,7 @@ BEGIN
     UPDATE rota.open_runs o SET schedule = found.name, schedule_id = found.id WHERE o.id = made;
     PERFORM rota.limit_run(made);
     PERFORM rota.write_audit(who, 'schedule.triggered', 'schedule', found.name, NULL,
-        jsonb_build_object('run_id', made), NULL, found.tenant);
+        jsonb_build_object('run_id', made), trigger_schedule.reason, found.tenant);
     RETURN jsonb_build_object('success', true, 'run_id', made, 'job', found.job, 'job_name', found.job, 'schedule',
         found.name);
 END $$;
@@ -6108,23 +6130,25 @@ END $$;
 -- ledger.
 -- Called by: delete_job, sql/schedules/delete.sql, users.
 CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '',
-    actor text DEFAULT NULL)
+    reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found     rota.schedules := rota.find_schedule(delete_schedule.name, delete_schedule.tenant);
     cancelled integer := 0;
+    was       text[];
 BEGIN
     IF found.is_system THEN
         RAISE EXCEPTION 'schedule "%" belongs to Rota and cannot be deleted', found.name
             USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
     END IF;
-    PERFORM rota.act_as(delete_schedule.actor);
+    was := rota.say_why(delete_schedule.actor, delete_schedule.reason);
     DELETE FROM rota.schedules s WHERE s.id = found.id;
     IF cancel_waiting THEN
         SELECT count(*) INTO cancelled FROM rota.end_waiting_runs(
             ARRAY(SELECT o.id FROM rota.open_runs o WHERE o.schedule_id = found.id AND o.state <> 'running'),
             'cancelled', 'its schedule was deleted');
     END IF;
+    PERFORM rota.unsay(was);
     RETURN cancelled;
 END $$;
 
@@ -8524,7 +8548,7 @@ DECLARE
     odd    text;
     usual  rota.tenants;
     wanted rota.tenants;
-    was    text;
+    was    text[];
 BEGIN
     PERFORM rota.check_tenant(set_tenant.name);
     IF set_tenant.settings IS NULL OR jsonb_typeof(set_tenant.settings) <> 'object' THEN
@@ -8565,7 +8589,7 @@ BEGIN
         RAISE EXCEPTION 'tenant "%": %', set_tenant.name, rota.setting_fault(set_tenant.settings, SQLERRM)
             USING ERRCODE = 'RO002';
     END;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Sets a tenant back to the defaults. Its data stays.
@@ -8574,7 +8598,7 @@ END $$;
 CREATE FUNCTION rota.remove_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text;
+    was text[];
     old rota.tenants;
 BEGIN
     SELECT * INTO old FROM rota.tenants t WHERE t.name = remove_tenant.name FOR UPDATE;
@@ -8585,7 +8609,7 @@ BEGIN
     END IF;
     was := rota.say_why(remove_tenant.actor, remove_tenant.reason);
     DELETE FROM rota.tenants t WHERE t.name = remove_tenant.name;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Holds a tenant's runs until it is resumed, or until that time. If it is paused already, a new end or reason replaces
@@ -8598,7 +8622,7 @@ RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     who   text := coalesce(pause_tenant.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
-    was   text;
+    was   text[];
     is_new boolean;
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
@@ -8617,7 +8641,7 @@ BEGIN
     WHERE NOT rota.tenant_is_paused(t) OR t.paused_until IS DISTINCT FROM excluded.paused_until
        OR t.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, t.pause_reason);
     is_new := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN CASE WHEN is_new THEN rota.hold_runs_of(pause_tenant.name, 1000) END;
 END $$;
 
@@ -8633,7 +8657,7 @@ $$;
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text;
+    was text[];
     is_new boolean;
 BEGIN
     was := rota.say_why(resume_tenant.actor, resume_tenant.reason);
@@ -8641,7 +8665,7 @@ BEGIN
         paused_until = NULL
     WHERE t.name = resume_tenant.name AND rota.tenant_is_paused(t);
     is_new := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN CASE WHEN is_new THEN rota.free_runs_of(resume_tenant.name, 1000) END;
 END $$;
 
@@ -8716,7 +8740,7 @@ DECLARE
     clock timestamptz := rota.now();
     one   record;
     whose text := '';
-    was   text;
+    was   text[];
 BEGIN
     moved := 0;
     is_wanted := EXISTS (SELECT FROM rota.tenants t WHERE t.is_paused) OR EXISTS (SELECT FROM rota.open_runs o
@@ -8729,7 +8753,7 @@ BEGIN
         was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.tenants t SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL WHERE t.name = one.name;
-        PERFORM set_config('rota' || '.reason', was, true);
+        PERFORM rota.unsay(was);
     END LOOP;
     FOR one IN SELECT t.name FROM rota.tenants t WHERE t.is_paused AND rota.tenant_is_paused(t) ORDER BY t.name LOOP
         moved := moved + rota.hold_runs_of(one.name, max_runs - moved);
@@ -9094,11 +9118,11 @@ END $$;
 CREATE FUNCTION rota.forget_tenant(of_tenant text, removed jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text := rota.say_why(forget_tenant.actor, forget_tenant.reason);
+    was text[] := rota.say_why(forget_tenant.actor, forget_tenant.reason);
 BEGIN
     DELETE FROM rota.tenants t WHERE t.name = of_tenant;
     PERFORM rota.write_audit(NULL, 'tenant.deleted', 'tenant', of_tenant, removed, NULL, NULL, of_tenant);
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- 23_limits.sql
@@ -9302,13 +9326,13 @@ DECLARE
     odd   text := (SELECT min(k) FROM jsonb_object_keys(changes) k WHERE k <> ALL (known));
     old   rota.limits;
     new   rota.limits;
+    was   text[];
 BEGIN
     IF odd IS NOT NULL THEN
         PERFORM rota.bad_limit(set_limit.name, format('unknown setting "%s"', odd),
             'Choose from ' || array_to_string(known, ', ') || '.');
     END IF;
-    PERFORM rota.act_as(set_limit.actor);
-    PERFORM set_config('rota' || '.reason', coalesce(set_limit.reason, ''), true);
+    was := rota.say_why(set_limit.actor, set_limit.reason);
     SELECT * INTO old FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name FOR UPDATE;
     IF FOUND THEN
         new := jsonb_populate_record(old, changes);
@@ -9327,7 +9351,7 @@ BEGIN
         VALUES (set_limit.tenant, set_limit.name, new.kind, new.cap, new.period_seconds, new.burst, new.cost,
                 new.next_after, new.on_full, new.queue, new.jobs, new.schedule, new.key, rota.who());
     END IF;
-    PERFORM set_config('rota' || '.reason', '', true);
+    PERFORM rota.unsay(was);
     RETURN (SELECT l.id FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name);
 END $$;
 
@@ -9338,10 +9362,9 @@ RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     found  rota.limits := rota.find_limit(remove_limit.name, remove_limit.tenant);
+    was    text[] := rota.say_why(remove_limit.actor, remove_limit.reason);
     answer text := 'removed';
 BEGIN
-    PERFORM rota.act_as(remove_limit.actor);
-    PERFORM set_config('rota' || '.reason', coalesce(remove_limit.reason, ''), true);
     IF found.code = '{}' THEN
         DELETE FROM rota.limits l WHERE l.tenant = found.tenant AND l.name = found.name;
     ELSIF found.is_edited THEN
@@ -9353,7 +9376,7 @@ BEGIN
             FROM jsonb_object_keys(found.code) k)
             USING ERRCODE = 'RO005', HINT = 'Remove it from the code, or raise its cap.';
     END IF;
-    PERFORM set_config('rota' || '.reason', '', true);
+    PERFORM rota.unsay(was);
     RETURN answer;
 END $$;
 

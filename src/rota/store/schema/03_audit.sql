@@ -1,6 +1,6 @@
 -- Who did what, to what, and why: `audit`, one row for each change, written in the transaction of the change by
--- `write_audit`. `act_as` and `say_why` name the person and the reason for the rest of a transaction. `api_responses`
--- keeps what the API answered to a request with an idempotency key.
+-- `write_audit`. `act_as` names the person for the rest of a transaction, `say_why` the person and the reason until
+-- `unsay`. `api_responses` keeps what the API answered to a request with an idempotency key.
 
 -- One row for each change that somebody made, and who, why, before and after. Kept for ever unless retention says
 -- otherwise.
@@ -27,28 +27,34 @@ CREATE INDEX audit_name ON rota.audit (object_id, id);
 
 -- Says who acts, for the rest of the transaction: the triggers of the audit read it from a setting that is local to
 -- it. NULL changes nothing.
--- Called by: many.
+-- Called by: prune_rows, say_why, settle_schedule_ends, sql/audit/act_as.sql, sql/jobs/act_as.sql, write_ticks.
 CREATE FUNCTION rota.act_as(actor text) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT set_config('rota' || '.actor', actor, true) WHERE actor IS NOT NULL
 $$;
 
 -- Who acts in this transaction: the name that was given by act_as, else the role of the session.
--- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, set_limit.
+-- Called by: drop_schedule, follow_limit, follow_limits, note_edits, pause_queue, pause_schedule, set_limit.
 CREATE FUNCTION rota.who() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(nullif(current_setting('rota' || '.actor', true), ''), session_user)
 $$;
 
--- Says who acts and why, for the audit of one statement; returns the reason that held before, so that the caller can
--- put it back.
+-- Says who acts and why, for the audit of what one function does: NULL leaves what was said. Returns the actor and the
+-- reason that held before, for `unsay`: what the caller's transaction does next is its own again.
 -- Called by: many.
-CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.say_why(actor text, reason text) RETURNS text[] LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text := coalesce(current_setting('rota' || '.reason', true), '');
+    was text[] := ARRAY[coalesce(current_setting('rota' || '.actor', true), ''),
+                        coalesce(current_setting('rota' || '.reason', true), '')];
 BEGIN
-    PERFORM rota.act_as(actor);
-    PERFORM set_config('rota' || '.reason', coalesce(reason, was), true);
+    PERFORM rota.act_as(actor), set_config('rota' || '.reason', coalesce(reason, was[2]), true);
     RETURN was;
 END $$;
+
+-- Puts back the actor and the reason that `say_why` returned.
+-- Called by: many.
+CREATE FUNCTION rota.unsay(was text[]) RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT set_config('rota' || '.actor', was[1], true), set_config('rota' || '.reason', was[2], true)
+$$;
 
 -- Writes one entry of the audit, in the transaction of what it tells about. Actor and reason are those given, else
 -- what the transaction has said (act_as, say_why), else the role of the session.

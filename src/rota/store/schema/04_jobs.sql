@@ -310,16 +310,15 @@ CREATE TRIGGER jobs_guard_system BEFORE DELETE ON rota.jobs FOR EACH ROW WHEN (O
 CREATE FUNCTION rota.set_job_enabled(job text, enabled boolean, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
+    was    text[] := rota.say_why(set_job_enabled.actor, set_job_enabled.reason);
     is_new boolean;
 BEGIN
-    PERFORM rota.act_as(set_job_enabled.actor);
-    PERFORM set_config('rota' || '.reason', coalesce(set_job_enabled.reason, ''), true);
     UPDATE rota.jobs j SET is_enabled = enabled WHERE j.name = set_job_enabled.job AND j.is_enabled <> enabled;
     is_new := FOUND;
     IF NOT is_new AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = set_job_enabled.job) THEN
         PERFORM rota.unknown_job(set_job_enabled.job);
     END IF;
-    PERFORM set_config('rota' || '.reason', '', true);
+    PERFORM rota.unsay(was);
     RETURN is_new;
 END $$;
 
@@ -332,6 +331,7 @@ CREATE FUNCTION rota.delete_job(name text, cascade boolean DEFAULT false, cancel
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found     rota.jobs;
+    was       text[];
     cancelled integer := 0;
     stopped   integer := 0;
 BEGIN
@@ -339,7 +339,7 @@ BEGIN
     IF found.name IS NULL THEN
         PERFORM rota.unknown_job(delete_job.name);
     END IF;
-    PERFORM rota.act_as(delete_job.actor), set_config('rota' || '.reason', coalesce(delete_job.reason, ''), true);
+    was := rota.say_why(delete_job.actor, delete_job.reason);
     PERFORM rota.delete_schedule(s.name, tenant => s.tenant) FROM rota.schedules s
     WHERE s.job = found.name AND delete_job.cascade;
     IF delete_job.cancel_open AND NOT found.is_system THEN
@@ -351,7 +351,7 @@ BEGIN
         PERFORM set_config('rota' || '.deleting_job', found.name, true);
     END IF;
     DELETE FROM rota.jobs j WHERE j.name = found.name;
-    PERFORM set_config('rota' || '.deleting_job', '', true), set_config('rota' || '.reason', '', true);
+    PERFORM set_config('rota' || '.deleting_job', '', true), rota.unsay(was);
     RETURN cancelled + stopped;
 END $$;
 

@@ -33,7 +33,7 @@ CREATE FUNCTION rota.pause_queue(queue text, reason text DEFAULT NULL, actor tex
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     clock timestamptz := rota.now();
-    was   text;
+    was   text[];
     is_changed boolean;
 BEGIN
     IF pause_queue.until <= clock THEN
@@ -51,7 +51,7 @@ BEGIN
     WHERE NOT rota.queue_is_paused(q) OR q.paused_until IS DISTINCT FROM excluded.paused_until
        OR q.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, q.pause_reason);
     is_changed := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN is_changed;
 END $$;
 
@@ -91,14 +91,14 @@ CREATE TRIGGER queues_pause AFTER INSERT OR DELETE OR UPDATE OF is_paused, pause
 CREATE FUNCTION rota.resume_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was        text := rota.say_why(resume_queue.actor, resume_queue.reason);
+    was        text[] := rota.say_why(resume_queue.actor, resume_queue.reason);
     is_changed boolean;
 BEGIN
     UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
         paused_until = NULL
     WHERE q.name = resume_queue.queue AND rota.queue_is_paused(q);
     is_changed := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN is_changed;
 END $$;
 
@@ -110,14 +110,14 @@ SET jit = off AS $$
 DECLARE
     over text[] := ARRAY(SELECT q.name FROM rota.queues q WHERE q.is_paused AND q.paused_until <= clock
                          ORDER BY q.name FOR UPDATE SKIP LOCKED);
-    was  text;
+    was  text[];
 BEGIN
     IF over <> '{}' THEN
         was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.queues q SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL
         WHERE q.name = ANY (over);
-        PERFORM set_config('rota' || '.reason', was, true);
+        PERFORM rota.unsay(was);
     END IF;
     RETURN (SELECT extract(epoch FROM min(q.paused_until) - clock) FROM rota.queues q
         WHERE q.is_paused AND q.paused_until > clock);
@@ -210,7 +210,7 @@ RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     known constant text[] := '{max_waiting,when_full}';
     odd   text;
-    was   text;
+    was   text[];
 BEGIN
     IF set_queue.queue IS NULL OR length(set_queue.queue) NOT BETWEEN 1 AND 100 THEN
         RAISE EXCEPTION 'the name of a queue must have 1 to 100 characters' USING ERRCODE = 'RO002';
@@ -239,7 +239,7 @@ BEGIN
         set_queue.settings ? 'max_waiting' AND q.max_waiting
             IS DISTINCT FROM (set_queue.settings ->> 'max_waiting')::bigint
         OR set_queue.settings ? 'when_full' AND q.when_full <> coalesce(set_queue.settings ->> 'when_full', 'refuse'));
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Sets what code declares about a queue; what an operator has changed stays.
@@ -248,14 +248,14 @@ CREATE FUNCTION rota.put_queue(queue text, max_waiting bigint, when_full text DE
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off SET lock_timeout = '5s' AS $$
 #variable_conflict use_column
 DECLARE
-    is_new boolean;
+    was    text[];
 BEGIN
     IF EXISTS (SELECT FROM rota.queues q WHERE q.name = put_queue.queue
                AND (q.declared_max_waiting, q.declared_when_full) IS NOT DISTINCT FROM (put_queue.max_waiting,
                    put_queue.when_full)) THEN
         RETURN false;
     END IF;
-    PERFORM rota.act_as(put_queue.actor);
+    was := rota.say_why(put_queue.actor, NULL);
     PERFORM set_config('rota' || '.syncing', 'on', true);
     INSERT INTO rota.queues (name) VALUES (put_queue.queue) ON CONFLICT (name) DO NOTHING;
     -- A cap that somebody has set before any code spoke of it is theirs too.
@@ -269,7 +269,7 @@ BEGIN
         when_full = CASE WHEN q.is_edited OR (q.declared_when_full IS NULL AND q.max_waiting IS NOT NULL)
             THEN q.when_full ELSE put_queue.when_full END
     WHERE q.name = put_queue.queue;
-    PERFORM set_config('rota' || '.syncing', '', true);
+    PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     RETURN true;
 END $$;
 
@@ -278,12 +278,12 @@ END $$;
 CREATE FUNCTION rota.reset_queue(queue text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text := rota.say_why(reset_queue.actor, reset_queue.reason);
+    was text[] := rota.say_why(reset_queue.actor, reset_queue.reason);
 BEGIN
     UPDATE rota.queues q SET max_waiting = q.declared_max_waiting, when_full = coalesce(q.declared_when_full, 'refuse')
     WHERE q.name = reset_queue.queue AND (q.max_waiting, q.when_full) IS DISTINCT FROM (q.declared_max_waiting,
         coalesce(q.declared_when_full, 'refuse'));
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Counts the waiting runs of a capped queue up to a maximum: beyond it the queue is full anyway.

@@ -70,9 +70,9 @@ RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     wanted rota.schedules := jsonb_populate_record(NULL::rota.schedules, declared);
     said   jsonb := rota.pick(to_jsonb(wanted), declared - 'job');
+    was    text[] := rota.say_why(put_schedule.actor, NULL);
     stored rota.schedules;
 BEGIN
-    PERFORM rota.act_as(put_schedule.actor);
     LOOP
         SELECT s.* INTO stored FROM rota.schedules s
         WHERE s.tenant = put_schedule.tenant AND s.name = put_schedule.name FOR UPDATE;
@@ -94,6 +94,7 @@ BEGIN
             wanted.max_attempts, wanted.timeout_seconds, wanted.run_tags, wanted.run_metadata)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
+            PERFORM rota.unsay(was);
             RETURN true;
         END IF;
     END LOOP;
@@ -101,6 +102,7 @@ BEGIN
         RAISE EXCEPTION 'schedule "%" is one of the schedules that job "%" declares', stored.name, stored.job
             USING ERRCODE = 'RO005', HINT = 'Rename one of them.';
     ELSIF stored.code IS NOT DISTINCT FROM said AND stored.job = wanted.job THEN
+        PERFORM rota.unsay(was);
         RETURN false;
     END IF;
     -- Said by code: no edit of an operator.
@@ -121,7 +123,7 @@ BEGIN
             r.run_tags, r.run_metadata
         FROM jsonb_populate_record(s, said - rota.kept_fields(s.edited)) r)
     WHERE s.id = stored.id;
-    PERFORM set_config('rota' || '.syncing', '', true);
+    PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     RETURN true;
 END $$;
 
@@ -142,8 +144,8 @@ DECLARE
     taken    record;
     made     integer;
     changed  integer;
+    was      text[] := rota.say_why(put_schedules.actor, NULL);
 BEGIN
-    PERFORM rota.act_as(put_schedules.actor);
     -- By tenant and name, so that two starting processes cannot deadlock.
     INSERT INTO rota.schedules (tenant, name, job, origin, code, is_enabled,
         description, tags, metadata, cron, interval_seconds, run_at, init, has_seconds, timezone, gap, fold, every_from,
@@ -193,7 +195,7 @@ BEGIN
     WHERE s.tenant = w.tenant AND s.name = w.name
       AND (s.code IS DISTINCT FROM said[w.place] OR s.job <> declared[w.place] ->> 'job');
     GET DIAGNOSTICS changed = ROW_COUNT;
-    PERFORM set_config('rota' || '.syncing', '', true);
+    PERFORM set_config('rota' || '.syncing', '', true), rota.unsay(was);
     -- By itself: no trigger of edits looks at this column. A row that somebody holds is noted at the next start.
     UPDATE rota.schedules s SET application = put_schedules.application WHERE s.id = ANY (ARRAY(
         SELECT o.id FROM unnest(put_schedules.tenants, names) AS w (tenant, name)
@@ -205,16 +207,19 @@ END $$;
 
 -- The next time is this instant; regular ones before it are superseded, the timing goes on after it.
 -- Called by: sql/schedules/reschedule.sql, users.
-CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SET jit = off AS $$
+CREATE FUNCTION rota.reschedule(name text, at timestamptz, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(reschedule.name, reschedule.tenant);
+    was   text[];
 BEGIN
     IF reschedule.at IS NULL THEN
         PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
     END IF;
-    PERFORM rota.act_as(reschedule.actor);
+    was := rota.say_why(reschedule.actor, reschedule.reason);
     UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Moves the next time of a schedule to this instant, for reschedule and plain UPDATEs: regular times before it are
@@ -246,30 +251,36 @@ END $$;
 -- What enable_schedule and disable_schedule do. The trigger of edits writes the audit. Returns whether it wrote: false
 -- if it was so already.
 -- Called by: disable_schedule, enable_schedule, sql/schedules/set_enabled.sql, users.
-CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', actor text DEFAULT NULL)
+CREATE FUNCTION rota.set_schedule_enabled(name text, enabled boolean, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(set_schedule_enabled.name, set_schedule_enabled.tenant);
+    was   text[] := rota.say_why(set_schedule_enabled.actor, set_schedule_enabled.reason);
     wrote bigint;
 BEGIN
-    PERFORM rota.act_as(set_schedule_enabled.actor);
     UPDATE rota.schedules s SET is_enabled = enabled WHERE s.id = found.id AND s.is_enabled <> enabled;
     GET DIAGNOSTICS wrote = ROW_COUNT;
+    PERFORM rota.unsay(was);
     RETURN wrote > 0;
 END $$;
 
 -- It goes on with its next time. False: it was enabled already.
 -- Called by: users.
-CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.actor)
+CREATE FUNCTION rota.enable_schedule(name text, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT rota.set_schedule_enabled(enable_schedule.name, true, enable_schedule.tenant, enable_schedule.reason,
+        enable_schedule.actor)
 $$;
 
 -- Its times are skipped and recorded until it is enabled. False: it was disabled already.
 -- Called by: users.
-CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', actor text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.actor)
+CREATE FUNCTION rota.disable_schedule(name text, tenant text DEFAULT '', reason text DEFAULT NULL,
+    actor text DEFAULT NULL)
+RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT rota.set_schedule_enabled(disable_schedule.name, false, disable_schedule.tenant, disable_schedule.reason,
+        disable_schedule.actor)
 $$;
 
 -- Its times are skipped and recorded until it is resumed, or until that time. If it is paused already, a new end or
@@ -280,20 +291,22 @@ CREATE FUNCTION rota.pause_schedule(name text, reason text DEFAULT NULL, until t
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(pause_schedule.name, pause_schedule.tenant);
+    was   text[];
     wrote bigint;
 BEGIN
     IF pause_schedule.until <= rota.now() THEN
         PERFORM rota.bad_schedule(found.name, 'the end of a pause must be in the future');
     END IF;
-    PERFORM rota.act_as(pause_schedule.actor);
+    was := rota.say_why(pause_schedule.actor, pause_schedule.reason);
     UPDATE rota.schedules s
     SET paused_at = coalesce(s.paused_at, rota.now()), paused_until = pause_schedule.until,
         pause_reason = coalesce(pause_schedule.reason, CASE WHEN s.paused_until <= rota.now() THEN NULL
             ELSE s.pause_reason END),
-        paused_by = coalesce(pause_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user)
+        paused_by = rota.who()
     WHERE s.id = found.id AND (s.paused_at IS NULL OR s.paused_until IS DISTINCT FROM pause_schedule.until
         OR s.pause_reason IS DISTINCT FROM coalesce(pause_schedule.reason, s.pause_reason));
     GET DIAGNOSTICS wrote = ROW_COUNT;
+    PERFORM rota.unsay(was);
     RETURN wrote > 0;
 END $$;
 
@@ -301,15 +314,16 @@ END $$;
 -- decides. Returns whether it wrote: false if it was not paused.
 -- Called by: sql/schedules/resume.sql, users.
 CREATE FUNCTION rota.resume_schedule(name text, catch_up boolean DEFAULT false, tenant text DEFAULT '',
-    actor text DEFAULT NULL)
+    reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(resume_schedule.name, resume_schedule.tenant);
+    was   text[];
 BEGIN
     IF found.paused_at IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM rota.act_as(resume_schedule.actor);
+    was := rota.say_why(resume_schedule.actor, resume_schedule.reason);
     UPDATE rota.schedules s SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, paused_until = NULL,
         failures_in_a_row = 0
     WHERE s.id = found.id;
@@ -318,6 +332,7 @@ BEGIN
         UPDATE rota.schedules s SET segments = s.segments - -1
         WHERE s.id = found.id AND jsonb_array_length(s.segments) > jsonb_array_length(found.segments);
     END IF;
+    PERFORM rota.unsay(was);
     RETURN true;
 END $$;
 
@@ -326,7 +341,8 @@ END $$;
 -- payload.
 -- Called by: sql/schedules/trigger.sql, users.
 CREATE FUNCTION rota.trigger_schedule(
-    name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', actor text DEFAULT NULL, metadata jsonb DEFAULT NULL
+    name text, payload jsonb DEFAULT NULL, tenant text DEFAULT '', reason text DEFAULT NULL, actor text DEFAULT NULL,
+    metadata jsonb DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
@@ -350,7 +366,7 @@ BEGIN
     UPDATE rota.open_runs o SET schedule = found.name, schedule_id = found.id WHERE o.id = made;
     PERFORM rota.limit_run(made);
     PERFORM rota.write_audit(who, 'schedule.triggered', 'schedule', found.name, NULL,
-        jsonb_build_object('run_id', made), NULL, found.tenant);
+        jsonb_build_object('run_id', made), trigger_schedule.reason, found.tenant);
     RETURN jsonb_build_object('success', true, 'run_id', made, 'job', found.job, 'job_name', found.job, 'schedule',
         found.name);
 END $$;
@@ -406,23 +422,25 @@ END $$;
 -- ledger.
 -- Called by: delete_job, sql/schedules/delete.sql, users.
 CREATE FUNCTION rota.delete_schedule(name text, cancel_waiting boolean DEFAULT false, tenant text DEFAULT '',
-    actor text DEFAULT NULL)
+    reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     found     rota.schedules := rota.find_schedule(delete_schedule.name, delete_schedule.tenant);
     cancelled integer := 0;
+    was       text[];
 BEGIN
     IF found.is_system THEN
         RAISE EXCEPTION 'schedule "%" belongs to Rota and cannot be deleted', found.name
             USING ERRCODE = 'RO005', HINT = 'Disable it instead.';
     END IF;
-    PERFORM rota.act_as(delete_schedule.actor);
+    was := rota.say_why(delete_schedule.actor, delete_schedule.reason);
     DELETE FROM rota.schedules s WHERE s.id = found.id;
     IF cancel_waiting THEN
         SELECT count(*) INTO cancelled FROM rota.end_waiting_runs(
             ARRAY(SELECT o.id FROM rota.open_runs o WHERE o.schedule_id = found.id AND o.state <> 'running'),
             'cancelled', 'its schedule was deleted');
     END IF;
+    PERFORM rota.unsay(was);
     RETURN cancelled;
 END $$;
 

@@ -135,7 +135,7 @@ DECLARE
     odd    text;
     usual  rota.tenants;
     wanted rota.tenants;
-    was    text;
+    was    text[];
 BEGIN
     PERFORM rota.check_tenant(set_tenant.name);
     IF set_tenant.settings IS NULL OR jsonb_typeof(set_tenant.settings) <> 'object' THEN
@@ -176,7 +176,7 @@ BEGIN
         RAISE EXCEPTION 'tenant "%": %', set_tenant.name, rota.setting_fault(set_tenant.settings, SQLERRM)
             USING ERRCODE = 'RO002';
     END;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Sets a tenant back to the defaults. Its data stays.
@@ -185,7 +185,7 @@ END $$;
 CREATE FUNCTION rota.remove_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text;
+    was text[];
     old rota.tenants;
 BEGIN
     SELECT * INTO old FROM rota.tenants t WHERE t.name = remove_tenant.name FOR UPDATE;
@@ -196,7 +196,7 @@ BEGIN
     END IF;
     was := rota.say_why(remove_tenant.actor, remove_tenant.reason);
     DELETE FROM rota.tenants t WHERE t.name = remove_tenant.name;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;
 
 -- Holds a tenant's runs until it is resumed, or until that time. If it is paused already, a new end or reason replaces
@@ -209,7 +209,7 @@ RETURNS integer LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
     who   text := coalesce(pause_tenant.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     clock timestamptz := rota.now();
-    was   text;
+    was   text[];
     is_new boolean;
 BEGIN
     PERFORM rota.check_tenant(pause_tenant.name);
@@ -228,7 +228,7 @@ BEGIN
     WHERE NOT rota.tenant_is_paused(t) OR t.paused_until IS DISTINCT FROM excluded.paused_until
        OR t.pause_reason IS DISTINCT FROM coalesce(excluded.pause_reason, t.pause_reason);
     is_new := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN CASE WHEN is_new THEN rota.hold_runs_of(pause_tenant.name, 1000) END;
 END $$;
 
@@ -244,7 +244,7 @@ $$;
 CREATE FUNCTION rota.resume_tenant(name text, reason text DEFAULT NULL, actor text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text;
+    was text[];
     is_new boolean;
 BEGIN
     was := rota.say_why(resume_tenant.actor, resume_tenant.reason);
@@ -252,7 +252,7 @@ BEGIN
         paused_until = NULL
     WHERE t.name = resume_tenant.name AND rota.tenant_is_paused(t);
     is_new := FOUND;
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
     RETURN CASE WHEN is_new THEN rota.free_runs_of(resume_tenant.name, 1000) END;
 END $$;
 
@@ -327,7 +327,7 @@ DECLARE
     clock timestamptz := rota.now();
     one   record;
     whose text := '';
-    was   text;
+    was   text[];
 BEGIN
     moved := 0;
     is_wanted := EXISTS (SELECT FROM rota.tenants t WHERE t.is_paused) OR EXISTS (SELECT FROM rota.open_runs o
@@ -340,7 +340,7 @@ BEGIN
         was := rota.say_why('rota', 'the pause ended');
         UPDATE rota.tenants t SET is_paused = false, paused_at = NULL, paused_by = NULL, pause_reason = NULL,
             paused_until = NULL WHERE t.name = one.name;
-        PERFORM set_config('rota' || '.reason', was, true);
+        PERFORM rota.unsay(was);
     END LOOP;
     FOR one IN SELECT t.name FROM rota.tenants t WHERE t.is_paused AND rota.tenant_is_paused(t) ORDER BY t.name LOOP
         moved := moved + rota.hold_runs_of(one.name, max_runs - moved);
@@ -705,9 +705,9 @@ END $$;
 CREATE FUNCTION rota.forget_tenant(of_tenant text, removed jsonb, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 DECLARE
-    was text := rota.say_why(forget_tenant.actor, forget_tenant.reason);
+    was text[] := rota.say_why(forget_tenant.actor, forget_tenant.reason);
 BEGIN
     DELETE FROM rota.tenants t WHERE t.name = of_tenant;
     PERFORM rota.write_audit(NULL, 'tenant.deleted', 'tenant', of_tenant, removed, NULL, NULL, of_tenant);
-    PERFORM set_config('rota' || '.reason', was, true);
+    PERFORM rota.unsay(was);
 END $$;

@@ -197,13 +197,13 @@ DECLARE
     odd   text := (SELECT min(k) FROM jsonb_object_keys(changes) k WHERE k <> ALL (known));
     old   rota.limits;
     new   rota.limits;
+    was   text[];
 BEGIN
     IF odd IS NOT NULL THEN
         PERFORM rota.bad_limit(set_limit.name, format('unknown setting "%s"', odd),
             'Choose from ' || array_to_string(known, ', ') || '.');
     END IF;
-    PERFORM rota.act_as(set_limit.actor);
-    PERFORM set_config('rota' || '.reason', coalesce(set_limit.reason, ''), true);
+    was := rota.say_why(set_limit.actor, set_limit.reason);
     SELECT * INTO old FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name FOR UPDATE;
     IF FOUND THEN
         new := jsonb_populate_record(old, changes);
@@ -222,7 +222,7 @@ BEGIN
         VALUES (set_limit.tenant, set_limit.name, new.kind, new.cap, new.period_seconds, new.burst, new.cost,
                 new.next_after, new.on_full, new.queue, new.jobs, new.schedule, new.key, rota.who());
     END IF;
-    PERFORM set_config('rota' || '.reason', '', true);
+    PERFORM rota.unsay(was);
     RETURN (SELECT l.id FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name);
 END $$;
 
@@ -233,10 +233,9 @@ RETURNS text LANGUAGE plpgsql VOLATILE SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     found  rota.limits := rota.find_limit(remove_limit.name, remove_limit.tenant);
+    was    text[] := rota.say_why(remove_limit.actor, remove_limit.reason);
     answer text := 'removed';
 BEGIN
-    PERFORM rota.act_as(remove_limit.actor);
-    PERFORM set_config('rota' || '.reason', coalesce(remove_limit.reason, ''), true);
     IF found.code = '{}' THEN
         DELETE FROM rota.limits l WHERE l.tenant = found.tenant AND l.name = found.name;
     ELSIF found.is_edited THEN
@@ -248,7 +247,7 @@ BEGIN
             FROM jsonb_object_keys(found.code) k)
             USING ERRCODE = 'RO005', HINT = 'Remove it from the code, or raise its cap.';
     END IF;
-    PERFORM set_config('rota' || '.reason', '', true);
+    PERFORM rota.unsay(was);
     RETURN answer;
 END $$;
 
