@@ -244,6 +244,26 @@ async def test_what_those_declared_together_require_is_checked(make_app: Any) ->
         await unknown.database.open()
 
 
+async def test_what_decorators_require_is_checked(make_app: Any, conn: Connection) -> None:
+    unknown: rota.App = make_app()
+    unknown.job(schedules=[rota.every(60, requires=["nothing"])])(tidy)
+    with pytest.raises(rota.TimingError, match='"tidy" requires "nothing": no schedule or job'):
+        await unknown.database.open()
+    cycle: rota.App = make_app()
+    cycle.job(schedules=[rota.every(60, requires=["late"])])(tidy)
+    cycle.schedule("late", "tidy", every=60, requires=["tidy"])
+    with pytest.raises(rota.TimingError, match="cycle: tidy → late → tidy"):
+        await cycle.database.open()
+    fine: rota.App = make_app()
+    fine.job(schedules=[rota.every(60, requires=["send"])])(tidy)
+    declare(fine)
+    await fine.database.open()
+    assert [row[1] for row in versions(conn)] == ["tidy"]
+
+
+async def tidy() -> None: ...
+
+
 async def test_a_release_may_reverse_what_is_required(make_app: Any) -> None:
     given: Any = {"every": 60, "payload": {"user_id": 1}}
     for requires in ({"a": ["b"], "b": []}, {"a": [], "b": ["a"]}):

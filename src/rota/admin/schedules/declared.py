@@ -161,16 +161,28 @@ def _put(
 
         said = [(name, it["job"], it["payload"]) for (_, name), it in wanted.items()]
         yield from check_stored(registry, said)
+    yield from _check_requires(wanted, registry)
+    if wanted:
         yield from _put_ordered(wanted, application)
     yield from compute_next()  # also of those that jobs declare
 
 
+def _check_requires(wanted: Mapping[Key, Mapping[str, Any]], registry: Registry) -> Plan[None]:
+    """Also of what decorators declare: jobs are stored before schedules, so all names are known."""
+    by_jobs = [
+        ("", one["name"], {**one, "job": job.name}) for job in registry for one in job.schedules
+    ]
+    if any(it["requires"] for it in (*wanted.values(), *(it for _, _, it in by_jobs))):
+        from rota.admin.schedules.requirements import check_requires
+
+        said = [(tenant, name, it) for (tenant, name), it in wanted.items()]
+        yield from check_requires([*by_jobs, *said])
+
+
 def _put_ordered(wanted: Mapping[Key, Mapping[str, Any]], application: str | None) -> Plan[None]:
     from rota.admin.schedules.edits import put_many
-    from rota.admin.schedules.requirements import check_requires
 
     ordered = [(tenant, name, wanted[tenant, name]) for tenant, name in sorted(wanted)]
-    yield from check_requires(ordered)
     for first in range(0, len(ordered), _PORTION):
         part = ordered[first : first + _PORTION]
         yield from put_many(part, actor=ACTOR, application=application)
