@@ -86,6 +86,32 @@ def test_what_cannot_be_called_is_refused(functions: Engine, given: str | None, 
     assert str(caught.value).startswith('job "job": ')
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_ambiguous"),
+    [
+        ("()", "(n integer DEFAULT 1)", True),
+        ("(payload jsonb)", "(payload jsonb, n integer DEFAULT 1)", True),
+        ("(n integer DEFAULT 1)", "(word text DEFAULT 'x')", True),
+        ("(payload jsonb)", "()", False),
+        ("(payload jsonb)", "(payload jsonb, n integer)", False),
+        ("(payload jsonb)", "(n integer DEFAULT 1)", False),
+        ("()", "(n integer)", False),
+    ],
+)
+def test_a_call_that_may_mean_two_functions_is_refused(
+    engine: Engine, one: str, other: str, is_ambiguous: bool
+) -> None:
+    for arguments in (one, other):
+        engine.conn.execute(f"CREATE FUNCTION public.f{arguments} RETURNS jsonb {BODY}".encode())
+    if not is_ambiguous:
+        assert register(engine, "public.f") == "public.f"
+        return
+    words = r'job "job": function "public.f" is ambiguous: the same call may mean f\('
+    with pytest.raises(psycopg.Error, match=words) as caught:
+        register(engine, "public.f")
+    assert caught.value.diag.message_hint == "Rename or drop one of them."
+
+
 def test_an_executor_of_python_is_refused(functions: Engine) -> None:
     words = r'job "job": executor "thread" is for Python jobs; a SQL function has the executor sql'
     with pytest.raises(psycopg.Error, match=words) as caught:

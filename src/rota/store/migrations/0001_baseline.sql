@@ -6714,6 +6714,18 @@ CREATE FUNCTION rota.unmet_arguments(function oid) RETURNS text LANGUAGE sql STA
     WHERE p.oid = function AND i.n <= p.pronargs - p.pronargdefaults AND (i.n > 1 OR i.type <> 'jsonb'::regtype)
 $$;
 
+-- Functions that the call of this one may mean as well, as Postgres does not choose between arguments and defaults;
+-- NULL: none.
+-- Called by: find_job_function.
+CREATE FUNCTION rota.also_called(function oid) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT string_agg(o.oid::regprocedure::text, ' and ' ORDER BY o.oid)
+    FROM pg_proc p
+    CROSS JOIN LATERAL (SELECT CASE WHEN p.proargtypes[0] = 'jsonb'::regtype THEN 1 ELSE 0 END AS given) g
+    JOIN pg_proc o ON o.proname = p.proname AND o.pronamespace = p.pronamespace AND o.oid <> p.oid
+    WHERE p.oid = function AND g.given BETWEEN o.pronargs - o.pronargdefaults AND o.pronargs
+      AND (g.given = 0 OR o.proargtypes[0] = 'jsonb'::regtype)
+$$;
+
 -- The function behind a job, looked up in the catalogue; the name itself never becomes SQL. full_name is qualified, so
 -- that a worker with another search_path finds the same one. is_answering: it returns what it did.
 -- Called by: check_sql_job, sql_job_call.
@@ -6727,6 +6739,7 @@ DECLARE
     kind   text := CASE transaction_mode WHEN 'none' THEN 'procedure' ELSE 'function' END;
     found  record;
     unmet  text;
+    others text;
 BEGIN
     BEGIN
         id := rota.job_function(given);
@@ -6740,6 +6753,7 @@ BEGIN
     SELECT n.nspname, p.*, format_type(p.prorettype, NULL) AS returns INTO found
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = id;
     unmet := rota.unmet_arguments(id);
+    others := rota.also_called(id);
     IF found.prokind <> wanted THEN
         PERFORM rota.bad_job(job, format('"%s" is not a %s', given, kind),
             'A function runs in one transaction with the end of the run; a procedure that commits by itself requires '
@@ -6748,6 +6762,9 @@ BEGIN
         PERFORM rota.bad_job(job, format('%s "%s" must take no argument or one jsonb, but requires: %s', kind, given,
             unmet),
             'A job passes its payload as one jsonb: give other arguments a default, or read them from the payload.');
+    ELSIF others IS NOT NULL THEN
+        PERFORM rota.bad_job(job, format('%s "%s" is ambiguous: the same call may mean %s', kind, given, others),
+            'Rename or drop one of them.');
     ELSIF wanted = 'f' AND (found.prorettype <> 'jsonb'::regtype OR found.proretset) THEN
         PERFORM rota.bad_job(job, format('function "%s" returns %s%s, not jsonb', given,
             CASE WHEN found.proretset THEN 'a set of ' ELSE '' END, found.returns),
