@@ -241,6 +241,17 @@ def test_an_axis_ends_at_a_round_number(most: float, top: float) -> None:
     assert round_up(most) == pytest.approx(top)
 
 
+@pytest.mark.parametrize(
+    ("most", "labels"),
+    [(0, "4 3 2 1 0"), (6, "8 6 4 2 0"), (10, "12 9 6 3 0"), (70, "80 60 40 20 0")],
+)
+def test_runs_are_counted_in_whole_ones(most: float, labels: str) -> None:
+    lines = [PlotLine("failed", "bars", "bad", [0.0, most])]
+    since = datetime(2026, 6, 1, tzinfo=UTC)
+    plot = Plot("x", "Failures", "of", "count", since, 60, lines, "", "", UTC)
+    assert plot.labels == labels.split()
+
+
 async def test_what_is_read_once_serves_all(shop: rota.App, conn: Conn) -> None:
     watch = Watch(shop)
     first = await watch.attention()

@@ -55,7 +55,9 @@ class Plot:
         most, unit = max(known, default=0.0), self.unit
         # Waits are counted in minutes and hours, where they are so long.
         size = next((it for it in (3600, 60) if unit == "s" and it < most), 1)
-        return Scale(round_up(most / size) * size)
+        top = round_up(most / size) * size
+        # There are no halves of a run.
+        return Scale(4.0 * math.ceil(top / 4) if unit == "count" else top)
 
     @property
     def labels(self) -> list[str]:
