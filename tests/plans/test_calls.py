@@ -70,6 +70,13 @@ def test_a_call_reads_the_first_of_each_kind(seen: Watch) -> None:
     assert seen.rows_read("workers") <= 3 * (3 + 1)
 
 
+def test_a_call_reads_no_more_when_its_plan_is_kept(seen: Watch) -> None:
+    """After five calls the server may keep one plan for all values."""
+    seen.conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    seen.conn.execute("SELECT rota.wake(ARRAY['default'])")
+    assert seen.rows_read("workers") <= 3 * (3 + 1)
+
+
 def test_passing_on_reads_no_queue(seen: Watch, waiting: list[int]) -> None:
     seen.conn.execute("SELECT rota.pass_on(%s, ARRAY['default', 'mail', 'empty'])", [waiting[0]])
     assert "Seq Scan" not in seen.indexes("workers") | seen.indexes("open_runs")

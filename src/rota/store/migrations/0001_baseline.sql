@@ -2643,6 +2643,7 @@ DECLARE
     called text;
     one    record;
     kind   bigint;
+    lowest bigint;    -- kind to look at; a condition of the index, whatever is planned
     met    integer;   -- workers of this kind
     seen   integer;   -- rows of one look
 BEGIN
@@ -2651,21 +2652,19 @@ BEGIN
             PERFORM pg_notify('rota', 'queue ' || called);
             CONTINUE;
         END IF;
-        kind := -9223372036854775808;
-        met := 0;
+        lowest := -9223372036854775808;
         LOOP
             seen := 0;
+            met := 0;
             FOR one IN
                 SELECT w.job_set, w.channel, w.is_looking FROM rota.workers w
-                WHERE w.is_waiting AND w.job_set >= kind AND (met = 0 OR w.job_set > kind)
-                  AND (w.queues = '{}' OR called = ANY (w.queues))
+                WHERE w.is_waiting AND w.job_set >= lowest AND (w.queues = '{}' OR called = ANY (w.queues))
                   AND w.drain_requested_at IS NULL AND w.lease_expires_at > clock_timestamp()
                 ORDER BY w.job_set, w.is_looking DESC, w.id LIMIT most + 2
             LOOP
                 seen := seen + 1;
                 IF seen = 1 THEN
                     kind := one.job_set;
-                    met := 0;
                 ELSIF one.job_set <> kind THEN
                     seen := most + 2;   -- there are more kinds
                     EXIT;
@@ -2679,7 +2678,8 @@ BEGIN
                 END IF;
             END LOOP;
             EXIT WHEN seen < most + 2 AND NOT coalesce(one.is_looking, false);
-            EXIT WHEN seen = 0;
+            EXIT WHEN seen = 0 OR kind = 9223372036854775807;
+            lowest := kind + 1;
         END LOOP;
     END LOOP;
 END $$;
