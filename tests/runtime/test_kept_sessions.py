@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +28,7 @@ from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.proxy import Proxy
 
+ResultOf = Callable[[rota.Run[Any]], Awaitable[Any]]
 OURS = (
     "SELECT array_agg(pid ORDER BY pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND application_name LIKE 'rota run %'"
@@ -41,7 +44,7 @@ DECLARE held CURSOR WITH HOLD FOR SELECT 1;
 LISTEN somewhere;
 SELECT pg_advisory_lock(4711);
 RESET ROLE;
-SELECT nextval('numbers');
+SELECT nextval('public.numbers');
 SET ROLE narrow
 """
 CLEAN = """
@@ -65,10 +68,37 @@ def tables(engine: Engine) -> None:
         engine.conn.execute("CREATE ROLE narrow")
 
 
+@pytest.fixture
+def kept_sessions(monkeypatch: pytest.MonkeyPatch) -> list[KeptSessions]:
+    """Those of the workers of this test."""
+    made: list[KeptSessions] = []
+    init = KeptSessions.__init__
+
+    def note(self: KeptSessions, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        made.append(self)
+
+    monkeypatch.setattr(KeptSessions, "__init__", note)
+    return made
+
+
+@pytest.fixture
+def result_of(kept_sessions: list[KeptSessions]) -> ResultOf:
+    """What a run returned, when its session rests again: that comes a moment after its end."""
+
+    async def wait(run: rota.Run[Any]) -> Any:
+        try:
+            return await run.wait(20)
+        finally:
+            await eventually(lambda: all(one.open == len(one._resting) for one in kept_sessions))
+
+    return wait
+
+
 @pytest.mark.parametrize("executor", ["async", "thread"])
 @pytest.mark.parametrize("end", ["return", "raise"])
 async def test_nothing_of_one_attempt_reaches_the_next(
-    app: rota.App, executor: str, end: str
+    app: rota.App, result_of: ResultOf, executor: str, end: str
 ) -> None:
     if executor == "async":
 
@@ -113,15 +143,20 @@ async def test_nothing_of_one_attempt_reaches_the_next(
                 return [conn.info.backend_pid, *(row or ())]
 
     async with app.worker():
-        first, *clean = await (await look.enqueue()).wait(20)
-        with suppress(rota.RunFailed):
-            assert await (await spoil.enqueue()).wait(20) == first
-        again, *clean_again = await (await look.enqueue()).wait(20)
+        first, *clean = await result_of(await look.enqueue())
+        if end == "raise":
+            with pytest.raises(rota.RunFailed, match="LookupError"):
+                await result_of(await spoil.enqueue())
+        else:
+            assert await result_of(await spoil.enqueue()) == first
+        again, *clean_again = await result_of(await look.enqueue())
     assert again == first, "the session was kept"
     assert clean == clean_again == [True] * 7
 
 
-async def test_async_and_sync_attempts_share_them(app: rota.App, engine: Engine) -> None:
+async def test_async_and_sync_attempts_share_them(
+    app: rota.App, engine: Engine, result_of: ResultOf
+) -> None:
     @app.job
     async def one(ctx: rota.Context) -> int:
         async with ctx.transaction() as conn:
@@ -133,7 +168,7 @@ async def test_async_and_sync_attempts_share_them(app: rota.App, engine: Engine)
             return conn.info.backend_pid
 
     async with app.worker():
-        pids = {await (await job.enqueue()).wait(20) for job in (one, other, one)}
+        pids = {await result_of(await job.enqueue()) for job in (one, other, one)}
         assert engine.one(OURS) == list(pids)
     await eventually(lambda: engine.one(OURS) is None)
 
@@ -157,14 +192,16 @@ async def test_never_more_than_slots(make_app: MakeApp, engine: Engine) -> None:
     assert engine.one("SELECT count(*) FROM effects") == 12
 
 
-async def test_one_that_ended_while_it_rested_is_dropped(app: rota.App, engine: Engine) -> None:
+async def test_one_that_ended_while_it_rested_is_dropped(
+    app: rota.App, engine: Engine, result_of: ResultOf
+) -> None:
     @app.job(max_attempts=1)
     async def write(ctx: rota.Context) -> int:
         async with ctx.transaction() as conn:
             return conn.info.backend_pid
 
     async with app.worker():
-        first = await (await write.enqueue()).wait(20)
+        first = await result_of(await write.enqueue())
         engine.one("SELECT pg_terminate_backend(%s, 5000)", first)
         assert await (await write.enqueue()).wait(20) != first
 
@@ -222,7 +259,9 @@ async def test_they_are_given_back_after_a_rest(
         await eventually(lambda: engine.one(OURS) is None)
 
 
-async def test_who_holds_on_to_a_connection_has_a_closed_one(app: rota.App, engine: Engine) -> None:
+async def test_who_holds_on_to_a_connection_has_a_closed_one(
+    app: rota.App, engine: Engine, result_of: ResultOf
+) -> None:
     held: list[Any] = []
 
     @app.job
@@ -231,7 +270,7 @@ async def test_who_holds_on_to_a_connection_has_a_closed_one(app: rota.App, engi
             held.extend((conn, conn.cursor()))
 
     async with app.worker():
-        await (await write.enqueue()).wait(20)
+        await result_of(await write.enqueue())
         conn, cursor = held
         assert conn.closed
         for late in (conn, cursor):
@@ -321,10 +360,11 @@ async def test_a_failure_of_serialization_is_tried_again(app: rota.App, engine: 
 
 @pytest.fixture
 def narrow_url(database_url: str, conn: psycopg.Connection[Any]) -> str:
-    """As a role that may have one connection."""
-    with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
-        conn.execute("CREATE ROLE single LOGIN PASSWORD 'single' CONNECTION LIMIT 1")
-    return make_conninfo(database_url, user="single", password="single")
+    """As a role that may have one connection; other test runners on this server have theirs."""
+    role = f"single_{os.getpid()}"
+    with suppress(psycopg.errors.DuplicateObject):
+        conn.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'single' CONNECTION LIMIT 1".encode())
+    return make_conninfo(database_url, user=role, password="single")
 
 
 async def test_where_the_server_has_none_left_one_is_waited_for(narrow_url: str) -> None:
@@ -342,9 +382,9 @@ async def test_where_the_server_has_none_left_one_is_waited_for(narrow_url: str)
 
 
 async def test_and_not_for_ever(narrow_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "WAIT_SECONDS", 0.1)
     sessions = KeptSessions(lambda: narrow_url, worker=1, size=2)
     first = await sessions.get()
+    monkeypatch.setattr(kept, "WAIT_SECONDS", 0.1)
     for attempt in (sessions.get(), asyncio.to_thread(sessions.get_sync)):
         with pytest.raises(DatabaseError, match=r"got no connection within 0\.1 s.*too many"):
             await attempt
