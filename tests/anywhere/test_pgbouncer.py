@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from time import monotonic_ns
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from rota.errors import DatabaseError
 from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, to_copy
 from rota.runtime.logs.log_writer import LogWriter, Unanswered
 from rota.store.migrate import migrate
+from rota.store.sessions.pool import Database
 from rota.telemetry.logging import get_logger
 from rota.testing import eventually
 from tests.anywhere.day import a_day_of_work
@@ -160,6 +162,35 @@ async def test_settings_that_serve_badly_are_told(
         assert await app.runs.list() == []
     (said,) = [line for line in caplog.messages if "the pooler does not pass settings on" in line]
     assert "SET statement_timeout = '0'" in said
+
+
+async def test_what_is_the_applications_own_is_left_alone(
+    pooled_url: str, conn: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its sessions have the same role: without `public` in the path its statements would fail."""
+    for setting in ("search_path = public", "TimeZone = 'Europe/Vienna'"):
+        conn.execute(f"ALTER DATABASE {conn.info.dbname} SET {setting}".encode())
+    async with rota.App(config=load_config(pooled_url, {})) as app:
+        assert await app.runs.list() == []
+    assert not any("search_path" in line or "TimeZone" in line for line in caplog.messages)
+
+
+async def test_a_lease_is_renewed_past_it(pooled_url: str, database_url: str) -> None:
+    """Long transactions may have taken all that the pooler lends."""
+    settings = {"database.direct_url": database_url}
+    app = rota.App(config=load_config(pooled_url, settings))
+    asked: list[str] = []
+    connect = Database.connect_sync
+
+    def note(self: Database, name: str, *args: Any, **options: Any) -> Any:
+        conn = connect(self, name, *args, **options)
+        asked.append(f"{name.rsplit(' ', 1)[0]} {conn.info.port}")
+        return conn
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "connect_sync", note)
+        async with app, app.worker():
+            await eventually(lambda: f"rota lease {urlsplit(database_url).port}" in asked)
 
 
 async def test_a_procedure_needs_a_session(

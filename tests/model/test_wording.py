@@ -51,7 +51,10 @@ IN_CODE = (
     "pass a payload, or give the job a default: @app.job", "pass the key to rota.debounce",
 )  # fmt: skip
 # Keys of JSON, which are the same everywhere.
-IN_JSON = ("Use kind, base_seconds, factor", 'Write for example {"debounce_seconds"')
+IN_JSON = (
+    "Use kind, base_seconds, factor", 'Write for example {"debounce_seconds"',
+    'Write for example [{"name": "import"',
+)  # fmt: skip
 
 
 def literals(text: str) -> Iterator[tuple[str, str]]:

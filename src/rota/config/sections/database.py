@@ -20,7 +20,7 @@ class DatabaseSettings:
         Field(
             min_length=1,
             description="Direct URL of the same database, bypassing the pooler, for features that "
-            "need a session: LISTEN, SQL jobs, migrations. Default: `database_url`.",
+            "need a session: LISTEN, leases, SQL jobs, migrations. Default: `database_url`.",
             examples=["postgresql://user@host/database"],
         ),
         AfterValidator(secrets.database_url),

@@ -142,7 +142,8 @@ class Lease:
         if self._conn is None or self._conn.closed:
             name = f"rota lease {self._worker}"
             try:
-                self._conn = self._database.connect_sync(name, self._answer_seconds)
+                # Past a pooler, which may have lent all that it has to long transactions.
+                self._conn = self._database.connect_sync(name, self._answer_seconds, session=True)
             except psycopg.OperationalError as error:
                 if is_shortage(error) and not self._is_stuck:
                     return self._borrow(query, self._answer_seconds)

@@ -182,7 +182,9 @@ class ParentLease:
 
     def _fetch(self, query: Query[T]) -> T:
         if self._conn is None or self._conn.closed:
-            self._conn = self._database.connect_sync("rota supervisor", self._answer_seconds)
+            self._conn = self._database.connect_sync(
+                "rota supervisor", self._answer_seconds, session=True
+            )
         return self._database.fetch_on_sync(self._conn, query)
 
     def _close(self) -> None:

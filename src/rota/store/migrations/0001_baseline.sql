@@ -2623,7 +2623,8 @@ END $$;
 
 -- A time plus seconds, whatever their number: a sum outside the valid range is cut to a hundred years. A sum that
 -- fails would keep a run from ending, and with it all runs that end in the same statement.
--- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
+-- Called by: backfill_schedule, emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs,
+-- why_running.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN seconds IS NULL THEN NULL
@@ -4113,6 +4114,8 @@ DECLARE
     old    rota.ended_runs;
     place  record;
     extra  integer;
+    schema jsonb;
+    wrong  text;
     holder bigint;
     open_state text;
     at     timestamptz;
@@ -4133,9 +4136,15 @@ BEGIN
         RAISE EXCEPTION 'run % is %', retry_run.run_id, open_state
             USING ERRCODE = 'RO005', HINT = 'Only a run that failed or was cancelled can be retried.';
     END IF;
-    SELECT j.max_attempts INTO extra FROM rota.jobs j WHERE j.name = old.job;
+    SELECT j.max_attempts, j.payload_schema INTO extra, schema FROM rota.jobs j WHERE j.name = old.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(old.job);
+    END IF;
+    wrong := CASE WHEN jsonb_typeof(retry_run.payload) = 'object'
+        THEN rota.payload_problem(schema, retry_run.payload) END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'run %: the payload does not fit job "%": %', old.id, old.job, wrong
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     PERFORM rota.check_options(old.job, coalesce(retry_run.payload, '{}'), s.payload_bytes, NULL, NULL, NULL, NULL,
         NULL, NULL, delay => retry_run.delay) FROM rota.settings s;
@@ -4687,7 +4696,7 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
+-- Called by: check_requires, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -4724,6 +4733,29 @@ BEGIN
     END IF;
 END $$;
 
+-- Checks what a schedule requires: names of schedules or jobs that exist, each with a period or not. Those that code
+-- declares together may require each other; the process that declares them checks that.
+-- Called by: check_schedule.
+CREATE FUNCTION rota.check_requires(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    is_code boolean := s.origin IS NOT NULL OR coalesce(current_setting('rota' || '.syncing', true), '') = 'on';
+    one     jsonb;
+BEGIN
+    FOR one IN SELECT e FROM jsonb_array_elements(s.requires) e LOOP
+        IF (CASE WHEN jsonb_typeof(one) <> 'object' THEN true
+                 WHEN coalesce(one ->> 'name', '') = '' OR one - '{name,within_seconds}'::text[] <> '{}' THEN true
+                 WHEN jsonb_typeof(one -> 'within_seconds') = 'number' THEN (one ->> 'within_seconds')::numeric <= 0
+                 ELSE jsonb_typeof(one -> 'within_seconds') <> 'null' END) THEN
+            PERFORM rota.bad_schedule(s.name, format('requires cannot contain %s', left(one::text, 100)),
+                'Write for example [{"name": "import", "within_seconds": 3600}].');
+        ELSIF NOT is_code AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = one ->> 'name')
+            AND NOT EXISTS (SELECT FROM rota.schedules o WHERE o.tenant = s.tenant AND o.name = one ->> 'name') THEN
+            PERFORM rota.bad_schedule(s.name, format('requires "%s": no schedule or job has that name',
+                one ->> 'name'));
+        END IF;
+    END LOOP;
+END $$;
+
 -- Trigger: checks a schedule and works out what an edit means for its times. Cron cannot be computed here:
 -- next_run_at becomes NULL, and the tick, or the Python that edits, fills it in.
 CREATE FUNCTION rota.check_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -4740,6 +4772,9 @@ BEGIN
     IF TG_OP = 'INSERT' OR (NEW.job, NEW.calendar, NEW.timezone, NEW.cron, NEW.has_seconds)
        IS DISTINCT FROM (OLD.job, OLD.calendar, OLD.timezone, OLD.cron, OLD.has_seconds) THEN
         PERFORM rota.check_schedule_words(NEW);
+    END IF;
+    IF jsonb_typeof(NEW.requires) = 'array' AND (TG_OP = 'INSERT' OR NEW.requires IS DISTINCT FROM OLD.requires) THEN
+        PERFORM rota.check_requires(NEW);
     END IF;
 
     IF TG_OP = 'INSERT' THEN
@@ -4839,7 +4874,8 @@ END $$;
 -- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
 -- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
 -- (a SQL function) takes all.
--- Called by: check_default_payload, check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+-- Called by: check_default_payload, check_schedule_payload, retry_run, sql/schedules/payload_problems.sql,
+-- trigger_schedule.
 CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
 DECLARE
@@ -5924,6 +5960,10 @@ DECLARE
 BEGIN
     IF reschedule.at IS NULL THEN
         PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
+    ELSIF NOT rota.is_instant(reschedule.at) THEN
+        PERFORM rota.bad_schedule(found.name, format('the new time must be finite, not %s', reschedule.at),
+            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
+            'time.');
     END IF;
     was := rota.say_why(reschedule.actor, reschedule.reason);
     UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
@@ -6056,7 +6096,8 @@ DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
     who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
-    given jsonb := coalesce(trigger_schedule.payload, found.payload, its.default_payload, '{}');
+    -- JSON's null is no payload either.
+    given jsonb := coalesce(nullif(trigger_schedule.payload, 'null'), found.payload, its.default_payload, '{}');
     wrong text := CASE WHEN jsonb_typeof(given) = 'object' THEN rota.payload_problem(its.payload_schema, given) END;
     made  bigint;
 BEGIN
@@ -6092,6 +6133,7 @@ DECLARE
     found rota.schedules := rota.find_schedule(backfill_schedule.name, backfill_schedule.tenant);
     who   text := coalesce(backfill_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''),
         session_user);
+    its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
     made  bigint := backfill_schedule.backfill;
     runs  bigint[];
 BEGIN
@@ -6108,9 +6150,10 @@ BEGIN
         FROM unnest(times, backfill_schedule.since, starts) WITH ORDINALITY AS t (nominal_at, since, start_at, n)
         CROSS JOIN LATERAL rota.enqueue_run(
             job => found.job,
-            payload => coalesce(found.payload, (SELECT j.default_payload FROM rota.jobs j WHERE j.name = found.job),
-            '{}'), queue => found.queue, priority => coalesce(backfill_schedule.priority, found.priority::integer),
-            run_at => t.start_at, tenant => found.tenant, max_attempts => found.max_attempts::integer,
+            payload => coalesce(found.payload, its.default_payload, '{}'), queue => found.queue,
+            priority => coalesce(backfill_schedule.priority, found.priority::integer),
+            run_at => rota.after(t.start_at, coalesce(its.delay_seconds, 0)), tenant => found.tenant,
+            max_attempts => found.max_attempts::integer,
             timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
             metadata => found.run_metadata, triggered_by => jsonb_build_object('type', 'backfill', 'actor', who,
                 'schedule', found.name, 'backfill', made, 'since', t.since)) r
@@ -6934,7 +6977,7 @@ END $$;
 
 -- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
 -- from a fixed grammar: a rule is data and cannot say anything else.
--- Called by: check_rule, rule_age, rule_column, rule_condition, rule_filter, rule_table.
+-- Called by: check_rule, check_rule_keys, rule_age, rule_column, rule_condition, rule_filter, rule_table.
 CREATE FUNCTION rota.bad_rule(rule integer, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -6979,6 +7022,20 @@ BEGIN
     RETURN found;
 END $$;
 
+-- Refuses a rule, or a condition of one, with a key that nobody reads: without the condition that was meant, a rule
+-- would remove more.
+-- Called by: check_rule, rule_condition.
+CREATE FUNCTION rota.check_rule_keys(rule integer, said jsonb, known text[]) RETURNS void LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+DECLARE
+    odd text := (SELECT min(k) FROM jsonb_object_keys(said) k WHERE k <> ALL (known));
+BEGIN
+    IF odd IS NOT NULL THEN
+        PERFORM rota.bad_rule(rule, format('unknown key "%s"', odd),
+            'Choose from ' || array_to_string(known, ', ') || '.');
+    END IF;
+END $$;
+
 -- A condition of a rule, {"column", "op", "value"}, as SQL. A value is tried as the column's type, so that a rule that
 -- cannot work is refused when it is written.
 -- Called by: rule_filter.
@@ -6990,6 +7047,7 @@ DECLARE
     op    text := lower(condition ->> 'op');
     value text;
 BEGIN
+    PERFORM rota.check_rule_keys(rule, condition, '{column,op,value}');
     IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
         RETURN format('%I %s', found.attname, upper(op));
     ELSIF op IN ('=', '<>', '<', '<=', '>', '>=')
@@ -7024,9 +7082,11 @@ BEGIN
     age := CASE jsonb_typeof(older_than) WHEN 'number'
         THEN make_interval(secs => (older_than #>> '{}')::double precision)
                                          WHEN 'string' THEN (older_than #>> '{}')::interval END;
-    IF age IS NULL OR age < '0' THEN
+    IF age IS NULL THEN
         PERFORM rota.bad_rule(rule, format('older_than must be an interval or a number of seconds, not %s',
             coalesce(older_than::text, 'missing')));
+    ELSIF age < '0' THEN
+        PERFORM rota.bad_rule(rule, format('older_than must not be negative: %s', older_than));
     END IF;
     RETURN age;
 EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
@@ -7069,6 +7129,7 @@ BEGIN
     IF jsonb_typeof(said) IS DISTINCT FROM 'object' THEN
         PERFORM rota.bad_rule(rule, format('it must be an object with table, column and older_than, not %s', said));
     END IF;
+    PERFORM rota.check_rule_keys(rule, said, '{table,column,older_than,where,batch_size,max_batches}');
     FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
         IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
             PERFORM rota.bad_rule(rule, format('%s must be a whole number of at least 1, not %s', one, said -> one));
@@ -7426,7 +7487,8 @@ BEGIN
             most_bytes
             USING ERRCODE = 'RO018', HINT = 'Store the data elsewhere and send a reference to it.';
     ELSIF tenant IS NULL OR length(tenant) > 200 THEN
-        RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters', event USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'the tenant of event "%" must have at most 200 characters, and cannot be NULL', event
+            USING ERRCODE = 'RO002';
     ELSIF key = '' OR length(key) > 400 THEN
         RAISE EXCEPTION 'the key of event "%" must have 1 to 400 characters', event USING ERRCODE = 'RO002';
     ELSIF key IS NULL AND num_nonnulls(key_seconds, period_seconds) > 0 THEN
@@ -8244,7 +8306,8 @@ REVOKE ALL ON FUNCTION rota.watch_row() FROM PUBLIC;
 -- Installs triggers that emit an event for each row that is written, in the writer's transaction: EVENT.insert,
 -- EVENT.update, EVENT.delete, with {"table", "operation", "old", "new"}. For who owns the table. One for each statement
 -- where all rows count, which costs bulk loads least; with a condition or columns to compare, one for each row that
--- fits. Returns the number of the watch.
+-- fits. Returns the number of the watch: of the one that is there, if the table is watched in just this way, as a
+-- second would double each event.
 -- Called by: sql/events/watch.sql, users.
 CREATE FUNCTION rota.watch_table(
     table_name text, operations text[] DEFAULT '{insert,update,delete}', update_of text[] DEFAULT NULL,
@@ -8256,6 +8319,7 @@ DECLARE
     target oid := rota.find_table(watch_table.table_name);
     found  record;
     watch  bigint := nextval('rota.watch_ids');
+    same   bigint;
     wanted text[];
     prefix text;
     one    text;
@@ -8290,7 +8354,7 @@ BEGIN
         RAISE EXCEPTION 'event "%" must have 1 to 190 characters, no spaces and no *', prefix
             USING ERRCODE = 'RO002', HINT = 'Its events get this name, a dot and the operation: orders.insert.';
     ELSIF watch_table.tenant IS NULL OR length(watch_table.tenant) > 200 THEN
-        RAISE EXCEPTION 'a tenant must have at most 200 characters' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a tenant must have at most 200 characters, and cannot be NULL' USING ERRCODE = 'RO002';
     END IF;
     one := rota.missing_column(target, watch_table.columns || watch_table.update_of || watch_table.tenant_column);
     IF one IS NOT NULL THEN
@@ -8301,6 +8365,16 @@ BEGIN
     END IF;
     IF watch_table.condition IS NOT NULL THEN
         PERFORM rota.check_condition(watch_table.condition);
+    END IF;
+    SELECT w.id INTO same FROM rota.table_watches w
+    WHERE w.relation = target AND (w.tenant, w.event, w.operations, w.update_of, w.columns, w.condition,
+        w.tenant_column) IS NOT DISTINCT FROM (watch_table.tenant, prefix, wanted, watch_table.update_of,
+        watch_table.columns, watch_table.condition, watch_table.tenant_column)
+      AND NOT EXISTS (SELECT FROM jsonb_object_keys(w.triggers) k WHERE NOT EXISTS (SELECT FROM pg_trigger t
+          WHERE t.tgrelid = target AND t.tgname = k))
+    ORDER BY w.id LIMIT 1;
+    IF same IS NOT NULL THEN
+        RETURN same;
     END IF;
     FOREACH one IN ARRAY wanted LOOP
         name := format('rota_watch_%s_%s', watch, one);
@@ -9348,6 +9422,12 @@ BEGIN
     IF odd IS NOT NULL THEN
         PERFORM rota.bad_limit(set_limit.name, format('unknown setting "%s"', odd),
             'Choose from ' || array_to_string(known, ', ') || '.');
+    END IF;
+    odd := (SELECT c.key FROM jsonb_each(changes) c
+        WHERE c.key IN ('cap', 'period_seconds', 'burst') AND jsonb_typeof(c.value) NOT IN ('number', 'null')
+        ORDER BY c.key LIMIT 1);
+    IF odd IS NOT NULL THEN
+        PERFORM rota.bad_limit(set_limit.name, format('%s must be a number, not %s', odd, changes -> odd));
     END IF;
     was := rota.say_why(set_limit.actor, set_limit.reason);
     SELECT * INTO old FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name FOR UPDATE;
@@ -12671,7 +12751,7 @@ END $$;
 
 -- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
 -- it is so in every time zone.
--- Called by: check_options, model/instants.py, move_schedule, set_clock.
+-- Called by: check_options, model/instants.py, move_schedule, reschedule, set_clock.
 CREATE FUNCTION rota.is_instant(at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT at >= '0001-01-02 00:00Z'::timestamptz AND at < '9999-12-31 00:00Z'::timestamptz
 $$;

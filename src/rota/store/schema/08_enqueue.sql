@@ -774,7 +774,8 @@ END $$;
 
 -- A time plus seconds, whatever their number: a sum outside the valid range is cut to a hundred years. A sum that
 -- fails would keep a run from ending, and with it all runs that end in the same statement.
--- Called by: emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs, why_running.
+-- Called by: backfill_schedule, emit, end_waiting_runs, enqueue_run, finish_runs, note_schedule_end, requeue_runs,
+-- why_running.
 CREATE FUNCTION rota.after(at timestamptz, seconds double precision) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN seconds IS NULL THEN NULL

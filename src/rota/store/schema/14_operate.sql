@@ -57,6 +57,8 @@ DECLARE
     old    rota.ended_runs;
     place  record;
     extra  integer;
+    schema jsonb;
+    wrong  text;
     holder bigint;
     open_state text;
     at     timestamptz;
@@ -77,9 +79,15 @@ BEGIN
         RAISE EXCEPTION 'run % is %', retry_run.run_id, open_state
             USING ERRCODE = 'RO005', HINT = 'Only a run that failed or was cancelled can be retried.';
     END IF;
-    SELECT j.max_attempts INTO extra FROM rota.jobs j WHERE j.name = old.job;
+    SELECT j.max_attempts, j.payload_schema INTO extra, schema FROM rota.jobs j WHERE j.name = old.job;
     IF NOT FOUND THEN
         PERFORM rota.unknown_job(old.job);
+    END IF;
+    wrong := CASE WHEN jsonb_typeof(retry_run.payload) = 'object'
+        THEN rota.payload_problem(schema, retry_run.payload) END;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'run %: the payload does not fit job "%": %', old.id, old.job, wrong
+            USING ERRCODE = 'RO018', HINT = 'rota.jobs.payload_schema describes its arguments.';
     END IF;
     PERFORM rota.check_options(old.job, coalesce(retry_run.payload, '{}'), s.payload_bytes, NULL, NULL, NULL, NULL,
         NULL, NULL, delay => retry_run.delay) FROM rota.settings s;

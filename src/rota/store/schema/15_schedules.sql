@@ -183,7 +183,7 @@ CREATE TRIGGER schedules_guard_system BEFORE DELETE ON rota.schedules FOR EACH R
     EXECUTE FUNCTION rota.keep_system();
 
 -- Refuses a schedule (RO002), in words that name it.
--- Called by: check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
+-- Called by: check_requires, check_schedule_timeout, check_schedule_words, move_schedule, pause_schedule, reschedule.
 CREATE FUNCTION rota.bad_schedule(name text, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -220,6 +220,29 @@ BEGIN
     END IF;
 END $$;
 
+-- Checks what a schedule requires: names of schedules or jobs that exist, each with a period or not. Those that code
+-- declares together may require each other; the process that declares them checks that.
+-- Called by: check_schedule.
+CREATE FUNCTION rota.check_requires(s rota.schedules) RETURNS void LANGUAGE plpgsql STABLE SET jit = off AS $$
+DECLARE
+    is_code boolean := s.origin IS NOT NULL OR coalesce(current_setting('rota' || '.syncing', true), '') = 'on';
+    one     jsonb;
+BEGIN
+    FOR one IN SELECT e FROM jsonb_array_elements(s.requires) e LOOP
+        IF (CASE WHEN jsonb_typeof(one) <> 'object' THEN true
+                 WHEN coalesce(one ->> 'name', '') = '' OR one - '{name,within_seconds}'::text[] <> '{}' THEN true
+                 WHEN jsonb_typeof(one -> 'within_seconds') = 'number' THEN (one ->> 'within_seconds')::numeric <= 0
+                 ELSE jsonb_typeof(one -> 'within_seconds') <> 'null' END) THEN
+            PERFORM rota.bad_schedule(s.name, format('requires cannot contain %s', left(one::text, 100)),
+                'Write for example [{"name": "import", "within_seconds": 3600}].');
+        ELSIF NOT is_code AND NOT EXISTS (SELECT FROM rota.jobs j WHERE j.name = one ->> 'name')
+            AND NOT EXISTS (SELECT FROM rota.schedules o WHERE o.tenant = s.tenant AND o.name = one ->> 'name') THEN
+            PERFORM rota.bad_schedule(s.name, format('requires "%s": no schedule or job has that name',
+                one ->> 'name'));
+        END IF;
+    END LOOP;
+END $$;
+
 -- Trigger: checks a schedule and works out what an edit means for its times. Cron cannot be computed here:
 -- next_run_at becomes NULL, and the tick, or the Python that edits, fills it in.
 CREATE FUNCTION rota.check_schedule() RETURNS trigger LANGUAGE plpgsql VOLATILE SET jit = off AS $$
@@ -236,6 +259,9 @@ BEGIN
     IF TG_OP = 'INSERT' OR (NEW.job, NEW.calendar, NEW.timezone, NEW.cron, NEW.has_seconds)
        IS DISTINCT FROM (OLD.job, OLD.calendar, OLD.timezone, OLD.cron, OLD.has_seconds) THEN
         PERFORM rota.check_schedule_words(NEW);
+    END IF;
+    IF jsonb_typeof(NEW.requires) = 'array' AND (TG_OP = 'INSERT' OR NEW.requires IS DISTINCT FROM OLD.requires) THEN
+        PERFORM rota.check_requires(NEW);
     END IF;
 
     IF TG_OP = 'INSERT' THEN
@@ -335,7 +361,8 @@ END $$;
 -- What keeps a payload from being that of a job, in words, by the top level of the job's JSON schema: arguments that
 -- are missing, unknown or of another type. NULL: nothing that can be seen here; a job whose arguments are not known
 -- (a SQL function) takes all.
--- Called by: check_default_payload, check_schedule_payload, sql/schedules/payload_problems.sql, trigger_schedule.
+-- Called by: check_default_payload, check_schedule_payload, retry_run, sql/schedules/payload_problems.sql,
+-- trigger_schedule.
 CREATE FUNCTION rota.payload_problem(schema jsonb, payload jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE
 SET jit = off AS $$
 DECLARE

@@ -216,6 +216,10 @@ DECLARE
 BEGIN
     IF reschedule.at IS NULL THEN
         PERFORM rota.bad_schedule(found.name, 'the new time must be in the future');
+    ELSIF NOT rota.is_instant(reschedule.at) THEN
+        PERFORM rota.bad_schedule(found.name, format('the new time must be finite, not %s', reschedule.at),
+            'To stop it, use rota.pause_schedule or rota.disable_schedule; next_run_at = NULL recomputes its next '
+            'time.');
     END IF;
     was := rota.say_why(reschedule.actor, reschedule.reason);
     UPDATE rota.schedules s SET next_run_at = reschedule.at, moved_to = reschedule.at WHERE s.id = found.id;
@@ -348,7 +352,8 @@ DECLARE
     found rota.schedules := rota.find_schedule(trigger_schedule.name, trigger_schedule.tenant);
     who   text := coalesce(trigger_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''), session_user);
     its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
-    given jsonb := coalesce(trigger_schedule.payload, found.payload, its.default_payload, '{}');
+    -- JSON's null is no payload either.
+    given jsonb := coalesce(nullif(trigger_schedule.payload, 'null'), found.payload, its.default_payload, '{}');
     wrong text := CASE WHEN jsonb_typeof(given) = 'object' THEN rota.payload_problem(its.payload_schema, given) END;
     made  bigint;
 BEGIN
@@ -384,6 +389,7 @@ DECLARE
     found rota.schedules := rota.find_schedule(backfill_schedule.name, backfill_schedule.tenant);
     who   text := coalesce(backfill_schedule.actor, nullif(current_setting('rota' || '.actor', true), ''),
         session_user);
+    its   rota.jobs := (SELECT j FROM rota.jobs j WHERE j.name = found.job);
     made  bigint := backfill_schedule.backfill;
     runs  bigint[];
 BEGIN
@@ -400,9 +406,10 @@ BEGIN
         FROM unnest(times, backfill_schedule.since, starts) WITH ORDINALITY AS t (nominal_at, since, start_at, n)
         CROSS JOIN LATERAL rota.enqueue_run(
             job => found.job,
-            payload => coalesce(found.payload, (SELECT j.default_payload FROM rota.jobs j WHERE j.name = found.job),
-            '{}'), queue => found.queue, priority => coalesce(backfill_schedule.priority, found.priority::integer),
-            run_at => t.start_at, tenant => found.tenant, max_attempts => found.max_attempts::integer,
+            payload => coalesce(found.payload, its.default_payload, '{}'), queue => found.queue,
+            priority => coalesce(backfill_schedule.priority, found.priority::integer),
+            run_at => rota.after(t.start_at, coalesce(its.delay_seconds, 0)), tenant => found.tenant,
+            max_attempts => found.max_attempts::integer,
             timeout_seconds => found.timeout_seconds::double precision, tags => found.run_tags,
             metadata => found.run_metadata, triggered_by => jsonb_build_object('type', 'backfill', 'actor', who,
                 'schedule', found.name, 'backfill', made, 'since', t.since)) r

@@ -248,7 +248,7 @@ END $$;
 
 -- Refuses a rule of cleanup (RO002). Tables and columns of rules are looked up in the catalogue, conditions come
 -- from a fixed grammar: a rule is data and cannot say anything else.
--- Called by: check_rule, rule_age, rule_column, rule_condition, rule_filter, rule_table.
+-- Called by: check_rule, check_rule_keys, rule_age, rule_column, rule_condition, rule_filter, rule_table.
 CREATE FUNCTION rota.bad_rule(rule integer, what text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET jit = off AS $$
 BEGIN
@@ -293,6 +293,20 @@ BEGIN
     RETURN found;
 END $$;
 
+-- Refuses a rule, or a condition of one, with a key that nobody reads: without the condition that was meant, a rule
+-- would remove more.
+-- Called by: check_rule, rule_condition.
+CREATE FUNCTION rota.check_rule_keys(rule integer, said jsonb, known text[]) RETURNS void LANGUAGE plpgsql STABLE
+SET jit = off AS $$
+DECLARE
+    odd text := (SELECT min(k) FROM jsonb_object_keys(said) k WHERE k <> ALL (known));
+BEGIN
+    IF odd IS NOT NULL THEN
+        PERFORM rota.bad_rule(rule, format('unknown key "%s"', odd),
+            'Choose from ' || array_to_string(known, ', ') || '.');
+    END IF;
+END $$;
+
 -- A condition of a rule, {"column", "op", "value"}, as SQL. A value is tried as the column's type, so that a rule that
 -- cannot work is refused when it is written.
 -- Called by: rule_filter.
@@ -304,6 +318,7 @@ DECLARE
     op    text := lower(condition ->> 'op');
     value text;
 BEGIN
+    PERFORM rota.check_rule_keys(rule, condition, '{column,op,value}');
     IF op IN ('is null', 'is not null') AND NOT condition ? 'value' THEN
         RETURN format('%I %s', found.attname, upper(op));
     ELSIF op IN ('=', '<>', '<', '<=', '>', '>=')
@@ -338,9 +353,11 @@ BEGIN
     age := CASE jsonb_typeof(older_than) WHEN 'number'
         THEN make_interval(secs => (older_than #>> '{}')::double precision)
                                          WHEN 'string' THEN (older_than #>> '{}')::interval END;
-    IF age IS NULL OR age < '0' THEN
+    IF age IS NULL THEN
         PERFORM rota.bad_rule(rule, format('older_than must be an interval or a number of seconds, not %s',
             coalesce(older_than::text, 'missing')));
+    ELSIF age < '0' THEN
+        PERFORM rota.bad_rule(rule, format('older_than must not be negative: %s', older_than));
     END IF;
     RETURN age;
 EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
@@ -383,6 +400,7 @@ BEGIN
     IF jsonb_typeof(said) IS DISTINCT FROM 'object' THEN
         PERFORM rota.bad_rule(rule, format('it must be an object with table, column and older_than, not %s', said));
     END IF;
+    PERFORM rota.check_rule_keys(rule, said, '{table,column,older_than,where,batch_size,max_batches}');
     FOREACH one IN ARRAY '{batch_size,max_batches}'::text[] LOOP
         IF said ? one AND (said ->> one ~ '^[1-9][0-9]{0,8}$') IS NOT TRUE THEN
             PERFORM rota.bad_rule(rule, format('%s must be a whole number of at least 1, not %s', one, said -> one));

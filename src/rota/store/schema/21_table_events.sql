@@ -228,7 +228,8 @@ REVOKE ALL ON FUNCTION rota.watch_row() FROM PUBLIC;
 -- Installs triggers that emit an event for each row that is written, in the writer's transaction: EVENT.insert,
 -- EVENT.update, EVENT.delete, with {"table", "operation", "old", "new"}. For who owns the table. One for each statement
 -- where all rows count, which costs bulk loads least; with a condition or columns to compare, one for each row that
--- fits. Returns the number of the watch.
+-- fits. Returns the number of the watch: of the one that is there, if the table is watched in just this way, as a
+-- second would double each event.
 -- Called by: sql/events/watch.sql, users.
 CREATE FUNCTION rota.watch_table(
     table_name text, operations text[] DEFAULT '{insert,update,delete}', update_of text[] DEFAULT NULL,
@@ -240,6 +241,7 @@ DECLARE
     target oid := rota.find_table(watch_table.table_name);
     found  record;
     watch  bigint := nextval('rota.watch_ids');
+    same   bigint;
     wanted text[];
     prefix text;
     one    text;
@@ -274,7 +276,7 @@ BEGIN
         RAISE EXCEPTION 'event "%" must have 1 to 190 characters, no spaces and no *', prefix
             USING ERRCODE = 'RO002', HINT = 'Its events get this name, a dot and the operation: orders.insert.';
     ELSIF watch_table.tenant IS NULL OR length(watch_table.tenant) > 200 THEN
-        RAISE EXCEPTION 'a tenant must have at most 200 characters' USING ERRCODE = 'RO002';
+        RAISE EXCEPTION 'a tenant must have at most 200 characters, and cannot be NULL' USING ERRCODE = 'RO002';
     END IF;
     one := rota.missing_column(target, watch_table.columns || watch_table.update_of || watch_table.tenant_column);
     IF one IS NOT NULL THEN
@@ -285,6 +287,16 @@ BEGIN
     END IF;
     IF watch_table.condition IS NOT NULL THEN
         PERFORM rota.check_condition(watch_table.condition);
+    END IF;
+    SELECT w.id INTO same FROM rota.table_watches w
+    WHERE w.relation = target AND (w.tenant, w.event, w.operations, w.update_of, w.columns, w.condition,
+        w.tenant_column) IS NOT DISTINCT FROM (watch_table.tenant, prefix, wanted, watch_table.update_of,
+        watch_table.columns, watch_table.condition, watch_table.tenant_column)
+      AND NOT EXISTS (SELECT FROM jsonb_object_keys(w.triggers) k WHERE NOT EXISTS (SELECT FROM pg_trigger t
+          WHERE t.tgrelid = target AND t.tgname = k))
+    ORDER BY w.id LIMIT 1;
+    IF same IS NOT NULL THEN
+        RETURN same;
     END IF;
     FOREACH one IN ARRAY wanted LOOP
         name := format('rota_watch_%s_%s', watch, one);

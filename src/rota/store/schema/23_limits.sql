@@ -203,6 +203,12 @@ BEGIN
         PERFORM rota.bad_limit(set_limit.name, format('unknown setting "%s"', odd),
             'Choose from ' || array_to_string(known, ', ') || '.');
     END IF;
+    odd := (SELECT c.key FROM jsonb_each(changes) c
+        WHERE c.key IN ('cap', 'period_seconds', 'burst') AND jsonb_typeof(c.value) NOT IN ('number', 'null')
+        ORDER BY c.key LIMIT 1);
+    IF odd IS NOT NULL THEN
+        PERFORM rota.bad_limit(set_limit.name, format('%s must be a number, not %s', odd, changes -> odd));
+    END IF;
     was := rota.say_why(set_limit.actor, set_limit.reason);
     SELECT * INTO old FROM rota.limits l WHERE l.tenant = set_limit.tenant AND l.name = set_limit.name FOR UPDATE;
     IF FOUND THEN

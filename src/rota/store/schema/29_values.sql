@@ -4,7 +4,7 @@
 
 -- Whether an instant is one that every reader can hold: in the years 1 to 9999 with a day off at both ends, so that
 -- it is so in every time zone.
--- Called by: check_options, model/instants.py, move_schedule, set_clock.
+-- Called by: check_options, model/instants.py, move_schedule, reschedule, set_clock.
 CREATE FUNCTION rota.is_instant(at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT at >= '0001-01-02 00:00Z'::timestamptz AND at < '9999-12-31 00:00Z'::timestamptz
 $$;

@@ -18,6 +18,9 @@ from rota.telemetry.logger import get_logger
 
 _LOOKS = 10
 _SHOWN = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
+# These belong to the application, whose sessions have the same role; Rota's statements name schemas
+# and zones.
+_THEIRS = ("search_path", "TimeZone")
 # Without these what the server says cannot be read.
 _FORMS = ("DateStyle", "IntervalStyle", "bytea_output", "standard_conforming_strings")
 
@@ -46,13 +49,12 @@ def _process(conn: Conn) -> int:
 def check_settings(conn: psycopg.Connection[Any]) -> None:
     """Behind a pooler the server's own settings hold, as ours do not reach it: refuse what cannot
     work, and say what works worse."""
-    wanted = {name.lower(): value for name, value in SETTINGS.items()}
-    found = conn.execute(_SHOWN, [list(SETTINGS)]).fetchall()
+    wanted = {name.lower(): it for name, it in SETTINGS.items() if name not in _THEIRS}
+    found = conn.execute(_SHOWN, [[name for name in SETTINGS if name not in _THEIRS]]).fetchall()
     wrong = {name: wanted[name.lower()] for name, value in found if value != wanted[name.lower()]}
     if not wrong:
         return
-    role = conn.info.user
-    hint = "; ".join(f"ALTER ROLE {role} SET {name} = {text!r}" for name, text in wrong.items())
+    hint = "; ".join(_change(conn, name, text) for name, text in wrong.items())
     if wrong.keys() & set(_FORMS):
         raise DatabaseError(
             "the pooler does not pass settings on, and Rota cannot work with the server's own",
@@ -62,3 +64,10 @@ def check_settings(conn: psycopg.Connection[Any]) -> None:
     get_logger("database").warning(
         "the pooler does not pass settings on, and the server's own make Rota slower", hint=hint
     )
+
+
+def _change(conn: psycopg.Connection[Any], name: str, value: str) -> str:
+    """The role is the server's: a pooler may have another name for it."""
+    words = "SELECT format('ALTER ROLE %%I SET %%s = %%L', session_user, %s::text, %s::text)"
+    (change,) = conn.execute(words, [name, value]).fetchone() or ("",)
+    return str(change)
