@@ -45,11 +45,14 @@ def test_jobs_by_tag_queue_and_metadata(cli: Cli, jobs: rota.App) -> None:
 
 def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     cli.done("runs", "enqueue", "send")
-    assert cli.done("queues", "pause", "mail", "--reason", "smtp").out == 'queue "mail" paused\n'
+    assert cli.done("queues", "pause", "mail", "--reason", "smtp").out == (
+        'queue "mail" paused until it is resumed\n'
+    )
     line = cli.done("queues", "list").out.splitlines()[1]
     assert line.split()[:3] == ["mail", "paused", "1"]
     assert "by cli:alice: smtp" in line
-    assert cli.done("queues", "pause", "mail").out == 'queue "mail" was already paused\n'
+    again = cli.done("queues", "pause", "mail").out
+    assert again == 'queue "mail" was already paused until it is resumed\n'
     assert cli.done("queues", "resume", "mail", "--reason", "ok").out == 'queue "mail" resumed\n'
     assert cli.done("queues", "resume", "mail").out == 'queue "mail" was not paused\n'
     assert "no live worker serves it" in cli.done("queues", "list").out
@@ -125,8 +128,8 @@ def test_what_was_done_to_each_queue(cli: Cli, jobs: rota.App) -> None:
     cli.done("queues", "pause", "mail")
     result = cli.done("queues", "pause", "mail", "web", "--json")
     assert result.json == [
-        {"queue": "mail", "is_done": True, "result": "was already paused"},
-        {"queue": "web", "is_done": True, "result": "paused"},
+        {"queue": "mail", "is_done": True, "result": "was already paused until it is resumed"},
+        {"queue": "web", "is_done": True, "result": "paused until it is resumed"},
     ]
     assert [it["name"] for it in cli.done("queues", "list", "--paused", "--json").json] == [
         "mail",

@@ -212,7 +212,8 @@ def as_validation_problem(error: RequestValidationError, body: Any = None) -> Pr
 def _invalid(one: Mapping[str, Any], body: Any) -> dict[str, str]:
     place = one["loc"]
     if one["type"] != "extra_forbidden":
-        return {"field": _path(place), "code": str(one["type"]), "message": str(one["msg"])}
+        message = str(one["msg"]).removeprefix("Value error, ")
+        return {"field": _path(place), "code": str(one["type"]), "message": message}
     known = fields_at(body, place[1:-1])
     message = unknown("field", _path(place), known) if known else str(one["msg"])
     return {"field": _path(place), "code": _UNKNOWN, "message": message}

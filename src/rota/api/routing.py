@@ -38,10 +38,10 @@ def _parse(body: bytes) -> Any:
     try:
         found = json.loads(body, parse_constant=_refuse_constant)
         check_bounds(body)
-        if b"\\u" in body:
-            _check_texts(found)
     except (ValueError, RecursionError) as error:
         _refuse(f"the body is not JSON: {str(error)[:200]}")
+    if b"\\u" in body:
+        _check_texts(found)
     return found
 
 
@@ -57,8 +57,9 @@ def _check_texts(value: Any) -> None:
     match value:
         case str():
             if "\0" in value:
-                raise ValueError("a string contains a NUL character, which Postgres cannot store")
-            value.encode()
+                _refuse("a string contains a NUL character, which Postgres cannot store")
+            if any("\ud800" <= one <= "\udfff" for one in value):
+                _refuse("a string contains half of a surrogate pair, which Postgres cannot store")
         case list():
             for one in value:
                 _check_texts(one)

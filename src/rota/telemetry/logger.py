@@ -60,8 +60,9 @@ def show(value: Any) -> str:
 
 
 def text_of(value: object) -> str:
-    """Never raises: a line must not fail its attempt."""
+    """Never raises: a line must not fail its attempt. Some errors, such as TimeoutError, have no
+    text but their name."""
     try:
-        return str(value)
+        return str(value) or (type(value).__name__ if isinstance(value, BaseException) else "")
     except Exception as error:
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"

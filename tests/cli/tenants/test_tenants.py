@@ -54,12 +54,13 @@ def test_set_show_and_reset(cli: Cli) -> None:
 def test_pause_and_resume(cli: Cli, jobs: rota.App) -> None:
     cli.done("runs", "enqueue", "send", "--tenant", "acme")
     done = cli.done("tenants", "pause", "acme", "--reason", "unpaid")
-    assert done.out == 'tenant "acme" paused; 1 run held\n'
+    assert done.out == 'tenant "acme" paused until it is resumed; 1 run held\n'
     line = cli.done("tenants", "list", "--paused").out.splitlines()[1]
     assert line.split()[:2] == ["acme", "paused"]
     assert "by cli:alice: unpaid" in line
     assert "Tenant acme is paused" in cli.done("why", "1").out
-    assert cli.done("tenants", "pause", "acme").out == 'tenant "acme" was already paused\n'
+    again = cli.done("tenants", "pause", "acme").out
+    assert again == 'tenant "acme" was already paused until it is resumed\n'
     assert "paused until" in cli.done("tenants", "pause", "acme", "--for", "2h").out
     assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" resumed; 1 run released\n'
     assert cli.done("tenants", "resume", "acme").out == 'tenant "acme" was not paused\n'
@@ -139,7 +140,20 @@ def test_runs_of_a_schedule_by_the_name_that_lists_print(cli: Cli, jobs: rota.Ap
     assert [run["id"] for run in found] == [1]
     assert "acme/sync" in cli.done("top", "--once").out
     paused = cli.done("schedules", "pause", "acme/sync").out
-    assert paused == 'schedule "acme/sync" paused\n'
+    assert paused == 'schedule "acme/sync" paused until it is resumed\n'
+
+
+def test_a_name_that_may_mean_two_schedules(cli: Cli, jobs: rota.App, conn: Any) -> None:
+    insert = "INSERT INTO rota.schedules (name, tenant, job, cron) VALUES (%s, %s, 'send', %s)"
+    conn.execute(insert, ["acme/sync", "", "0 3 * * *"])
+    assert "acme/sync" in cli.done("schedules", "show", "acme/sync").out
+    conn.execute(insert, ["sync", "acme", "0 4 * * *"])
+    refused = cli("schedules", "delete", "acme/sync")
+    assert refused.code == 2
+    assert '"acme/sync" has no tenant, and tenant "acme" has "sync"' in refused.err
+    cli.done("schedules", "delete", "sync", "--tenant", "acme")
+    cli.done("schedules", "delete", "acme/sync", "--tenant", "")
+    assert conn.execute("SELECT FROM rota.schedules WHERE NOT is_system").fetchall() == []
 
 
 def test_limits_by_the_name_that_lists_print(cli: Cli, jobs: rota.App) -> None:

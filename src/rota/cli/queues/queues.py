@@ -211,13 +211,13 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
     def one(app: App, name: str) -> str:
         known = [queue.name for queue in app.queues.sync.list()]
         is_changed = app.queues.by(actor()).sync.pause(name, reason, until)
-        if name not in known:
+        if name not in known and not name.startswith("rota."):
             near = get_close_matches(name, known, 1)
             meant = f"; did you mean {near[0]}?" if near else ""
             remark(f'hint: no job or run uses queue "{name}" yet{meant}')
         end = app.queues.sync.get(name).queue.paused_until
         said = switched("paused", is_changed)
-        return f"{said} until {times.absolute(end)}" if end else said
+        return f"{said} until {times.absolute(end) if end else 'it is resumed'}"
 
     return one
 

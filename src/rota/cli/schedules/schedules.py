@@ -146,8 +146,8 @@ def pause(
     with administer(ctx) as app:
         is_changed = acting(app).pause(name, reason, end, tenant=tenant)
         paused = app.schedules.sync.get(name, tenant=tenant)
-    until_then = f" until {times.absolute(paused.paused_until)}" if paused.paused_until else ""
-    text = f'schedule "{whole_name(tenant, name)}" {switched("paused", is_changed)}{until_then}'
+    end_at = times.absolute(paused.paused_until) if paused.paused_until else "it is resumed"
+    text = f'schedule "{whole_name(tenant, name)}" {switched("paused", is_changed)} until {end_at}'
     told = {"schedule": name, "tenant": tenant, "action": "paused", "is_changed": is_changed}
     tell(json, text, **told)
 

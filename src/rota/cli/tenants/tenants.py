@@ -242,7 +242,7 @@ def _pausing(reason: str | None, until: datetime | timedelta | None) -> Callable
         held = app.tenants.by(actor()).sync.pause(name, reason, until)
         end = app.tenants.sync.get(name).paused_until
         said = switched("paused", held is not None)
-        said = f"{said} until {times.absolute(end)}" if end else said
+        said = f"{said} until {times.absolute(end) if end else 'it is resumed'}"
         return f"{said}; {plural(held, 'run')} held" if held else said
 
     return one

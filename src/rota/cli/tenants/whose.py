@@ -14,6 +14,8 @@ from rota.model.tenant import split_name
 if TYPE_CHECKING:
     from rota.app import App
 
+# Whether a tenant, or none, has something of that name: application, name, tenant.
+IsThere = Callable[["App", str, str], bool]
 Whose = Callable[[typer.Context, typer.CallbackParam, str | None], str | None]
 
 
@@ -21,11 +23,19 @@ def whole_name(tenant: str, name: str) -> str:
     return f"{tenant}/{name}" if tenant else name
 
 
-def named(app: App, name: str, is_there: Callable[[App, str], bool]) -> tuple[str | None, str]:
+def named(app: App, name: str, is_there: IsThere) -> tuple[str | None, str]:
     """The tenant that a name begins with, and the rest. What no tenant owns may have a slash in its
-    name: then that one is meant."""
+    name: then that one is meant, unless there are both."""
     tenant, rest = split_name(name)
-    return (None, name) if tenant is None or is_there(app, name) else (tenant, rest)
+    if tenant is None or not is_there(app, name, ""):
+        return tenant, rest
+    if is_there(app, rest, tenant):
+        values.refuse(
+            "NAME",
+            f'"{name}" has no tenant, and tenant "{tenant}" has "{rest}": pass --tenant "" or '
+            f'--tenant "{tenant}" with the name',
+        )
+    return None, name
 
 
 def new_name(ctx: typer.Context, name: str, tenant: str) -> tuple[str, str]:
@@ -49,7 +59,7 @@ def _is_given(ctx: typer.Context, key: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def _whose(is_there: Callable[[App, str], bool], *keys: str) -> Whose:
+def _whose(is_there: IsThere, *keys: str) -> Whose:
     """For `--tenant`, which is read after the name that it belongs to, unless it is given."""
 
     def callback(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
@@ -66,21 +76,21 @@ def _whose(is_there: Callable[[App, str], bool], *keys: str) -> Whose:
     return callback
 
 
-def has_schedule(app: App, name: str) -> bool:
+def has_schedule(app: App, name: str, tenant: str = "") -> bool:
     from rota.errors import ScheduleNotFound
 
     try:
-        app.schedules.sync.get(name)
+        app.schedules.sync.get(name, tenant=tenant)
     except ScheduleNotFound:
         return False
     return True
 
 
-def has_limit(app: App, name: str) -> bool:
+def has_limit(app: App, name: str, tenant: str = "") -> bool:
     from rota.errors import LimitNotFound
 
     try:
-        app.limits.sync.get(name)
+        app.limits.sync.get(name, tenant)
     except LimitNotFound:
         return False
     return True

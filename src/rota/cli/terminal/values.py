@@ -129,7 +129,7 @@ def payload(text: str | None, option: str) -> dict[str, Any] | None:
         refuse(option, f"not JSON: {error}")
     if not isinstance(value, dict):
         like = ', like {"user_id": 7}' if option in _PAYLOADS else ""
-        refuse(option, f"must be a JSON object{like}, not {value!r}")
+        refuse(option, f"must be a JSON object{like}, not {raw.strip()[:60]}")
     return value
 
 

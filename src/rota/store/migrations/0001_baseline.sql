@@ -8438,7 +8438,8 @@ BEGIN
     FOR one IN SELECT w.*, c.oid AS target, CASE WHEN c.oid IS NOT NULL
         THEN format('%I.%I', n.nspname, c.relname) END AS full_name FROM rota.table_watches w
                LEFT JOIN pg_class c ON c.oid = w.relation LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
-               WHERE w.id = unwatch_table.watch OR w.table_name = unwatch_table.table_name
+               WHERE w.id = unwatch_table.watch
+                  OR w.table_name IN (unwatch_table.table_name, 'public.' || unwatch_table.table_name)
                   OR w.relation = rota.table_of(unwatch_table.table_name)
                ORDER BY w.id LOOP
         FOR name IN SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = one.target AND one.triggers ? t.tgname
