@@ -51,6 +51,29 @@ async def test_an_unknown_field_says_what_was_meant(
     assert found["errors"][0] == told
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (r"\u0000", "a string contains a NUL character, which Postgres cannot store"),
+        (r"\ud800", "a string contains half of a surrogate pair, which Postgres cannot store"),
+    ],
+)
+async def test_json_that_cannot_be_stored(api: httpx.AsyncClient, text: str, told: str) -> None:
+    """It is JSON all the same."""
+    answer = await api.post(
+        f"{V1}/runs",
+        content=f'{{"job": "send", "key": "{text}"}}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert problem(answer, 400, "malformed")["detail"] == told
+
+
+async def test_values_are_refused_without_the_library_speaking(api: httpx.AsyncClient) -> None:
+    found = problem(await api.get(f"{V1}/runs?since=yesterday"), 422, "invalid")
+    assert found["detail"].startswith("since: ")
+    assert "Value error" not in found["detail"]
+
+
 async def test_all_unknown_fields_are_listed(api: httpx.AsyncClient) -> None:
     body = {"name": "paid", "key_keep": 5, "key": 7}
     found = problem(await api.post(f"{V1}/events", json=body), 422, "invalid")

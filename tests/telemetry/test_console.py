@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from rota.telemetry import logging as console
+from rota.telemetry.logger import render
 from rota.telemetry.logging import configure, get_logger, print_line
 from tests.terminal import EVIL, check
 
@@ -152,6 +153,11 @@ def test_no_line_is_forged_and_no_terminal_steered() -> None:
     check(shown)
     assert len(entries(shown)) == 8
     assert shown.count("    ValueError: evil") == 3
+
+
+def test_an_error_without_a_text_is_called_by_its_name() -> None:
+    assert render("x", {"error": TimeoutError()}) == "x  error=TimeoutError"
+    assert render("x", {"error": ValueError("no"), "word": ""}) == "x  error=no word="
 
 
 def test_whoever_configures_structlog_is_left_alone() -> None:
