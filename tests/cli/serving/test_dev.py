@@ -18,6 +18,7 @@ import pytest
 from rota.cli.serving.reload import snapshot
 from rota.testing import eventually_sync
 from tests.cli.conftest import Cli
+from tests.ports import free_port
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -94,8 +95,10 @@ def test_it_migrates_reloads_survives_errors_and_stops(
     conn.execute("DROP SCHEMA rota CASCADE")
     shop = here / "dev_shop.py"
     write(shop, SHOP)
-    program = dev("dev_shop.py")
+    port = free_port()
+    program = dev("dev_shop.py", "--port", str(port))
     program.wait_for("worker started")
+    assert f"http://127.0.0.1:{port}," in program.output
     assert "application  dev_shop:app, 1 job\n" in program.output
     assert re.search(r", \d+ migrations? applied", program.output)
     assert "password" not in program.output
@@ -137,8 +140,10 @@ def test_no_reload_is_one_process(
     cli: Cli, here: Path, dev: Callable[..., Dev], conn: Connection
 ) -> None:
     write(here / "dev_plain.py", SHOP)
-    program = dev("dev_plain.py", "--no-reload")
+    port = free_port()
+    program = dev("dev_plain.py", "--no-reload", "--port", str(port))
     program.wait_for("worker started")
+    assert f"http://127.0.0.1:{port}," in program.output
     row = conn.execute("SELECT pid FROM rota.workers").fetchone()
     assert row == (program.process.pid,)
     assert "reload       off" in program.output

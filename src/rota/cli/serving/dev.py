@@ -33,6 +33,10 @@ def dev(
     is_reloading: Annotated[
         bool, typer.Option("--reload/--no-reload", help="Restart when a .py file changes.")
     ] = True,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Port to listen on, or the next free one."),
+    ] = None,
 ) -> int:
     """Run an application for development. Starts a migrated database (embedded, if none is
     configured), a worker and the API, and restarts them when the code changes. Without an
@@ -42,8 +46,12 @@ def dev(
     roots = source_roots(place) if place else []
     if is_reloading and place:
         command = [sys.executable, "-P", "-m", "rota", "dev", "--no-reload"]
+        command += [] if port is None else ["--port", str(port)]
         return reload.Reloader([*command, *([given] if given else [])], roots).run()
-    _run(session(ctx).load_or_bare(given), roots)
+    found = session(ctx).load_or_bare(given)
+    if port is not None:
+        found.app.config = found.app.config.override({"server.port": port})
+    _run(found, roots)
     return 0
 
 
