@@ -186,9 +186,9 @@ async def test_what_its_runs_have_is_edited_and_shown(web: Browser, known: rota.
         ("default_payload", '{"user_id": "x"}', "user_id"),
         ("metadata", "[1]", "This must be an object"),
         ("retention", "days", "&#39;days&#39; has no number"),
-        ("retention", "weeks=3", "retention: unknown option weeks"),
+        ("retention", "weeks=3", "Retention: unknown option weeks"),
         ("backoff", "sometimes", "backoff"),
-        ("queue", "", "queue must have 1 to 100 characters"),
+        ("queue", "", "Queue must have 1 to 100 characters"),
     ],
 )
 async def test_what_cannot_be_is_said_beside_its_field(

@@ -23,6 +23,7 @@ WEB = Path(rota.__file__).parent / "web"
          'No job is named "x". The page Jobs lists them.'),
         (InputError("refused.", hint="None removes the cap."),
          "Refused. An empty field removes the cap."),
+        (InputError('job "send": priority must be from 0 to 9'), "Priority must be from 0 to 9."),
         (TimingError("cron '61 * * * *': minute takes 0-59"), "Minute takes 0-59."),
         (ValueError("'x' is not a whole number."), "'x' is not a whole number."),
     ],

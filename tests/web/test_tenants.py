@@ -69,7 +69,7 @@ async def test_settings(web: Browser, shop: rota.App) -> None:
     assert "Weight must be a number" in web.text
     assert 'value="heavy"' in web.page
     await web.post("/tenants/acme/edit", 422, weight="5000")
-    assert "weight must be from 0.01 to 1000" in web.text
+    assert "Weight must be from 0.01 to 1000" in web.text
     await web.post("/tenants/acme/edit", 422, weight="1", metadata="[")
     assert "Metadata must be a JSON object" in web.text
     await web.post(

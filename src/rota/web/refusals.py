@@ -7,11 +7,15 @@ import re
 from rota.errors import RotaError
 from rota.model import wording
 
+# What the title and the labels of the form say already.
+_SUBJECT = re.compile(
+    r"""^(?:(?:job|schedule|limit|queue|tenant) "[^"]*": )?(?:cron '[^']*':? )?"""
+)
+
 
 def refusal(error: Exception) -> str:
-    """A sentence in the words of the pages, without what the label beside it says already, and
-    with what to do about it."""
-    text = re.sub(r"^cron '[^']*':? ", "", wording.said(str(error), "page"))
+    """A sentence in the words of the pages, about what the form is about, and with what to do."""
+    text = _SUBJECT.sub("", wording.said(str(error), "page"))
     match = re.fullmatch(r"'(.*)' is not an? ([\w-]+); it takes (.*)", text, re.S)
     if match:
         text = f"{match[2].replace('-', ' ')} takes {match[3]}, not {match[1]}"
