@@ -14,12 +14,14 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakSet
 
 from tests.ports import free_port
 
 T = TypeVar("T")
 Way = Literal["to_server", "to_client"]
 _NO_LINGER = struct.pack("ii", 1, 0)
+_LAST_LOOKS = 10
 
 
 class Proxy:
@@ -32,6 +34,7 @@ class Proxy:
         account, _, _ = parts.netloc.rpartition("@")
         self.url = urlunsplit(parts._replace(netloc=f"{account}@127.0.0.1:{self.port}"))
         self._links: set[_Link] = set()
+        self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._network: _Network
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
@@ -127,10 +130,13 @@ class Proxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = _Link(self._network, writer)
         self._links.add(link)
+        self._writers.add(writer)
         try:
             # A frozen network answers a connection's first packet as little as any other.
             await self._network.flows.wait()
-            await link.forward(reader, await asyncio.open_connection(*self._upstream))
+            upstream = await asyncio.open_connection(*self._upstream)
+            self._writers.add(upstream[1])
+            await link.forward(reader, upstream)
         except OSError:
             link.reset()
         finally:
@@ -139,11 +145,17 @@ class Proxy:
     async def _close(self) -> None:
         await self._stop_listening()
         self._network.flows.set()
-        for link in list(self._links):
-            link.reset()
-        waiting = asyncio.all_tasks() - {asyncio.current_task()}
-        if waiting:
-            await asyncio.wait(waiting, timeout=5)
+        for _ in range(_LAST_LOOKS):
+            for link in list(self._links):
+                link.reset()
+            # A link that has ended may leave a writer that nobody reads from.
+            for writer in list(self._writers):
+                _abort(writer)
+            waiting = asyncio.all_tasks() - {asyncio.current_task()}
+            if not waiting:
+                return
+            # One that was accepted at the last moment comes after another task.
+            await asyncio.wait(waiting, timeout=1)
 
 
 class _Network:
@@ -226,6 +238,6 @@ class _Link:
 
 def _abort(writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # it may have been closed
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
     writer.transport.abort()
