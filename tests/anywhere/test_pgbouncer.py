@@ -16,7 +16,9 @@ import rota
 from rota.errors import DatabaseError
 from rota.runtime.logs.log_lines import COPY_BEGIN, COPY_END, BufferedLine, to_copy
 from rota.runtime.logs.log_writer import LogWriter, Unanswered
+from rota.runtime.processes.parent_lease import ParentLease
 from rota.store.migrate import migrate
+from rota.store.runs.moves import rescue
 from rota.store.sessions.pool import Database
 from rota.telemetry.logging import get_logger
 from rota.testing import eventually
@@ -187,10 +189,15 @@ async def test_a_lease_is_renewed_past_it(pooled_url: str, database_url: str) ->
         asked.append(f"{name.rsplit(' ', 1)[0]} {conn.info.port}")
         return conn
 
+    direct = urlsplit(database_url).port
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Database, "connect_sync", note)
         async with app, app.worker():
-            await eventually(lambda: f"rota lease {urlsplit(database_url).port}" in asked)
+            await eventually(lambda: f"rota lease {direct}" in asked)
+            supervisor = ParentLease(app.database, lease_seconds=30)
+            supervisor._fetch(rescue(1, everywhere=False))
+            supervisor._close()
+    assert f"rota {direct}" in asked, "the supervisor, who renews for its children"
 
 
 async def test_a_procedure_needs_a_session(

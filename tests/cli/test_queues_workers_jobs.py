@@ -43,6 +43,11 @@ def test_jobs_by_tag_queue_and_metadata(cli: Cli, jobs: rota.App) -> None:
     assert cli("jobs", "list", "--metadata", "team").code == 2
 
 
+def test_a_queue_of_rota_is_known(cli: Cli, jobs: rota.App) -> None:
+    assert "no job or run uses queue" not in cli.done("queues", "pause", "rota.system").err
+    assert "no job or run uses queue" in cli.done("queues", "pause", "rotary").err
+
+
 def test_pause_and_resume(cli: Cli, jobs: rota.App, conn: Connection) -> None:
     cli.done("runs", "enqueue", "send")
     assert cli.done("queues", "pause", "mail", "--reason", "smtp").out == (

@@ -111,6 +111,17 @@ def test_a_watch_is_made_once(visits: Engine) -> None:
     assert visits.one(watch, None) not in (first, other), "the first one is broken"
 
 
+@pytest.mark.parametrize("end", ["DROP TABLE visits", "ALTER TABLE visits RENAME TO visitors"])
+def test_a_watch_is_removed_by_the_name_that_lists_show(visits: Engine, end: str) -> None:
+    """With and without its schema, when the table has another name, or is gone."""
+    for name in ("visits", "public.visits"):
+        watch = visits.one("SELECT rota.watch_table('public.visits')")
+        with visits.conn.transaction(force_rollback=True):
+            visits.conn.execute(end.encode())
+            assert visits.one("SELECT table_name FROM rota.watches()") == "public.visits"
+            assert visits.one("SELECT rota.unwatch_table(%s)", name) == [watch]
+
+
 @pytest.mark.parametrize(
     ("statement", "words"),
     [

@@ -14,6 +14,7 @@ import pytest
 
 import rota
 from rota.testing import eventually, run_due
+from tests.conftest import MakeApp
 from tests.engine import Engine
 from tests.runtime import bodies
 
@@ -45,6 +46,14 @@ async def test_def_bodies_run_in_threads_beside_each_other(app: rota.App) -> Non
     runs = [await meet.enqueue() for _ in range(3)]
     await run_due(app)
     assert [await run.wait(1) for run in runs] == [True] * 3
+
+
+async def test_children_are_replaced_as_the_settings_say(make_app: MakeApp) -> None:
+    app = make_app(**{"worker.concurrency": 1, "worker.child_max_runs": 2})
+    job = app.job(executor="process")(bodies.own_pid)
+    async with app.worker():
+        pids = [(await (await job.enqueue(n=n)).wait(30))[1] for n in range(4)]
+    assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
 async def test_process_bodies_run_in_children(app: rota.App) -> None:

@@ -31,6 +31,7 @@ CALL = re.compile(r"=>|\brota\.[a-z_]+|\bapp\.[a-z]+|[a-z]_seconds\b|\bNULL\b|\b
         (("events", "emit", "paid", "--key-period", "1h"), "--key-period needs a key"),
         (("events", "emit", "paid", "--metadata", "[1]"), "must be a JSON object, not [1]"),
         (("runs", "enqueue", "work", "[1]"), 'must be a JSON object, like {"user_id": 7}, not [1]'),
+        (("runs", "enqueue", "work", "null"), 'like {"user_id": 7}, not null'),
         (("schedules", "create", "x", "--job", "work", "--every", "0.5s"),
          "--every must be at least 1s, not 0.5"),
         (("schedules", "create", "x", "--job", "work", "--every", "1m", "--cron", "@daily"),
